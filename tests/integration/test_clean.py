@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.clusters import Grid
+from tests.integration.test_launchers_faults import launchers
 from tests.integration.test_reuse import do, pairs
 from tests.testbed import faults
 from wfrun.runners.run.directory import RunDir
@@ -43,3 +44,16 @@ def test_files_leave_clusters_while_a_run_goes_on(grid: Grid) -> None:
     assert done.status == 0, done.text
     present = read_state(RunDir(grid.user.folder / "one")).workflows[0].present
     assert set(present) == {0, 1 << 2}
+
+
+def test_live_launchers_end_before_their_directory_goes(grid: Grid) -> None:
+    """A job whose directory is gone would hold its cores until its time limit."""
+    grid.bag(4, 300)
+    engine = grid.start(grid.catalog("alpha", changes={"alpha": launchers()}))
+    grid.wait_begun(engine, 2)
+    engine.kill()
+    name = read_state(RunDir(grid.run)).site_directory
+    cleaned = grid.user.wfrun("clean", str(grid.run), "--yes")
+    assert cleaned.status == 0, cleaned.text
+    assert not (grid.testbed.layout.site("alpha").home / "scratch" / name).exists()
+    assert [line for _, line in grid.processes_at("alpha") if "job.py" in line] == []

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from tests.runners.harness import Job, User, lines_of, wait_until
+import jsonschema
+
+import wfrun
+from tests.engine import old_logs
+from tests.places import DATA
+from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
+from wfrun.engine.events import AnyEvent
+from wfrun.runners.display.progress import event_record
 
 
 def records(text: str) -> list[dict[str, Any]]:
@@ -22,6 +30,7 @@ def test_the_log_of_a_run_that_has_ended(user: User) -> None:
     assert lines[-1].endswith("run-ended: outcome failed")
     assert any("attempt-placed: task a, at local" in line for line in lines)
     assert any("task b, exit 3 after" in line and line.endswith(": bad") for line in lines)
+    assert any("transfer-ended: file a b, " in line and ", size 1 B, " in line for line in lines)
     found = records(user.ask("events", run, "--json").out)
     assert [one["seq"] for one in found] == list(range(len(lines)))
     assert {one["version"] for one in found} == {6}
@@ -61,3 +70,29 @@ def test_output_of_tasks_reaches_no_terminal_as_it_is(user: User) -> None:
         assert "bad" in out
         assert "\x1b" not in out
         assert "\x9b" not in out
+
+
+def test_all_lines_follow_the_schema(user: User) -> None:
+    """Those of a real run, and of all kinds in logs of earlier versions."""
+    schema = json.loads(user.ask("events", "--schema").out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    run = user.folder / "run"
+    jobs = [Job("a", "true", [], []), Job("b", "exit 3")]
+    assert wfrun.run(make_workflow(jobs), run_dir=run, retries=0).outcome == "failed"
+    printed = records(user.ask("events", run, "--json").out)
+    folders = [path.name for path in (DATA / "logs").iterdir() if path.is_dir()]
+    old = [event for name in sorted(folders) for event in old_logs.read(name)[0]]
+    lines = [json.loads(event_record(0, event)) for event in old]
+    seen: Counter[str] = Counter()
+    for record in [*printed, *lines]:
+        seen[record["event"]] += 1
+        if seen[record["event"]] <= 5:  # of each kind: the log of a bag has thousands
+            validator.validate(record)
+    assert len(seen) >= 20
+    placed = next(record for record in printed if record["event"] == "attempt-placed")
+    for wrong in ({"site": "here"}, {"version": 5}, {"event": "attempt-guessed"}):
+        assert not validator.is_valid(placed | wrong)
+    parts = [schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema["anyOf"]]
+    kinds = {part["properties"]["event"]["enum"][0] for part in parts}
+    assert kinds == {kind.__struct_config__.tag for kind in get_args(AnyEvent)}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from lxml import etree
 
 from tests.places import EXAMPLES
-from tests.runners.harness import Job, User, make_workflow
+from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
+from wfrun.engine.model import Task, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.shape import shape_of
 from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.display.graph import dot, drawing_of
+from wfrun.runners.display.graph import dot
+from wfrun.runners.display.graph_drawing import drawing_of
 
 
 def montage(user: User, tasks: int = 25) -> str:
@@ -65,7 +69,7 @@ def test_dot_quotes_what_a_document_says() -> None:
     [
         (["--picture", "g.xyz"], "'xyz' is not a format of pictures"),
         (["--dot", "absent/g.dot"], "cannot be written"),
-        (["--nodes", "layers"], "Invalid value for '--nodes'"),
+        (["--nodes", "rows"], "Invalid value for '--nodes'"),
         (["montage.dax", "--dot", "g.dot"], "draw one workflow, and the documents have 2"),
     ],
 )
@@ -101,3 +105,62 @@ def test_too_many_nodes_for_a_picture_are_refused_with_a_way_out(user: User) -> 
     done = user.ask(*words)
     assert "--nodes kinds" in done.err
     assert user.ask(*words[:2], "--picture", "g.png").status == 0
+
+
+def chain(count: int) -> Workflow:
+    """A chain of tasks of different kinds."""
+    tasks = [Task(f"t{n}", f"kind-of-{n}", "k", runtime_s=1.0) for n in range(count)]
+    return Workflow("chain", "chain", tasks, [], [(n - 1,) if n else () for n in range(count)])
+
+
+def wide(count: int) -> Workflow:
+    """Tasks of different kinds in two layers, each after many of the first."""
+    tasks = [Task(f"t{n}", f"kind-of-{n}", "k", runtime_s=1.0) for n in range(count)]
+    half = count // 2
+    first = tuple(range(0, half, 7))
+    return Workflow("wide", "wide", tasks, [], [() if n < half else first for n in range(count)])
+
+
+@pytest.mark.parametrize("make", [chain, wide])
+def test_output_is_bounded_whatever_the_workflow(user: User, make: Callable[..., Workflow]) -> None:
+    write_dax(make(900), user.folder / "w.dax")
+    done = user.ask("graph", "w.dax", "--dot", "w.dot", "--picture", "w.png")
+    assert done.status == 0, done.text
+    assert len(done.out) < 10_000
+    text = (user.folder / "w.dot").read_text()
+    assert text.count("[label=") <= 2 * 60
+    assert "×" in text
+    if make is chain:
+        assert "layers 1–15: kind-of-0, … ×15" in text
+        assert text.count("->") == 59
+        assert "…" in done.out.splitlines()[-1]
+    else:
+        assert "layer 2: kind-of-" in text
+        assert "and 438 more kinds" in done.out
+    tasks = user.ask("graph", "w.dax", "--nodes", "tasks", "--dot", "-")
+    assert tasks.out.count("[label=") == 900
+
+
+def test_a_run_has_the_states_of_its_tasks_in_colour(user: User) -> None:
+    go = user.folder / "go"
+    script = f"echo x >> {go}.1; while ! [ -e {go} ]; do sleep 0.1; done; exit 3"
+    jobs = [Job("a", "true"), Job("b", script, parents=["a"]), Job("c", "true", parents=["b"])]
+    engine = user.start(user.write(jobs), "--run-dir", "run", "--retries", "0")
+    assert wait_until(lambda: len(lines_of(Path(f"{go}.1"))) == 1)
+
+    def states() -> list[str]:
+        done = user.ask("graph", "run", "--dot", "-", "--nodes", "tasks")
+        assert done.status == 0, done.text
+        nodes = [line for line in done.out.splitlines() if "fillcolor=" in line]
+        return [line.split("\\n")[-1].split('"')[0] for line in nodes]
+
+    assert wait_until(lambda: states() == ["done", "running", "waiting"])
+    go.touch()
+    assert engine.done().status == 1
+    assert states() == ["done", "failed", "blocked"]
+    done = user.ask("graph", "run", "--picture", "run.svg")
+    assert done.status == 0, done.text
+    assert "<!-- blocked -->" in (user.folder / "run.svg").read_text()
+    missing = user.ask("graph", user.folder)
+    assert missing.status == 2
+    assert "there is no run" in missing.err

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import wfrun
@@ -93,6 +94,62 @@ def test_commands(failed: User) -> None:
         terminal = Terminal(failed, 120, *words)
         assert terminal.done() in (0, 1, 2)
         assert_harmless(terminal)
+
+
+SHOWN = (
+    ["status", "run"],
+    ["tasks", "run", "--failed"],
+    ["explain", "run", ID],
+    ["failures", "run"],
+    ["stats", "run"],
+    ["events", "run"],
+    ["watch", "run"],
+    ["explain", "run", "c"],
+    ["logs", "run", "c"],
+    ["status", ID],
+    ["resume", "run", "--plan"],
+)
+
+
+def assert_visible(text: str) -> None:
+    """All is printable, and no markup or line end of a name was interpreted."""
+    assert {c for c in text if not c.isprintable()} <= {"\n"}, text
+    assert "[bold]b[/bold]" in text
+    assert not re.search(r"^done: [89]", text, re.MULTILINE), text
+
+
+def test_what_commands_write_to_a_pipe(user: User) -> None:
+    """Messages and tables have escapes; JSON has the same text in ASCII; no cell is a formula."""
+    first = hostile_workflow(user.folder)
+    second = msgspec.structs.replace(first, name="=1+1", source="=1+1", owner="=1+1")
+    wfrun.run(first, second, run_dir=user.folder / "run", retries=0)
+    for words in SHOWN:
+        assert_visible(user.ask(*words).text)
+    for words in (["status"], ["tasks", "--failed"], ["failures"], ["stats"], ["files", "--all"]):
+        out = user.ask(words[0], "run", *words[1:], "--json").out
+        assert out.isascii()
+        json.loads(out)
+    (task,) = json.loads(user.ask("explain", "run", ID, "--json").out)["tasks"][:1]
+    assert task["task"] == ID
+    out = user.ask("stats", "run", "--csv").out
+    assert_visible(out)
+    assert ",'=1+1," in out
+    out = user.ask("results", "run", "--safe-csv").out
+    assert ",'=1+1," in out
+    assert ",=1+1," not in out
+
+
+@pytest.mark.slow
+def test_other_commands(failed: User) -> None:
+    for words in SHOWN:
+        terminal = Terminal(failed, 120, *words)
+        if words[0] == "watch":
+            assert wait_until(lambda: "\\x1b]52;c;" in terminal.text)  # noqa: B023
+            terminal.type(b"q")
+        assert terminal.done() in (0, 1, 2)
+        if words[0] != "watch":  # It moves the cursor to where it draws.
+            assert_harmless(terminal)
+        assert SGR not in terminal.drawn
 
 
 def test_a_defect_and_a_warning(user: User) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -97,3 +98,19 @@ def test_messages_above_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SHOWN in drawn(console)
     assert "no line end\n" in drawn(console)
     assert "\x1b]" not in drawn(console)
+
+
+def test_a_hanging_text_in_a_part_that_fits_is_one_line_without_padding() -> None:
+    console = on_terminal(60)
+    console.print(
+        Padding(Hanging(Text("alpha: needs 1 core, 0 of 4 free")), (0, 0, 0, 2), expand=False)
+    )
+    assert drawn(console).rstrip() == "  alpha: needs 1 core, 0 of 4 free"
+    assert len(drawn(console)) < 40
+    console = on_terminal(20)
+    console.print(
+        Padding(Hanging(Text("alpha: needs 1 core, 0 of 4 free")), (0, 0, 0, 2), expand=False)
+    )
+    assert [line.rstrip() for line in drawn(console).splitlines()] == [
+        "  alpha: needs 1", "    core, 0 of 4", "    free"
+    ]  # fmt: skip

@@ -135,7 +135,7 @@ def test_checkpoints_are_as_far_apart_as_they_have_to_be(
     with sqlite3.connect(path / FILE_NAME) as db:
         found = [seq for (seq,) in db.execute("SELECT seq FROM checkpoints ORDER BY seq")]
     assert len(found) >= 4
-    assert all(after - before >= 500 for before, after in pairwise(found))
+    assert all(after - before >= 200 for before, after in pairwise(found))
 
 
 # What is no checkpoint

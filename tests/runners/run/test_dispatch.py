@@ -89,3 +89,40 @@ async def test_a_cancelled_copy_ends_without_an_event(tmp_path: Path) -> None:
         assert [path.name for path in stores[2].iterdir()] == ["f"]
         dispatcher.dispatch(act.CancelCopy(0, 0, 1, 2))  # it has ended
     router.close()
+
+
+class Hanging:
+    """A transfer whose copies do not end."""
+
+    def __init__(self) -> None:
+        self.begun = self.cancelled = 0
+
+    async def copy(self, *what: object) -> None:
+        self.begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled += 1
+
+
+async def test_a_copy_that_begins_again_can_be_cancelled_again() -> None:
+    """The first one ends after the second one has begun."""
+    transfer, nothing = Hanging(), cast(Any, None)
+    dispatcher = Dispatcher(
+        WallClock(), [nothing] * 3, cast(Any, transfer), cast(Any, Requests()), nothing
+    )
+    copy, cancel = act.CopyFile(0, 0, 0, -1), act.CancelCopy(0, 0, 0, -1)
+    async with dispatcher:
+        dispatcher.dispatch(copy)
+        while transfer.begun < 1:
+            await asyncio.sleep(0)
+        dispatcher.dispatch(cancel)
+        dispatcher.dispatch(copy)
+        while (transfer.begun, transfer.cancelled) != (2, 1):
+            await asyncio.sleep(0)
+        for _ in range(10):  # turns of the loop: its callbacks have been called
+            await asyncio.sleep(0)
+        dispatcher.dispatch(cancel)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert transfer.cancelled == 2

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import pytest
 
 from tests.engine.old_logs import read
 from tests.runners.harness import User, lines_of
+from tests.runners.stored_log import store_log
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import TaskStatus
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
-from wfrun.runners.run.store import Store
 from wfrun.runners.run.stored_names import stored_name
 
 
@@ -23,20 +22,7 @@ def restore(user: User, kind: str) -> tuple[RunDir, list[Workflow]]:
     sites. Everything that was under way is gone."""
     events, documents = read(kind, str(user.folder))
     run = RunDir(user.folder / "run")
-    run.path.mkdir()
-    store = Store(run.path, create=True)
-    # A digest is that of the document as this version stores it.
-    digests = dict(zip(documents, store.put_workflows(documents.values()), strict=True))
-    store.append(
-        [
-            msgspec.structs.replace(e, digest=digests[e.digest])
-            if isinstance(e, ev.WorkflowAdded)
-            else e
-            for e in events
-        ]
-    )
-    store.commit()
-    store.close()
+    store_log(run.path, events, documents)
     workflows = [documents[e.digest] for e in events if isinstance(e, ev.WorkflowAdded)]
     for workflow, file, site, size in stored_files(events, workflows):
         folder = run.path / "sites" / site / "files"

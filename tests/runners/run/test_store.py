@@ -88,6 +88,14 @@ EVENTS: list[ev.AnyEvent] = [
     ev.LauncherDraining(4.2, 1, "r1.L1.1", "its time is nearly over"),
     ev.LaunchersStopped(4.3, 1, ("r1.L1.1",)),
     ev.LauncherEnded(4.4, 1, "r1.L1.1", "lost", "its node failed"),
+    ev.LoginNeeded(4.4, 1, "a password"),
+    ev.LoginDone(4.4, 1),
+    ev.NotificationEnded(4.4, "stalled", 1, "exit 3"),
+    ev.SiteHeld(4.5, 1),
+    ev.SiteFreed(4.6, 1),
+    ev.PriorityRaised(4.7, 0, 2),
+    ev.PriorityRaised(4.7, 0),
+    ev.TaskCancelled(4.8, 0, 2),
     ev.RunEnded(1e10 / 3, "failed", "no site"),
 ]
 

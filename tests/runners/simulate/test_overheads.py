@@ -8,7 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
+from wfrun.engine.model import (
+    Access,
+    Catalog,
+    File,
+    LauncherSpec,
+    LinkSpec,
+    SiteSpec,
+    Task,
+    Workflow,
+)
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.runners.experiments.measured import completed
@@ -62,6 +71,28 @@ def test_a_start_that_had_to_wait_for_cores_is_no_overhead() -> None:
     platform = Platform(Catalog((SiteSpec("alpha", 2),)), overheads=MEASURED)
     state = simulate([generate("bag", 20, 1)], platform, ev.Settings(), log=log)
     assert measure(log.events, state).sites["alpha"].start_s == pytest.approx(2.0)
+
+
+def test_a_stall_during_some_starts_is_no_overhead() -> None:
+    log = _Log()
+    platform = Platform(Catalog((SiteSpec("alpha", 40),)), overheads=MEASURED)
+    state = simulate([generate("bag", 40, 1)], platform, ev.Settings(), log=log)
+    stalled = [
+        replace(event, outcome=replace(event.outcome, started_s=event.outcome.started_s + 60))
+        if isinstance(event, ev.AttemptEnded) and event.outcome.started_s and number % 5 == 0
+        else event
+        for number, event in enumerate(log.events)
+    ]
+    assert measure(stalled, state).sites["alpha"].start_s == pytest.approx(2.0)
+
+
+def test_ends_in_launchers_are_reported_as_late_as_measured() -> None:
+    log = _Log()
+    access = Access(("head",), dispatch="launchers", launchers=LauncherSpec(cores=4, max=2))
+    site = SiteSpec("alpha", 8, kind="slurm", access=access)
+    platform = Platform(Catalog((site,)), overheads=MEASURED)
+    state = simulate([generate("montage", 30, 1)], platform, ev.Settings(), log=log)
+    assert measure(log.events, state).sites["alpha"].end_s == pytest.approx(0.5)
 
 
 def bag_run(overheads: Overheads, tasks: int = 60) -> tuple[float, Overheads]:

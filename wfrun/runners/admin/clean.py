@@ -8,6 +8,7 @@ that runs share, such as images of containers, stay.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import time
@@ -39,6 +40,7 @@ SITE_S = 1800.0
 many files. A site that does not answer is given up before, by the timeouts of its connection."""
 END_S = 30.0
 """Maximum time that cancelled attempts take to end, in seconds."""
+_REMOVE_INTERVAL_S = 0.5
 _OWN = 'if [ -L "$1" ]; then exit 1; elif [ -e "$1" ]; then [ -d "$1" ] && [ -O "$1" ]; fi'
 """Shell test: the path is a directory of the user, or absent."""
 
@@ -162,6 +164,10 @@ async def _end_work(site: AnySite, keys: Sequence[str], launchers: Sequence[str]
             raise InfeasibleError(f"{len(waiting)} attempts do not end") from None
     if isinstance(site, BatchLauncherSite):
         await site.dismiss()
+        try:  # A job whose directory is gone cannot leave its exit record, and waits for it.
+            await asyncio.wait_for(site.end_jobs(), END_S)
+        except asyncio.TimeoutError:
+            raise InfeasibleError("jobs of launchers do not end") from None
 
 
 async def _remove_there(state: RunState, site: RemoteSite) -> None:
@@ -171,7 +177,21 @@ async def _remove_there(state: RunState, site: RemoteSite) -> None:
     _check_name(state, path)
     if (await host.run(["sh", "-c", _OWN, "sh", path])).exit_code != 0:
         raise InfeasibleError(f"{path} is not a directory of yours")
-    await host.remove([path])
+    await remove_when_quiet(host, path)
+
+
+async def remove_when_quiet(host: Host, path: str) -> None:
+    """Remove a directory. What was cancelled may write into it until it has ended, such as the exit
+    records of a launcher, whose job the batch system signals only soon after."""
+    deadline_s = time.monotonic() + END_S
+    while True:
+        try:
+            await host.remove([path])
+            return
+        except InfeasibleError as error:
+            if os.strerror(errno.ENOTEMPTY) not in error.message or time.monotonic() > deadline_s:
+                raise
+        await asyncio.sleep(_REMOVE_INTERVAL_S)
 
 
 def _check_name(state: RunState, path: str) -> None:

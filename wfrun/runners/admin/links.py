@@ -10,14 +10,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.link_samples import LinkSamples, Sample
+from wfrun.engine.link_samples import LinkSamples, Sample, bandwidth_of, latency_of
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.parsers.catalog.set_links import as_written, not_editable, with_links
@@ -41,7 +40,9 @@ _ENOUGH_S = 0.2
 _CLOCK_S = 1e-6
 """Resolution of clocks: no copy is taken for shorter."""
 _LARGE_ROUNDS = 3
-"""Copies that show it. The fastest one counts: pauses only make a link look slower."""
+"""Copies that show it."""
+_GROWTH = 16
+"""Factor of the next size while the start of a transfer client hides how long the bytes take."""
 _DIRECTION_S = 5.0
 """Timeout of all copies in one direction. Those that ended before it count."""
 _NOISE = 'head -c "$1" /dev/urandom >"$2"'
@@ -176,7 +177,7 @@ class _Copies:
         self._places = places
         self._ends = source, destination
         self._latency_s = 0.0
-        self._bytes_per_s: float | None = None
+        self._last_bytes_per_s: float | None = None
         self.shown = LinkSamples()
         self.names: list[str] = []
         """Of the files."""
@@ -187,24 +188,30 @@ class _Copies:
         try:
             await asyncio.wait_for(self._copy_all(), _DIRECTION_S)
         except asyncio.TimeoutError:
-            if self._bytes_per_s is None:
+            if self._last_bytes_per_s is None:
                 size = f"a file of {_FIRST_BYTES >> 10} KiB"
                 raise TransientError(f"{size} is not copied in {_DIRECTION_S:.0f} s") from None
-        assert self._bytes_per_s is not None
-        return self._bytes_per_s, self._latency_s
+        assert self._last_bytes_per_s is not None
+        # As runs do it, of which the catalog's figures are the beginning.
+        return bandwidth_of(self.shown.bandwidths()) or self._last_bytes_per_s, self._latency_s
 
     async def _copy_all(self) -> None:
-        self._latency_s = median([await self._copy_s(_SMALL_BYTES) for _ in range(_ROUNDS)])
-        size_bytes, shown = _FIRST_BYTES, list[float]()
-        while len(shown) < _LARGE_ROUNDS:
+        for _ in range(_ROUNDS):
+            await self._copy_s(_SMALL_BYTES)
+        self._latency_s = latency_of(self.shown.latencies()) or 0.0
+        size_bytes, first_s, left = _FIRST_BYTES, 0.0, _LARGE_ROUNDS
+        while left:
             took_s = await self._copy_s(size_bytes)
             # Latency varies: a copy takes at least half of its time for its bytes.
             rate = size_bytes / max(took_s - self._latency_s, took_s / 2, _CLOCK_S)
-            if took_s >= _ENOUGH_S or size_bytes >= _MAX_BYTES:
-                shown.append(rate)
-            else:
-                size_bytes = min(max(2 * size_bytes, int(rate * _COPY_S)), _MAX_BYTES)
-            self._bytes_per_s = max(shown, default=rate)
+            self._last_bytes_per_s = rate
+            is_hidden = took_s < 1.5 * first_s
+            if size_bytes >= _MAX_BYTES or (first_s and not is_hidden and took_s >= _ENOUGH_S):
+                left -= 1
+                continue
+            factor = _GROWTH if is_hidden else 2
+            size_bytes = min(max(factor * size_bytes, int(rate * _COPY_S)), _MAX_BYTES)
+            first_s = first_s or took_s
 
     async def _copy_s(self, size_bytes: int) -> float:
         """Copy a new file. Returns the duration in seconds."""

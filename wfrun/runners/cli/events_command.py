@@ -42,14 +42,26 @@ def _known(ctx: click.Context, param: click.Parameter, kinds: tuple[str, ...]) -
 @click.option("--json", "as_json", is_flag=True,
               help="Print each event as a line of JSON, with its number and the version of the "
               "log.")  # fmt: skip
+@click.option("--schema", is_flag=True,
+              help="Print the JSON Schema of these lines, and read no log.")  # fmt: skip
 def events(
-    run: str | None, follow: bool, last: int | None, kinds: tuple[str, ...], as_json: bool
+    run: str | None,
+    follow: bool,
+    last: int | None,
+    kinds: tuple[str, ...],
+    as_json: bool,
+    schema: bool,
 ) -> None:
     """Print the log of RUN (default: `last`), an event a line.
 
     Each line has the time since the start of the run, the kind of the event, and what it is about.
     docs/run-directory.md describes the kinds and the fields of the JSON lines.
     """
+    if schema:
+        from wfrun.runners.display.event_schema import event_schema
+
+        click.echo(event_schema())
+        return
     from wfrun.runners.display.event_printing import print_events
     from wfrun.runners.run.directory import find
     from wfrun.runners.run.plugins import load_policies

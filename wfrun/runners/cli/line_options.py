@@ -23,8 +23,8 @@ def line_options(section: str, *, outputs: bool) -> Callable[[_C], _C]:
                help="For tables and lists of commands: a file that each task writes, such as "
                "`{ligand}-{seed}.pdbqt`. Repeatable."),
         option("--stdout", metavar="TEMPLATE", section=section,
-               help="For tables and lists of commands: the output file for what a task prints. It "
-               "must differ for each task, such as `{index}.txt`."),
+               help="For tables and lists of commands: the output file for the stdout of a task. "
+               "Its name must differ for each task, such as `{index}.txt`."),
     ]  # fmt: skip
     every = [
         option("--command", metavar="TEMPLATE", section=section,

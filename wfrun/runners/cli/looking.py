@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from wfrun.runners.cli.runs import complete_runs, run_argument, trust_option
+from wfrun.runners.cli.completion import complete_runs, complete_sites, complete_tasks
+from wfrun.runners.cli.runs import run_argument, trust_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,7 +127,12 @@ def launchers(run: str | None, ended: bool) -> None:
 @run_argument
 @click.option("--name", "patterns", multiple=True, metavar="PATTERN",
               help="Show files whose names match, such as `*.fits`. Repeatable.")  # fmt: skip
-@click.option("--site", metavar="NAME", help="Show files that are at this site.")
+@click.option(
+    "--site",
+    metavar="NAME",
+    shell_complete=complete_sites,
+    help="Show files that are at this site.",
+)
 @click.option("--all", "everything", is_flag=True,
               help="Also show files that are at no site: inputs, collected outputs, files that "
               "were removed or are not written yet.")  # fmt: skip
@@ -232,7 +238,7 @@ def _run_table(runs: list[RunRecord]) -> Table:
 
 @click.command()
 @click.argument("run", shell_complete=complete_runs)
-@click.argument("task")
+@click.argument("task", shell_complete=complete_tasks)
 @click.option("--tail", "-n", type=click.IntRange(min=0), metavar="N",
               help="Print only the last N lines of each stream.")  # fmt: skip
 @click.option("--follow", "-f", is_flag=True,

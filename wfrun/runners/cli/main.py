@@ -24,9 +24,25 @@ _COMMANDS = {
         "wfrun.runners.cli.cleaning",
         "Remove all that RUN has left, on every site and here.",
     ),
+    "control": (
+        "wfrun.runners.cli.control_command",
+        "Pause sites, raise priorities and cancel tasks of RUN while it runs.",
+    ),
     "events": (
         "wfrun.runners.cli.events_command",
         "Print the log of RUN (default: `last`), an event a line.",
+    ),
+    "explain": (
+        "wfrun.runners.cli.explain_command",
+        "Explain why TASK of RUN waits, or why it went to its site.",
+    ),
+    "export": (
+        "wfrun.runners.cli.export_command",
+        "Write RUN (default: `last`) in a format that other programs read.",
+    ),
+    "failures": (
+        "wfrun.runners.cli.failures_command",
+        "Show the failures of RUN (default: `last`), by cause and error text.",
     ),
     "files": (
         "wfrun.runners.cli.looking",
@@ -40,13 +56,25 @@ _COMMANDS = {
         "wfrun.runners.cli.graph",
         "Show the layers, critical path, width and parallelism of workflows.",
     ),
+    "help": (
+        "wfrun.runners.cli.help_command",
+        "Show a page of the documentation, or list the pages.",
+    ),
     "launchers": (
         "wfrun.runners.cli.looking",
         "Show the launchers of RUN (default: `last`).",
     ),
     "list": ("wfrun.runners.cli.looking", "List the runs in ./wfrun-runs."),
     "logs": ("wfrun.runners.cli.looking", "Print the output of TASK of RUN."),
+    "plan": (
+        "wfrun.runners.cli.plan_command",
+        "Plan a run of workflows and bags, and start nothing.",
+    ),
     "policies": ("wfrun.runners.cli.looking", "List the placement and selection policies."),
+    "report": (
+        "wfrun.runners.cli.report_command",
+        "Write a report of RUN (default: `last`) as one HTML file.",
+    ),
     "results": ("wfrun.runners.cli.looking", "Tabulate the tasks of RUN (default: `last`)."),
     "resume": (
         "wfrun.runners.cli.running",
@@ -61,11 +89,24 @@ _COMMANDS = {
         "wfrun.runners.cli.sites",
         "Add clusters to a catalog, check them, and show their state.",
     ),
+    "stats": (
+        "wfrun.runners.cli.stats_command",
+        "Show statistics of RUN (default: `last`), or compare several runs.",
+    ),
     "status": ("wfrun.runners.cli.looking", "Show the state of RUN (default: `last`)."),
     "study": ("wfrun.runners.cli.simulate", "Simulate the experiments of a paper."),
+    "tasks": ("wfrun.runners.cli.tasks_command", "List tasks of RUN (default: `last`)."),
+    "watch": (
+        "wfrun.runners.cli.watch_command",
+        "Show RUN (default: `last`) live, from any terminal.",
+    ),
 }
 """The module of each command, and its summary: the first line of its help text, repeated here so
 that `wfrun --help` imports no command. A test compares the two."""
+
+
+_FUNCTIONS = {"help": "help_", "list": "list_"}
+"""Functions of commands that would hide a builtin."""
 
 
 class _Commands(click.Group):
@@ -79,7 +120,7 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(_COMMANDS[cmd_name][0])
-        found: click.Command = getattr(module, "list_" if cmd_name == "list" else cmd_name)
+        found: click.Command = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name))
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -112,10 +153,10 @@ class _Commands(click.Group):
 
 _OTHER_NAMES = {
     "abort": "cancel", "check": "sites check", "clusters": "sites", "continue": "resume",
-    "delete": "clean", "init": "sites init", "jobs": "results", "kill": "cancel", "log": "logs",
+    "delete": "clean", "init": "sites init", "jobs": "tasks", "kill": "cancel", "log": "logs",
     "ls": "list", "nodes": "sites", "output": "logs", "plot": "graph", "ps": "list",
     "queue": "status", "restart": "resume", "show": "status", "sim": "simulate",
-    "start": "run", "stat": "status", "stop": "cancel", "submit": "run", "tasks": "results",
+    "start": "run", "stat": "status", "stop": "cancel", "submit": "run", "why": "explain",
 }  # fmt: skip
 """Names of commands in other systems, with the commands here."""
 

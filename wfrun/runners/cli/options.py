@@ -24,10 +24,11 @@ from click.shell_completion import CompletionItem
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
 from wfrun.parsers.units import parse_size
+from wfrun.runners.cli.completion import complete_files
 from wfrun.runners.cli.sections import option
 
 _C = TypeVar("_C", bound=Callable[..., Any])
-_Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+_Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem] | list[str]]
 
 
 class _Whole(click.IntRange):
@@ -111,7 +112,7 @@ def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
         default=setting.default if has_default else None,
         show_default=has_default and setting.type is not bool,
         metavar=described.metavar or None,
-        shell_complete=_COMPLETERS.get(setting.name),
+        shell_complete=_completer(setting),
         help=described.help,
         section=described.section,
     )
@@ -121,6 +122,8 @@ def _type(setting: Setting) -> Any:
     """The click type of an option, which converts its value and shows its choices or range."""
     low, high = setting.option.minimum, setting.option.maximum
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
+    if setting.type is Mapping:
+        return str
     if setting.choices and setting.type is int:
         return _WholeOrWord(setting.choices, *bounds)
     if setting.choices:
@@ -131,7 +134,7 @@ def _type(setting: Setting) -> Any:
         return _Whole(*bounds)
     if setting.type is float:
         return _Number(*bounds)
-    return str if setting.type is Mapping else setting.type
+    return setting.type
 
 
 def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
@@ -139,25 +142,43 @@ def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
     these. Raises InvalidError, which names the flag of a wrong option."""
     given = {name: options.get(name) for name in all_settings()} | fixed
     return make_settings(
-        {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}, as_flag
+        {name: _mapping(name, v) if isinstance(v, tuple) else v for name, v in given.items()},
+        as_flag,
     )
 
 
 def changes_from(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the user gives to a resume, by field of `Settings`."""
     given = {n: options[n] for n in all_settings() if options.get(n) not in (None, ())}
-    return {name: _mapping(v) if isinstance(v, tuple) else v for name, v in given.items()}
+    return {name: _mapping(name, v) if isinstance(v, tuple) else v for name, v in given.items()}
 
 
-def _mapping(texts: Sequence[str]) -> dict[str, str]:
-    """Split texts of the form ``NAME=VALUE``. Returns the values by name."""
+def _mapping(field: str, texts: Sequence[str]) -> dict[str, str]:
+    """Split the texts of an option, each of the form ``NAME=VALUE``. Returns the values by name."""
+    setting = all_settings()[field]
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--policy-option")
+            form = setting.option.metavar
+            raise click.BadParameter(f"{text!r} is not {form}", param_hint=setting.flag)
         values[name] = value
     return values
+
+
+def _completer(setting: Setting) -> _Completer | None:
+    if setting.type is Mapping:
+        return _names_of(setting)
+    return complete_files if setting.option.metavar == "FILE" else _COMPLETERS.get(setting.name)
+
+
+def _names_of(setting: Setting) -> _Completer:
+    """Completes the names of a mapping, each with the sign that its value follows."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [f"{name}=" for name in setting.choices if name.startswith(incomplete)]
+
+    return complete
 
 
 def _complete_policy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -10,12 +10,15 @@ import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
+from wfrun.runners.cli.completion import complete_files, complete_sources
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import changes_from, settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument, trust_option
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
+    from wfrun.engine.events import RunChanged
+    from wfrun.engine.state import RunState
     from wfrun.runners.run.prepare import Plan
 
 _DOCUMENTS = "Documents and sites"
@@ -33,7 +36,8 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 @option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
         section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
 @line_options(_DOCUMENTS, outputs=True)
-@option("--reuse", metavar="RUN|auto|none", default="none", show_default=True, section=_DOCUMENTS,
+@option("--reuse", metavar="RUN|auto|none", default="none", show_default=True,
+        shell_complete=complete_sources, section=_DOCUMENTS,
         help="Take over the outputs of tasks that an earlier run did with the same command, "
         "environment, program and inputs: the run RUN, or with `auto` the latest ones in "
         "./wfrun-runs.")  # fmt: skip
@@ -43,7 +47,7 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 @option("--connect", is_flag=True, section=_DOCUMENTS,
         help="With --dry-run: also connect to the sites, and check what they offer.")  # fmt: skip
 @settings_options("run")
-@option("--history", metavar="FILE", section=SCHEDULING,
+@option("--history", metavar="FILE", shell_complete=complete_files, section=SCHEDULING,
         help="File that keeps the speed of links across runs, and with a selection policy run "
         "times for predictions; `none`: no file. Default: "
         "~/.local/state/wfrun/history.sqlite.")  # fmt: skip
@@ -114,12 +118,17 @@ def _run_name(plan: Plan, document: Path) -> str:
 @option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
         help="Site catalog (YAML) from now on. Sites that are not in it get no more tasks.",
         )  # fmt: skip
+@option("--plan", "only_plan", is_flag=True, section=_DOCUMENTS,
+        help="Plan the rest of RUN as `wfrun plan` does, and start nothing.")  # fmt: skip
+@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_DOCUMENTS,
+        help="With --plan: run time of tasks whose document states none and whose class has not "
+        "run yet.")  # fmt: skip
 @settings_options("resume")
 @_json_option
 @_quiet_option
 @option("--dead-host", "dead_hosts", multiple=True, metavar="NAME",
-        help="Take this host for dead, with all that it ran for RUN: its engine and its "
-        "launchers. Repeatable.")  # fmt: skip
+        help="Treat this host as dead, with the engine and the launchers of RUN on it. "
+        "Repeatable.")  # fmt: skip
 @trust_option
 def resume(
     run: str | None,
@@ -128,6 +137,8 @@ def resume(
     dead_hosts: tuple[str, ...],
     trust: bool,
     sites: Path | None,
+    only_plan: bool,
+    runtime: float | None,
     **options: Any,
 ) -> None:
     """Continue RUN after a crash, an interrupt or a failure.
@@ -145,15 +156,23 @@ def resume(
     from wfrun.sites.catalog import read_catalog
 
     load_policies()
-    session = Session()
+    if runtime is not None and not only_plan:
+        raise click.UsageError("--runtime has no effect without --plan")
     found = find_own(run, "resume", trust=trust)
     refuse_simulated(found, "there is nothing to continue")
     given = changes_from(options)
     catalog = None if sites is None else read_catalog(sites)
-    session.resume(
-        found, dead_hosts=dead_hosts,
-        change=lambda state: changed_run(state, given, catalog, as_flag),
-    )  # fmt: skip
+
+    def change(state: RunState) -> RunChanged | None:
+        return changed_run(state, given, catalog, as_flag)
+
+    if only_plan:
+        from wfrun.runners.cli.plan_command import plan_rest
+
+        plan_rest(found, change, assumed_s=runtime, as_json=as_json)
+        return
+    session = Session()
+    session.resume(found, dead_hosts=dead_hosts, change=change)
     if session.change is not None and not quiet:
         for line in described(session.state, session.change):
             click.echo(line, err=True)

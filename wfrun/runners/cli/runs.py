@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
-
-def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of runs in ./wfrun-runs, the latest first, and ``last``."""
-    from wfrun.runners.run.directory import existing
-
-    # A shell inserts a completion as it is, without quotes.
-    names = [run.name for run in existing() if shlex.quote(run.name) == run.name]
-    return [name for name in [*reversed(names), "last"] if name.startswith(incomplete)]
-
+from wfrun.runners.cli.completion import complete_runs
 
 run_argument = click.argument("run", required=False, shell_complete=complete_runs)
 """Optional: the last run by default."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.completion import complete_runs, complete_sources
 from wfrun.runners.cli.line_options import line_options
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
@@ -32,9 +33,9 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
 @option("--runtimes", type=click.Path(path_type=Path), metavar="FILE", section=_SUBJECT,
         help="Documents: run times of tasks without one, by type of task: YAML lines such as "
         "`mProject: 12.5 s`.")  # fmt: skip
-@option("--from-run", metavar="RUN", section=_SUBJECT,
+@option("--from-run", metavar="RUN", shell_complete=complete_runs, section=_SUBJECT,
         help="Take workflows, sites and measured run times from a past run.")  # fmt: skip
-@option("--overheads", metavar="RUN|auto|none", section=_SUBJECT,
+@option("--overheads", metavar="RUN|auto|none", shell_complete=complete_sources, section=_SUBJECT,
         help="Documents: add the times that a past run measured at the sites: start of a task, "
         "report of its end, copies of files. Default: those of --from-run; otherwise `auto`, "
         "those of the latest runs in ./wfrun-runs at the same clusters and hosts.")  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.completion import complete_entries
 from wfrun.runners.cli.exit_statuses import DONE, FAILED
 from wfrun.runners.cli.sections import option
 
@@ -63,7 +64,7 @@ def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -
 
 
 @sites.command("check")
-@click.argument("names", nargs=-1, metavar="[SITE]...")
+@click.argument("names", nargs=-1, metavar="[SITE]...", shell_complete=complete_entries)
 @_CATALOG
 @click.option("--wait", type=click.FloatRange(min=1), default=120.0, show_default=True,
               metavar="SECONDS", help="Maximum time of the test job in the queue.")  # fmt: skip
@@ -88,7 +89,7 @@ def sites_check(
 
 
 @sites.command("show")
-@click.argument("names", nargs=-1, metavar="[SITE]...")
+@click.argument("names", nargs=-1, metavar="[SITE]...", shell_complete=complete_entries)
 @_CATALOG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
@@ -137,6 +138,7 @@ def bench() -> None:
 @click.option("--sites", "catalog", type=click.Path(path_type=Path), metavar="CATALOG",
               help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @click.option("--site", "names", multiple=True, metavar="NAME",
+              shell_complete=complete_entries,
               help="Measure only this site. Repeatable.")  # fmt: skip
 @click.option("--tasks", type=click.IntRange(min=1), metavar="N",
               help="Number of tasks without work at each site. Default: 5000; where each task is a "

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Span, Text
 
@@ -81,6 +82,10 @@ class Hanging:
         width = max(1, options.max_width - len(_INDENT))
         for number, line in enumerate(_visible_text(self._text).wrap(console, width)):
             yield Text.assemble(_INDENT, line) if number else line
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        longest = max(line.cell_len for line in _visible_text(self._text).split())
+        return Measurement(1, max(1, min(options.max_width, longest + len(_INDENT))))
 
 
 def make_console(*, stderr: bool = False) -> EscapingConsole:

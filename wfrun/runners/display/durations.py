@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def duration(seconds: float) -> str:
     """``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
-    if seconds < 60:
+    if seconds < 59.95:  # What rounds to 60.0 s is 1:00.
         return f"{seconds:.1f} s"
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

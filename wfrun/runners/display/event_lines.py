@@ -15,6 +15,7 @@ from wfrun.engine.state import RunState
 from wfrun.engine.visible import name_line
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import task_title
+from wfrun.runners.display.watch.amounts import size_text
 
 MAX_VALUE = 200
 """Maximum number of characters shown of a value."""
@@ -43,7 +44,7 @@ def _fields(state: RunState, event: AnyEvent) -> Iterator[str]:
     if "source" in fields:
         places = [_place(state, fields.pop(name)) for name in ("source", "destination")]
         yield " to ".join(places)
-    if "site" in fields:
+    if fields.get("site") is not None:
         yield f"at {_place(state, fields.pop('site'))}"
     for name, value in fields.items():
         if value is None or value in ("", ()) or value == {}:
@@ -55,7 +56,7 @@ def _fields(state: RunState, event: AnyEvent) -> Iterator[str]:
         elif name == "files":
             yield f"files {_some([_file(state, *x[:2]) for x in value[:MAX_MEMBERS]], len(value))}"
         else:
-            yield f"{name.removesuffix('_s')} {_text(name, value)}"
+            yield f"{name.removesuffix('_s').removesuffix('_bytes')} {_text(name, value)}"
 
 
 def _subject(state: RunState, fields: dict[str, Any]) -> Iterator[str]:
@@ -132,6 +133,8 @@ def _text(name: str, value: Any) -> str:
         return _some([_text("", member) for member in value[:MAX_MEMBERS]], len(value))
     if isinstance(value, float) and name.endswith("_s"):
         return duration(value)
+    if isinstance(value, int) and name.endswith("_bytes"):
+        return size_text(value)
     if isinstance(value, (str, int, float)):
         return name_line(str(value), MAX_VALUE)
     return name_line(msgspec.json.encode(value).decode(), MAX_VALUE)

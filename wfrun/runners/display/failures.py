@@ -39,19 +39,33 @@ def task_title(workflow: Workflow, task: int) -> str:
 
 
 def failure_line(state: RunState, group: FailureGroup) -> Text:
-    """A kind of failures on one line: the number of tasks or attempts, the cause and message, the
+    """A kind of failures on one line: the numbers of tasks and attempts, the cause and message, the
     first task."""
-    tasks = f"{counted(group.tasks, 'task')} × " if group.tasks else ""
-    retried = "" if group.tasks else f"{counted(group.attempts, 'failed attempt')} × "
-    line = Text(f"{tasks}{retried}{group.head}", style="red" if group.tasks else "yellow")
+    attempts = counted(group.attempts, "failed attempt")
+    if not group.tasks:
+        count = attempts
+    elif group.attempts > group.tasks:
+        count = f"{counted(group.tasks, 'task')} ({attempts})"
+    else:
+        count = counted(group.tasks, "task")
+    line = Text(f"{count} × {group.head}", style="red" if group.tasks else "yellow")
     if group.text:
         line.append(f": {name_line(group.text, MAX_EXCERPT_LINE)}")
     _, workflow, task, _ = group.first.key.rsplit(".", 3)
     title = task_title(state.workflows[int(workflow)].workflow, int(task))
     line.append(f", first: task {title} at {group.first.site}", style="default")
-    if group.tasks and group.attempts > group.tasks:
-        line.append(f" ({counted(group.attempts, 'failed attempt')})", style="dim")
     return line
+
+
+def cancelled_line(state: RunState) -> Text | None:
+    """The tasks that the user has cancelled, on one line; None if there is none."""
+    found = [(w, task) for w in state.workflows for task in sorted(w.cancelled)]
+    if not found:
+        return None
+    w, task = found[0]
+    first = f", first: {task_title(w.workflow, task)}" if len(found) > 1 else ""
+    name = "" if len(found) > 1 else f": {task_title(w.workflow, task)}"
+    return Text(f"{counted(len(found), 'task')} cancelled by the user{name}{first}", style="yellow")
 
 
 def failure_summary(state: RunState) -> RenderableType | None:
@@ -69,7 +83,12 @@ def failure_summary(state: RunState) -> RenderableType | None:
         left = sum(group.tasks for group in groups[MAX_GROUPS:])
         parts.append(Text(f"and {counted(left, 'failed task')} more", style="red"))
     if groups and state.failed > 1:
-        parts.append(Text("`wfrun results` lists all tasks", style="dim"))
+        parts.append(
+            Text("`wfrun failures` shows their sites and hosts, and what to do", style="dim")
+        )
+    cancelled = cancelled_line(state)
+    if cancelled is not None:
+        parts.append(cancelled)
     return Group(*parts) if parts else None
 
 

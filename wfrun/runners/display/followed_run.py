@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from types import TracebackType
 
 from wfrun.engine.events import AnyEvent
@@ -47,6 +48,15 @@ class FollowedRun:
             self._core.apply_undecided(event)
             events.append(event)
         return events
+
+    def recent(self, count: int) -> list[AnyEvent]:
+        """The last events that were read, at most ``count``. Raises the errors of ``Store``."""
+        store = Store(self.run.path)
+        try:
+            store.seek(self.seq - count)
+            return list(islice(store.load_more(), self.seq - store.next_seq))[-count:]
+        finally:
+            store.close()
 
     def __enter__(self) -> FollowedRun:
         return self

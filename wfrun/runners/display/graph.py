@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -19,52 +17,28 @@ from wfrun.engine.visible import name_line
 from wfrun.parsers.workflows.shape import Layer, Shape
 from wfrun.runners.display.console import Hanging
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.graph_drawing import Drawing, counted
+from wfrun.runners.display.graph_states import COLORS
 from wfrun.runners.display.pictures import new_figure, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Nodes = Literal["tasks", "kinds"]
-"""What a node of a drawing is: one task, or all tasks of one name in one layer."""
-
-MAX_TASKS_DRAWN = 60
-"""Maximum number of tasks of a drawing whose nodes are tasks by default: with more, labels cannot
-be read. Larger workflows have kinds as nodes."""
-
-MAX_NODES = 300
-"""Maximum number of nodes of a picture: more would take minutes, and could not be distinguished."""
-
 MAX_LAYERS_SHOWN = 40
 """Maximum number of rows of the table of layers. Workflows with more layers show the first and last
 of them, half of the rows each."""
 
+MAX_KINDS_SHOWN = 12
+"""Maximum number of kinds of tasks that the table names in a row."""
+MAX_STEPS_SHOWN = 40
+"""Maximum number of steps of the critical path that the table names: the first ones."""
+
+MAX_NODES = 300
+"""Maximum number of nodes of a picture: more would take minutes, and could not be distinguished."""
+MAX_EDGES = 3000
+"""Maximum number of edges of a picture, for the same reasons."""
+
 CRITICAL = "#c0392b"
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One node of a drawing."""
-
-    kind: str
-    """Name of its tasks."""
-    layer: int
-    tasks: tuple[int, ...]
-    is_critical: bool
-    """Whether one of its tasks is on the critical path."""
-
-    @property
-    def label(self) -> str:
-        return _counted(self.kind, len(self.tasks))
-
-
-class Drawing(msgspec.Struct, frozen=True):
-    """What is drawn of a workflow."""
-
-    nodes: Sequence[Node]
-    """In the order of their layers."""
-    edges: Mapping[tuple[int, int], int]
-    """Between indices of nodes, with the number of edges of the workflow that each stands for."""
-    critical: frozenset[tuple[int, int]]
-    """Edges of the critical path."""
 
 
 def shape_table(workflow: Workflow, shape: Shape) -> RenderableType:
@@ -80,10 +54,13 @@ def shape_table(workflow: Workflow, shape: Shape) -> RenderableType:
         if layer is None:
             layers.add_row("…", "…", "…", "…")
         else:
-            kinds = ", ".join(_counted(name, count) for name, count in layer.kinds)
+            kinds = ", ".join(_first(layer.kinds))
             count = f"{len(layer.tasks):,}"
             layers.add_row(str(number), count, duration(layer.work_s), Text(kinds))
-    path = Hanging(Text("critical path: " + " → ".join(_runs(workflow, shape.critical_path))))
+    steps = list(islice(_runs(workflow, shape.critical_path), MAX_STEPS_SHOWN + 1))
+    if len(steps) > MAX_STEPS_SHOWN:
+        steps[-1] = "…"
+    path = Hanging(Text("critical path: " + " → ".join(steps)))
     title = Text.assemble((name_line(workflow.name), "bold"), f" ({workflow.source})")
     return Group(Hanging(title), facts, Text(), layers, Text(), path)
 
@@ -121,6 +98,14 @@ def _shown(layers: Sequence[Layer]) -> Iterator[tuple[int, Layer | None]]:
     yield from numbered[-MAX_LAYERS_SHOWN // 2 :]
 
 
+def _first(kinds: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """The first kinds, which are the most frequent, and the number of the others."""
+    for name, count in kinds[:MAX_KINDS_SHOWN]:
+        yield counted(name, count)
+    if len(kinds) > MAX_KINDS_SHOWN:
+        yield f"and {len(kinds) - MAX_KINDS_SHOWN:,} more kinds"
+
+
 def _runs(workflow: Workflow, path: Sequence[int]) -> Iterator[str]:
     """Names of the tasks of a path; several of one name in a row are counted."""
     name, count = "", 0
@@ -128,35 +113,9 @@ def _runs(workflow: Workflow, path: Sequence[int]) -> Iterator[str]:
         following = "" if task is None else workflow.tasks[task].name
         if following != name:
             if count:
-                yield _counted(name, count)
+                yield counted(name, count)
             name, count = following, 0
         count += 1
-
-
-def _counted(name: str, count: int) -> str:
-    shown = name_line(name)
-    return shown if count == 1 else f"{shown} ×{count:,}"
-
-
-def drawing_of(workflow: Workflow, shape: Shape, nodes: Nodes) -> Drawing:
-    """What is drawn of a workflow, each node a task or the tasks of one kind in one layer."""
-    critical = set(shape.critical_path)
-    drawn: list[Node] = []
-    node_of: dict[int, int] = {}
-    for number, layer in enumerate(shape.layers):
-        groups: dict[tuple[str, int], list[int]] = {}
-        for task in layer.tasks:
-            key = (workflow.tasks[task].name, task if nodes == "tasks" else 0)
-            groups.setdefault(key, []).append(task)
-        for (kind, _), tasks in groups.items():
-            node_of.update(dict.fromkeys(tasks, len(drawn)))
-            drawn.append(Node(kind, number, tuple(tasks), not critical.isdisjoint(tasks)))
-    edges: Counter[tuple[int, int]] = Counter()
-    if workflow.bag is None:
-        for task, parents in enumerate(workflow.parents):
-            edges.update((node_of[parent], node_of[task]) for parent in parents)
-    path = [node_of[task] for task in shape.critical_path]
-    return Drawing(drawn, edges, frozenset(pairwise(path)))
 
 
 def dot(workflow: Workflow, drawing: Drawing) -> str:
@@ -170,6 +129,9 @@ def dot(workflow: Workflow, drawing: Drawing) -> str:
         if len(node.tasks) == 1:
             label = f"{name_line(workflow.tasks[node.tasks[0]].id)}\n{label}"
         style = f', color="{CRITICAL}"' if node.is_critical else ""
+        if node.state is not None:
+            label = f"{label}\n{node.state}"
+            style += f', style="rounded,filled", fillcolor="{COLORS[node.state]}"'
         lines.append(f"  n{index} [label={_quoted(label)}{style}];")
     for (parent, child), count in drawing.edges.items():
         label = f" [label={_quoted(f'{count:,}')}]" if count > 1 else ""
@@ -183,16 +145,18 @@ def _quoted(text: str) -> str:
 
 
 def draw(workflow: Workflow, drawing: Drawing, path: Path) -> None:
-    """Draw layers as rows, the first on top, kinds as colours, and the critical path in red.
+    """Draw layers as rows, the first on top, kinds or states as colours, and the critical path in
+    red.
 
-    Raises InvalidError for more than `MAX_NODES` nodes, and InfeasibleError without matplotlib or
-    where ``path`` cannot be written.
+    Raises InvalidError for more than `MAX_NODES` nodes or `MAX_EDGES` edges, and InfeasibleError
+    without matplotlib or where ``path`` cannot be written.
     """
-    if len(drawing.nodes) > MAX_NODES:
+    nodes, edges = len(drawing.nodes), len(drawing.edges)
+    if nodes > MAX_NODES or edges > MAX_EDGES:
         raise InvalidError(
-            f"{path}: a picture of {len(drawing.nodes):,} nodes cannot be read",
-            hint=f"draw kinds of tasks (--nodes kinds), or write --dot for a tool that zooms; at "
-            f"most {MAX_NODES:,} nodes are drawn",
+            f"{path}: a picture of {nodes:,} nodes and {edges:,} edges cannot be read",
+            hint="draw kinds of tasks or layers (--nodes kinds, --nodes layers), or write --dot "
+            f"for a tool that zooms; at most {MAX_NODES:,} nodes and {MAX_EDGES:,} edges are drawn",
         )
     rows = _rows(drawing)
     width = min(max(6.0, 1.1 * max(map(len, rows))), 40.0)
@@ -202,6 +166,8 @@ def draw(workflow: Workflow, drawing: Drawing, path: Path) -> None:
     axes.set_title(name_line(workflow.name), parse_math=False)
     axes.set_axis_off()
     axes.margins(x=0.08, y=0.08)
+    if any(node.state for node in drawing.nodes):
+        _draw_legend(axes, drawing)
     save_picture(figure, path)
 
 
@@ -238,10 +204,20 @@ def _positions(rows: Sequence[Sequence[int]]) -> Mapping[int, tuple[float, float
     return positions
 
 
+def _draw_legend(axes: Axes, drawing: Drawing) -> None:
+    from matplotlib.patches import Patch
+
+    found = {node.state for node in drawing.nodes}
+    patches = [Patch(facecolor=c, edgecolor="#666666", label=w) for w, c in COLORS.items()
+               if w in found]  # fmt: skip
+    axes.legend(handles=patches, loc="upper right", frameon=False)
+
+
 def _draw_nodes(axes: Axes, drawing: Drawing, positions: Mapping[int, tuple[float, float]]) -> None:
     import matplotlib
 
-    kinds = list(dict.fromkeys(node.kind for node in drawing.nodes))
+    kinds = dict.fromkeys(node.kind for node in drawing.nodes)
+    colors = {kind: number for number, kind in enumerate(kinds)}
     palette = matplotlib.colormaps["tab20"]
     for parent, child in drawing.edges:
         critical = (parent, child) in drawing.critical
@@ -272,7 +248,9 @@ def _draw_nodes(axes: Axes, drawing: Drawing, positions: Mapping[int, tuple[floa
             fontsize="small",
             bbox={
                 "boxstyle": "round",
-                "facecolor": _pale(palette(kinds.index(node.kind) % palette.N)),
+                "facecolor": COLORS[node.state]
+                if node.state is not None
+                else _pale(palette(colors[node.kind] % palette.N)),
                 "edgecolor": CRITICAL if node.is_critical else "#666666",
             },
         )

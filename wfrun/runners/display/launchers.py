@@ -80,13 +80,13 @@ def launcher_table(
     for heading in ("since", "slots", "busy", "time left", "done", "tasks/s"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("channel", no_wrap=True)
-    noted = any(_why(row.launcher) for row in rows)
+    noted = any(why_text(row.launcher) for row in rows)
     if noted:
         table.add_column("why", overflow="fold")
     for site, launcher in rows:
-        since_s = _since_s(launcher)
+        since_s = since_s_of(launcher)
         shown = duration(since_s) if simulated else _clock(since_s, now_s)
-        is_here = launcher.phase in _HERE and not dismissed
+        is_here = launcher.phase in CONNECTED and not dismissed
         word = launcher.phase.name.lower()
         if dismissed and launcher.phase is not LauncherPhase.ENDED:
             word = "dismissed"
@@ -97,26 +97,26 @@ def launcher_table(
             launcher.request.key,
             site,
             name_line(launcher.host, MAX_HOST),
-            Text(word, style=_STYLES.get(word, "")),
+            Text(word, style=PHASE_STYLES.get(word, "")),
             shown,
             str(launcher.slots or launcher.asked_slots),
             str(launcher.busy_cores) if is_here else "",
             left,
             str(launcher.done),
-            _rate(launcher, now_s),
+            rate_text(launcher, now_s),
             launcher.channel,
         ]
         if noted:
-            cells.append(_why(launcher))
+            cells.append(why_text(launcher))
         table.add_row(*cells)
     return table
 
 
-_STYLES = {"live": "green", "draining": "yellow", "away": "yellow", "ended": "dim"}
-_HERE = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
+PHASE_STYLES = {"live": "green", "draining": "yellow", "away": "yellow", "ended": "dim"}
+CONNECTED = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
 
 
-def _since_s(launcher: Launcher) -> float:
+def since_s_of(launcher: Launcher) -> float:
     """Begin of its state, as far as the log has it."""
     if launcher.ended_s is not None:
         return launcher.ended_s
@@ -125,7 +125,7 @@ def _since_s(launcher: Launcher) -> float:
     return launcher.asked_s if launcher.queued_s is None else launcher.queued_s
 
 
-def _rate(launcher: Launcher, now_s: float) -> str:
+def rate_text(launcher: Launcher, now_s: float) -> str:
     """Tasks per second since it started."""
     if launcher.started_s is None:
         return ""
@@ -133,7 +133,7 @@ def _rate(launcher: Launcher, now_s: float) -> str:
     return f"{launcher.done / lived_s:.1f}" if lived_s > 0 else ""
 
 
-def _why(launcher: Launcher) -> str:
+def why_text(launcher: Launcher) -> str:
     """The reason why it takes no tasks, or why it ended."""
     if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
         return "no work was left for it"

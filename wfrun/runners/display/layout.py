@@ -19,7 +19,7 @@ class Section(NamedTuple):
     minimum: int
     """Number of its lines that are shown, if it has them, whatever others need."""
     noun: str = "lines"
-    """What its lines show, for the line that says how many are cut."""
+    """What its lines show, for the line that says how many are cut; empty: none says it."""
     beyond: int = 0
     """Number of lines that ``body`` leaves out because no terminal has room for them."""
     rank: int = 1
@@ -72,8 +72,8 @@ def _cut(
     if count >= len(lines):
         yield from lines
         return
-    if count == 1:
-        yield lines[0]
+    if count == 1 or not section.noun:
+        yield from lines[:count]
     elif count:
         yield from lines[: count - 1]
         cut = len(lines) - count + 1 + section.beyond

@@ -20,19 +20,18 @@ from typing import Any, Protocol, TextIO
 
 from wfrun.engine import events as ev
 from wfrun.engine.bag import parameter_names, tasks_of
-from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
 from wfrun.runners.display.parameter_types import parameter_types
 from wfrun.runners.display.running import expected_s, host_of
-from wfrun.runners.run.directory import RunDir, await_start, is_driven
-from wfrun.runners.run.log_errors import replay
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.collecting import collect
+from wfrun.runners.run.directory import RunDir
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets evaluate (OWASP, "CSV Injection")."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""First characters of cells that spreadsheets evaluate, also in full width (OWASP, "CSV
+Injection")."""
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ROWS = 4096
 """Number of rows written at a time."""
@@ -147,21 +146,12 @@ class Results:
     """The table of a run."""
 
     def __init__(self, run: RunDir) -> None:
-        """Reads the log, also while an engine drives the run. Raises what `await_start` and
-        `Store` raise."""
-        await_start(run)
-        store = Store(run.path)
-        try:
-            core = Core(store.workflows())
-            self._collected = Collector(core.state)
-            replay(core, self._collected.passed(store.load()), store.path)
-        finally:
-            store.close()
-        self._state = core.state
+        """Reads the log, also while an engine drives the run. Raises what `collect` raises."""
+        self._state, self._collected, driven = collect(run, Collector)
         self._run = run
-        self._now_s = time.time() if is_driven(run) else core.state.now_s
+        self._now_s = time.time() if driven else self._state.now_s
         """The present; of a run that nothing drives the time of its last event."""
-        self._user = _owner(run)
+        self._user = owner_of(run)
         """Owner of the tasks that name none."""
         names: dict[str, None] = {}
         for w in self._state.workflows:
@@ -264,7 +254,7 @@ class Results:
         ]
 
 
-def _owner(run: RunDir) -> str | None:
+def owner_of(run: RunDir) -> str | None:
     """The login name of the owner of the run directory."""
     try:
         return run.path.owner()
@@ -358,7 +348,7 @@ class _Text:
 
     def write(self, rows: Sequence[Row]) -> None:
         if self._safe:
-            rows = [_without_formulas(row) for row in rows]
+            rows = [without_formulas(row) for row in rows]
         if self._on_terminal:  # a line end in a cell could forge a row
             rows = [
                 [name_line(c, MAX_LINE) if isinstance(c, str) else c for c in row] for row in rows
@@ -369,7 +359,7 @@ class _Text:
         """Leave the stream open; its opener closes it."""
 
 
-def _without_formulas(row: Row) -> Row:
+def without_formulas(row: Row) -> Row:
     """The row with an apostrophe before each text that a spreadsheet would evaluate."""
     return [
         f"'{cell}"

@@ -148,7 +148,9 @@ def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
         sites=tuple(map(_site, state.sites, idle)),
         failures=tuple(map(_failure, state.recent_failures)),
         failure_kinds=tuple(map(_failure_kind, state.failure_groups.largest_first())),
-        running=tuple(RunningRecord(*task) for task in running_tasks(state, now_s, MAX_RUNNING)),
+        running=tuple(
+            RunningRecord(*task[:5]) for task in running_tasks(state, now_s, MAX_RUNNING)
+        ),
     )
 
 

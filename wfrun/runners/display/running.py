@@ -32,6 +32,8 @@ class RunningTask(NamedTuple):
     elapsed_s: float
     expected_s: float | None
     """None: nothing is known."""
+    workflow: int
+    task: int
 
     @property
     def is_late(self) -> bool:
@@ -53,6 +55,8 @@ def _running_task(state: RunState, attempt: Attempt, now_s: float) -> RunningTas
         host_of(state, attempt),
         max(0.0, now_s - started_s),
         expected_s(state, attempt),
+        attempt.workflow,
+        attempt.task,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from itertools import islice
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -12,7 +13,6 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
-from wfrun.runners.run.history import history_file
 from wfrun.runners.run.link_history import load_links, missing_links
 from wfrun.runners.run.overheads import Overheads, measure
 from wfrun.runners.run.session import read_state
@@ -27,9 +27,10 @@ _MAX_EVENTS = 200_000
 """Maximum number of events of a run that are read for its overheads."""
 
 
-def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
+def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = False) -> Overheads:
     """The overheads that the run ``given`` has measured; for ``auto`` those that the latest runs in
-    ``wfrun-runs`` have measured at the clusters and hosts of the catalog; for ``none`` none.
+    ``wfrun-runs`` have measured at the clusters and hosts of the catalog, with ``local`` also at
+    its local sites; for ``none`` none.
 
     A warning names the runs of ``auto``. Raises InvalidError for a run that cannot be read.
     """
@@ -39,12 +40,12 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
         run = rundir.find(given)
         return measured_by(run, read_state(run))
     found = Overheads()
-    if not any(site.access is not None for site in catalog.sites):
+    if not local and not any(site.access is not None for site in catalog.sites):
         return found
     for run in reversed(rundir.existing()[-_MAX_RUNS:]):
         with suppress(WfrunError):  # it is starting, or damaged
             state = read_state(run, 0.0)
-            known = {site.spec.name for site in state.sites if _is_among(site.spec, catalog)}
+            known = {site.spec.name for site in state.sites if _is_among(site.spec, catalog, local)}
             known -= {name for name, each in found.sites.items() if each.hold_s is not None}
             if known:
                 added = _at(known, measured_by(run, state))
@@ -55,10 +56,9 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn) -> Overheads:
     return found
 
 
-def with_history(catalog: Catalog, warn: Warn) -> Catalog:
+def with_history(catalog: Catalog, warn: Warn, history: Path | None) -> Catalog:
     """The catalog with the links that it lacks, as copies of earlier runs have shown them. A
     warning says so."""
-    history = history_file(None)
     if history is None or not any(site.access is not None for site in catalog.sites):
         return catalog
     added = missing_links(load_links(history) or {}, catalog)
@@ -83,9 +83,14 @@ def completed(found: Overheads, older: Overheads) -> Overheads:
     return Overheads(sites, (*older.links, *found.links))
 
 
-def _is_among(site: SiteSpec, catalog: Catalog) -> bool:
-    """Whether a site of the catalog is the same cluster or host under the same name."""
-    return site.access is not None and any(
+def _is_among(site: SiteSpec, catalog: Catalog, local: bool) -> bool:
+    """Whether a site of the catalog is the same cluster or host under the same name; with
+    ``local``, or a local site of that name."""
+    if site.access is None:
+        return local and any(
+            other.name == site.name and other.access is None for other in catalog.sites
+        )
+    return any(
         other.name == site.name
         and other.kind == site.kind
         and other.access is not None

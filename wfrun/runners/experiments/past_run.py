@@ -36,7 +36,7 @@ def past_run(name: str, warn: Warn) -> PastRun:
     that it measured. A task that was not done gets the mean of its kind. Raises InvalidError."""
     run = rundir.find(name)
     state = read_state(run)
-    measured = _measured(run, state)
+    measured = measured_runtimes_s(run, state)
     if not measured:
         raise InvalidError(
             f"no task of the run {run.name} has been done; it measured nothing",
@@ -61,7 +61,7 @@ def _catalog(state: RunState) -> Catalog:
     return Catalog(sites, tuple(links))
 
 
-def _measured(run: rundir.RunDir, state: RunState) -> dict[tuple[int, int], float]:
+def measured_runtimes_s(run: rundir.RunDir, state: RunState) -> dict[tuple[int, int], float]:
     """Run times in seconds on the reference processor, by workflow and task."""
     speeds = [site.spec.speed_ratio for site in state.sites]
     measured: dict[tuple[int, int], float] = {}

@@ -38,6 +38,9 @@ class RunArguments(SimulateArguments, total=False):
     keep: Literal["all", "outputs", "failed"]
     input_catalog: str
     allow_urls: str
+    metrics_file: str
+    on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
+    stalled_after_s: float
 
 
 class ResumeArguments(TypedDict, total=False):
@@ -55,3 +58,6 @@ class ResumeArguments(TypedDict, total=False):
     straggler_quantile: float
     straggler_factor: float
     keep: Literal["all", "outputs", "failed"]
+    metrics_file: str
+    on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
+    stalled_after_s: float

@@ -11,6 +11,7 @@ from typing import Protocol
 from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
 from wfrun.runners.run.storable import storable
+from wfrun.runners.run.uptime import uptime_s
 
 LAG_S = 0.2
 """Maximum delay before an event that nothing depends on is committed, in seconds."""
@@ -35,11 +36,6 @@ class Clock(Protocol):
 
     def fail(self, error: BaseException) -> None:
         """Make ``next`` raise this error: the run cannot continue."""
-
-
-def uptime_s() -> float:
-    """Seconds since the machine booted; on Linux including suspension."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class WallClock:

@@ -11,7 +11,9 @@ from typing import Literal
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import SiteSpec
+from wfrun.runners.run.access import refuse_unreadable
 from wfrun.runners.run.lock import driver, is_held
+from wfrun.runners.run.log_errors import damaged
 from wfrun.runners.run.store import FILE_NAME, Store
 
 RUNS = Path("wfrun-runs")
@@ -51,8 +53,18 @@ class RunDir:
         return self.path / LOCK_NAME
 
     @property
+    def notifications(self) -> Path:
+        """The output of notifications."""
+        return self.path / "notifications.log"
+
+    @property
     def cancel_request(self) -> Path:
         return self.path / "cancel"
+
+    @property
+    def requests(self) -> Path:
+        """Other requests of the user, a file each."""
+        return self.path / "requests"
 
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Write a request to cancel, atomically, for the engine that drives the run. Raises
@@ -81,7 +93,7 @@ def find(run: str | None) -> RunDir:
     """Find a run by its path, its name in ``wfrun-runs``, or ``last`` (or None).
 
     A starting run is found once its engine holds the lock. Raises InvalidError if there is no such
-    run.
+    run, and InfeasibleError if this user may not read it.
     """
     if run is None or run == "last":
         runs = existing()
@@ -91,16 +103,21 @@ def find(run: str | None) -> RunDir:
             )
         return runs[-1]
     for path in (Path(run), RUNS / run):
+        refuse_unreadable(path)
         if _is_run(path) or (_is_new(path) and _wait_until(lambda: _is_run(path))):  # noqa: B023
             return RunDir(path)
         if _is_new(path) and (path / LOCK_NAME).exists():
             raise never_started(path)
+        if all((path / name).exists() for name in (LOCK_NAME, "sites")):
+            raise damaged(path / FILE_NAME, "it is missing")
     known = ", ".join(r.name for r in existing()[-5:]) or "none here"
     raise InvalidError(f"there is no run {run!r}", hint=f"the latest runs: {known}")
 
 
 def existing() -> list[RunDir]:
-    """The runs in ``wfrun-runs``, also those that are starting, sorted by their last activity."""
+    """The runs in ``wfrun-runs``, also those that are starting or that this user may not read,
+    sorted by their last activity. Raises InfeasibleError if this user may not read the folder."""
+    refuse_unreadable(RUNS)
     if not RUNS.is_dir():
         return []
     found = [(_active_ns(path), path) for path in RUNS.iterdir() if _is_run(path)]
@@ -183,9 +200,11 @@ def never_started(path: Path) -> InvalidError:
 def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
     """Wait until the log of a run has its first event.
 
-    Raises StartingError if it has none after ``timeout_s`` and an engine holds the lock, and
-    InvalidError if no engine does: the run was never started, or does not exist.
+    Raises StartingError if it has none after ``timeout_s`` and an engine holds the lock,
+    InvalidError if no engine does: the run was never started, or does not exist; and
+    InfeasibleError if this user may not read it.
     """
+    refuse_unreadable(run.path)
     # An engine takes the lock before it creates the log, and commits before it releases the lock.
     # So an existing log is complete while the lock is free. The log is read again after the look at
     # the lock, because the engine may have committed between the two.

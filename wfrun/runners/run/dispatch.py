@@ -72,7 +72,7 @@ class Dispatcher:
         """Start an action; returns at once."""
         if isinstance(action, act.CopyFile):
             task = self._copies[action] = self._spawn(self._copy(action))
-            task.add_done_callback(lambda _: self._copies.pop(action, None))
+            task.add_done_callback(partial(self._copy_ended, action))
         elif isinstance(action, act.CancelCopy):
             ends = (action.workflow, action.file, action.source, action.destination)
             if (copy := self._copies.get(act.CopyFile(*ends))) is not None:
@@ -187,6 +187,11 @@ class Dispatcher:
         absent = tuple(k for k in keys if found[k].state == "absent")
         active = tuple(k for k in keys if found[k].state == "active")
         self._clock.post(ev.AttemptsFound(now_s, index, absent, active))
+
+    def _copy_ended(self, action: act.CopyFile, task: asyncio.Task[None]) -> None:
+        """Forget a copy, unless the same one began again while this one was cancelled."""
+        if self._copies.get(action) is task:
+            del self._copies[action]
 
     async def _copy(self, action: act.CopyFile) -> None:
         path = self._requests.path

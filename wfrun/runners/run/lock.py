@@ -31,7 +31,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.visible import command_line, visible
-from wfrun.runners.run.clock import uptime_s
+from wfrun.runners.run.uptime import uptime_s
 from wfrun.sites.node.processes import has_restarted, identity
 
 _LOGGER = logging.getLogger(__name__)
@@ -299,6 +299,8 @@ def is_held(path: Path) -> bool:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return False
+    except PermissionError:  # of another user's run: its heartbeat shows whether there is an engine
+        return _is_beating(path)
     except OSError:
         return True
     try:
@@ -307,6 +309,15 @@ def is_held(path: Path) -> bool:
         return True
     finally:
         os.close(fd)
+
+
+def _is_beating(path: Path) -> bool:
+    """Whether a lock file that cannot be opened was touched lately."""
+    try:
+        touched_s = os.stat(path, follow_symlinks=False).st_mtime
+    except OSError:
+        return True
+    return abs(time.time() - touched_s) < PATIENCE_S
 
 
 def _is_locked(fd: int) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.events import AnyEvent
+from wfrun.runners.run.access import refuse_unreadable
 
 _PASSING = (
     "disk I/O error",
@@ -37,13 +38,26 @@ def damaged(path: Path, what: str) -> InvalidError:
     )
 
 
+def unfinished(path: Path) -> InfeasibleError:
+    """The error for a log whose last commit an engine did not finish, where this process cannot
+    write: SQLite takes back such a commit before it reads."""
+    return InfeasibleError(
+        "an engine ended while it wrote to the log, which cannot be mended here, as it cannot be "
+        "written",
+        source=str(path),
+        hint="copy the run directory to where you may write, and name the copy",
+    )
+
+
 def check_file(path: Path) -> None:
-    """Raise InvalidError if a log is not a regular file of its directory."""
+    """Raise InvalidError if a log is not a regular file of its directory, and InfeasibleError if
+    this user may not read it."""
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
         raise damaged(path, "it is a symbolic link")
     if not stat.S_ISREG(mode):
         raise damaged(path, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+    refuse_unreadable(path)
 
 
 class LogErrors:
@@ -73,7 +87,9 @@ class LogErrors:
             return TransientError(
                 f"the event store cannot be used: {error}",
                 source=str(self._path),
-                hint="check disk space and permissions, then `wfrun resume`; nothing is lost",
+                hint="another process holds it; try again later"
+                if "is locked" in str(error)
+                else "check disk space and permissions, then `wfrun resume`; nothing is lost",
             )
         if isinstance(error, sqlite3.IntegrityError):
             return InfeasibleError(

@@ -30,8 +30,8 @@ class SiteOverheads(msgspec.Struct, frozen=True):
     """Times that a site takes beside the run times of tasks, in seconds."""
 
     start_s: float
-    """From the submission of an attempt, or of a launcher, to its start, at a site with free
-    cores."""
+    """Median time from the submission of an attempt, or of a launcher, to its start, at a site with
+    free cores."""
     end_s: float
     """From the end of a task to its report: polling of the queue, and collection of its record."""
     hold_s: float | None = None
@@ -146,7 +146,8 @@ class _Measured:
         for index, spec in enumerate(specs):
             starts = self._launches[index] or self._starts[index]
             if starts and self._ends[index]:
-                start_s, end_s = _mean(starts), _mean(self._ends[index])
+                # Few long starts, of stalls or of cores that a job was still leaving, do not count.
+                start_s, end_s = median(starts), _mean(self._ends[index])
                 sites[spec.name] = SiteOverheads(start_s, end_s, self._hold_s(index, start_s))
         names = {ORIGIN: "origin", **{i: spec.name for i, spec in enumerate(specs)}}
         links = tuple(

@@ -18,8 +18,9 @@ def load_policies() -> None:
     """Register the policies that installed packages offer under the entry point groups
     ``wfrun.placement`` and ``wfrun.selection`` (name = the policy's name, value = its class).
     Raises InvalidError for a policy that cannot be imported or has the name of another."""
+    installed = entry_points()  # reads files of all packages
     for group, policies in KINDS.items():
-        for entry in entry_points(group=group):
+        for entry in installed.select(group=group):
             known = policies.get(entry.name)
             if known is not None:
                 if f"{known.__module__}:{known.__name__}" == entry.value:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import Transfer
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import command_line, name_line
+from wfrun.runners.run import user_requests
 from wfrun.runners.run.changes import present_of
 from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
@@ -47,7 +49,10 @@ from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
 from wfrun.runners.run.lost_data import LostFiles, RecordCheck, find_lost
 from wfrun.runners.run.lost_sites import lose_sites, unreachable_of
+from wfrun.runners.run.metrics_file import MetricsFile, check_metrics_file
 from wfrun.runners.run.new_run import NewRun
+from wfrun.runners.run.notice_targets import check_targets
+from wfrun.runners.run.notify import Notifier
 from wfrun.runners.run.prepare import Plan
 from wfrun.runners.run.requests import Requests, make_emulated_inputs
 from wfrun.runners.run.reuse.identities import changed_documents
@@ -63,6 +68,7 @@ from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
 from wfrun.runners.run.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.usage import Usage
+from wfrun.runners.run.user_requests import RequestReader
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
@@ -70,8 +76,8 @@ from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.disk import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
-CANCEL_POLL_S = 0.5
-"""Interval between two looks for a request to cancel, in seconds."""
+REQUEST_POLL_S = 0.5
+"""Interval between two looks for requests of the user, in seconds."""
 LEAVE_S = 10.0
 """Time after the third interrupt until the process ends in any case, in seconds: a site, or a file
 system whose server is gone, may never answer. The log is as complete as after a crash."""
@@ -101,6 +107,7 @@ class Session:
         self._clock = WallClock()
         self._lock: Lock
         self._dispatcher: Dispatcher
+        self._notifier: Notifier
         self._new: NewRun | None = None
         """The directory of a run that this session starts; None for a resumed run."""
         self._store: Store
@@ -162,6 +169,8 @@ class Session:
 
         ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``.
         """
+        check_targets(plan.settings)
+        check_metrics_file(plan.settings)
         if not plan.settings.emulate:
             self.reuse = plan_reuse(plan, reuse)
         self._new = NewRun(run_dir, name)
@@ -201,10 +210,11 @@ class Session:
         may do so on another host, and what ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
-        # A request to cancel from before this moment was for an earlier engine. One that is written
-        # once the lock is taken is for this one.
+        # A request from before this moment was for an earlier engine. One that is written once the
+        # lock is taken is for this one.
         if not is_driven(run):
             run.cancel_request.unlink(missing_ok=True)
+            user_requests.discard(run)
         self._lock = Lock(run.lock, dead_hosts=dead_hosts)
         try:
             if not has_log(run.path):
@@ -217,6 +227,9 @@ class Session:
             self._note_changed_documents()
             if change is not None and self.state.ended != "done":
                 self.change = change(self.state)
+            if self.change is not None and self.change.settings != self.state.settings:
+                check_targets(self.change.settings)
+                check_metrics_file(self.change.settings)
         except WfrunError:
             self._lock.release()
             raise
@@ -250,6 +263,7 @@ class Session:
         transfer = with_url_inputs(router, self.run.inputs, self._settings.allow_urls, workflows)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
         usage = Usage(far, self._clock.now)
+        self._notifier = Notifier(self.run, self.state, self._clock.now, far)
         opened: list[AnySite] = []
         abandoned = False
         heart = asyncio.create_task(self._beat())
@@ -262,11 +276,13 @@ class Session:
                 await self._unless_interrupted(self._take_over(sites))
             if self._plan is not None or self.state.ended != "done":
                 await self._run_loop(sites, transfer, usage)
+            self._notifier.start_due()
             if self.state.ended is not None and not self.state.uncollected:
                 remove_parts(self.run.outputs, kept=True)
             if self.state.ended == "done" and self.state.settings.keep != "all":
                 await self._clean(sites)
             self._log(await usage.new_counts())
+            await self._finish_notifications()
             add_history(self.state)
             add_links(self.state)
         except (InfeasibleError, TransientError, KeyboardInterrupt) as error:
@@ -280,6 +296,7 @@ class Session:
             raise
         finally:
             heart.cancel()
+            await self._notifier.close()
             transfer.close()
             for site in opened:
                 await site.close()
@@ -337,14 +354,23 @@ class Session:
         self._dispatcher = Dispatcher(self._clock, sites, transfer, requests, records)
         self._store.before_commit = self._lock.check
         checkpoints = CheckpointWriter(self._store, self._core)
-        observers = [*self.observers, lambda events: checkpoints.after_commit()]
+        asked = RequestReader(self.run, self.state)
+        observers = [
+            *self.observers,
+            asked.after_commit,
+            self._notifier.after_commit,
+            lambda events: checkpoints.after_commit(),
+        ]
         loop = Loop(self._core, self._store, self._clock, self._dispatcher, observers)
         first, *rest = self._first_events()
         for event in (first, *self._early, *rest):
             self._clock.post(event)
         self._begun = True
         try:
-            await self._watched(loop, usage)
+            await self._watched(loop, usage, asked)
+        except Exception as error:
+            await self._notifier.leave(error)
+            raise
         finally:
             checkpoints.after_commit(last=True)
         reached = [s for number, s in enumerate(sites) if number not in self._unreachable]
@@ -362,6 +388,13 @@ class Session:
     async def _clean_sites(self, sites: Sequence[AnySite], early: list[ev.Event] | None) -> None:
         done = await clean_sites(self.state, sites, early, self._unreachable)
         self._log([ev.FilesRemoved(self._clock.now(), number) for number in done])
+
+    async def _finish_notifications(self) -> None:
+        """Wait for notifications, unless the user has interrupted, and log their ends."""
+        if not self._interrupts:
+            with contextlib.suppress(KeyboardInterrupt):
+                await self._unless_interrupted(self._notifier.finish())
+        self._log(self._notifier.ended())
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for sites outside the loop. Raises KeyboardInterrupt after an interrupt."""
@@ -427,6 +460,7 @@ class Session:
                 count,
                 site_directory=self._site_directory,
                 own_outputs=True,
+                wfrun=version("wfrun"),
             ),
             *earlier,
             *(
@@ -448,12 +482,14 @@ class Session:
             for observer in self.observers:
                 observer(events)
 
-    async def _watched(self, loop: Loop, usage: Usage) -> None:
-        """Run the loop beside the tasks that look for requests to cancel and count head-node
+    async def _watched(self, loop: Loop, usage: Usage, asked: RequestReader) -> None:
+        """Run the loop beside the tasks that look for requests of the user and count head-node
         load."""
         watchers = [
-            asyncio.create_task(self._watch_cancel()),
+            asyncio.create_task(self._watch_requests(asked)),
             asyncio.create_task(usage.watch(self._clock.post)),
+            asyncio.create_task(self._notifier.watch(self._clock.post)),
+            asyncio.create_task(MetricsFile(self.state, self.run.name).watch()),
         ]
         gc.collect()
         gc.freeze()  # so that collections do not walk the workflows, which are immutable
@@ -474,13 +510,15 @@ class Session:
                 self._clock.fail(error)
                 return
 
-    async def _watch_cancel(self) -> None:
+    async def _watch_requests(self, asked: RequestReader) -> None:
         while True:
             if self.run.cancel_request.exists():  # it may be older than this session
                 mode = self.run.cancel_request.read_text().strip()
                 self.run.cancel_request.unlink(missing_ok=True)
                 self.cancel("drain" if mode == "drain" else "kill")
-            await asyncio.sleep(CANCEL_POLL_S)
+            for event in asked.read(self._clock.now()):
+                self._post(event)
+            await asyncio.sleep(REQUEST_POLL_S)
 
     def cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Stop dispatching; ``kill`` also ends running tasks."""

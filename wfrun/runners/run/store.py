@@ -16,6 +16,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,9 +24,11 @@ from wfrun.engine.bag import expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
-from wfrun.runners.run.log_errors import LogErrors, check_file, damaged
+from wfrun.runners.run.log_errors import LogErrors, check_file, damaged, unfinished
 from wfrun.runners.run.old_logs import upgraded
-from wfrun.runners.run.reuse.identities import Record
+
+if TYPE_CHECKING:
+    from wfrun.runners.run.reuse.identities import Record
 
 FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
@@ -125,7 +128,12 @@ class Store:
             # Whoever wrote the file has no functions called, and damaged pages are noticed.
             db.execute("PRAGMA trusted_schema=OFF")
             db.execute("PRAGMA cell_size_check=ON")
-            self._check_tables(db)
+            try:
+                self._check_tables(db)
+            except sqlite3.OperationalError as error:
+                if not write and "readonly database" in str(error):
+                    raise unfinished(self.path) from error
+                raise
             if create:
                 db.executescript(_SCHEMA)
             if write:
@@ -197,6 +205,9 @@ class Store:
 
     def record(self) -> Record | None:
         """What the run has read; None in logs of older versions and in simulated runs."""
+        # It takes the transfer methods with it, which most readers of a log do without.
+        from wfrun.runners.run.reuse.identities import Record
+
         with self._errors():
             if not self._has_table("records"):
                 return None
@@ -217,17 +228,19 @@ class Store:
             row = (self.next_seq, wfrun, _digest(body), body)
             self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", row)
 
-    def checkpoints(self, wfrun: str) -> Iterator[tuple[int, bytes]]:
+    def checkpoints(self, wfrun: str, before: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The states that this ``wfrun`` stored, each with the number of events before it, the
-        latest first. None from a file of another user."""
+        latest first; those ``before`` the event of this number alone, if it is given. None from a
+        file of another user."""
         if not _is_ours(self.path):
             return
-        with self._errors():
+        # Damage of a cache is no damage of the log. Errors that concern both, the events show, too.
+        with contextlib.suppress(sqlite3.DatabaseError):
             if not self._has_table("checkpoints"):
                 return
             rows = self._db.execute(
-                "SELECT seq FROM checkpoints WHERE wfrun = ? AND length(body) <= ? "
-                "ORDER BY seq DESC", (wfrun, ROW_BYTES),
+                "SELECT seq FROM checkpoints WHERE wfrun = ?1 AND length(body) <= ?2 "
+                "AND (?3 IS NULL OR seq <= ?3) ORDER BY seq DESC", (wfrun, ROW_BYTES, before),
             ).fetchall()  # fmt: skip
             for (seq,) in rows:
                 digest, body = self._db.execute(
@@ -278,9 +291,11 @@ class Store:
         yield from self.load_more()
 
     def load_more(self) -> Iterator[AnyEvent]:
-        """Read the events after the last one that was read."""
+        """Read the events after the last one that was read, up to the last one of this moment: an
+        engine may write faster than they are read."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
-        while rows := self._rows():
+        last = self._last_row()
+        while last is not None and (rows := self._rows(last)):
             for first_seq, version, body in rows:
                 if version > SCHEMA_VERSION:
                     raise InvalidError(
@@ -296,6 +311,56 @@ class Store:
                 self.next_seq = first_seq + len(events)
                 yield from events
 
+    def seek(self, seq: int) -> None:
+        """Read on with the group of events that has this event, or at the start without one."""
+        with self._errors():
+            (first,) = self._db.execute(
+                "SELECT max(first_seq) FROM events WHERE first_seq <= ?", (max(0, seq),)
+            ).fetchone()
+        self.next_seq = first if type(first) is int else 0
+
+    def find(self, wanted: bytes) -> Iterator[tuple[int, AnyEvent]]:
+        """The events whose JSON has these bytes, with their numbers. Does not change what is read
+        next."""
+        decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+        with self._errors():
+            if not self._has_tables():
+                return
+            numbers = self._db.execute("SELECT first_seq FROM events ORDER BY first_seq").fetchall()
+        for start in range(0, len(numbers), ROWS_PER_READ):
+            some = numbers[start : start + ROWS_PER_READ]
+            with self._errors():
+                rows = self._db.execute(
+                    "SELECT first_seq, version, body FROM events WHERE first_seq BETWEEN ? AND ? "
+                    "AND length(body) <= ? ORDER BY first_seq",
+                    (*some[0], *some[-1], ROW_BYTES),
+                )
+                found = [
+                    (seq, decoder.decode(line))
+                    for first_seq, version, body in rows
+                    if wanted in body  # three times as fast as SQLite's instr
+                    for seq, line in enumerate(upgraded(body, version).splitlines(), first_seq)
+                    if wanted in line
+                ]
+            yield from found
+
+    def before(self, seq: int) -> Iterator[tuple[int, AnyEvent]]:
+        """The events before the one of this number, the last one first, with their numbers. Does
+        not change what is read next."""
+        decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+        while seq > 0:
+            with self._errors():
+                row = self._db.execute(
+                    "SELECT first_seq, version, body FROM events "
+                    "WHERE first_seq < ? ORDER BY first_seq DESC LIMIT 1",
+                    (seq,),
+                ).fetchone()
+                if row is None or len(row[2]) > ROW_BYTES:
+                    return
+                events = decoder.decode_lines(upgraded(row[2], row[1]))
+            yield from reversed(list(enumerate(events, row[0]))[: seq - row[0]])
+            seq = row[0]
+
     def has_events(self) -> bool:
         """Whether the log has an event, that is, whether the run has started."""
         with self._errors():
@@ -307,15 +372,20 @@ class Store:
     def _has_tables(self) -> bool:
         return self._check_tables(self._db)
 
-    def _rows(self) -> list[tuple[int, int, bytes]]:
-        """The next rows of the log."""
+    def _last_row(self) -> object:
+        """Number of the first event of the last row; None: the log has no events."""
         with self._errors():
             if not self._has_tables():
-                return []
+                return None
+            return self._db.execute("SELECT max(first_seq) FROM events").fetchone()[0]
+
+    def _rows(self, last: object) -> list[tuple[int, int, bytes]]:
+        """The next rows of the log, up to the ``last``."""
+        with self._errors():
             rows = self._db.execute(
                 "SELECT first_seq, version, CASE WHEN length(body) <= ? THEN body END FROM events "
-                "WHERE first_seq >= ? ORDER BY first_seq LIMIT ?",
-                (ROW_BYTES, self.next_seq, ROWS_PER_READ),
+                "WHERE first_seq BETWEEN ? AND ? ORDER BY first_seq LIMIT ?",
+                (ROW_BYTES, self.next_seq, last, ROWS_PER_READ),
             ).fetchall()
         for first_seq, version, body in rows:
             if not (type(first_seq) is int and type(version) is int and version > 0

@@ -4,11 +4,11 @@ directory that other users own or may write is used only when the user says so."
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
+from wfrun.runners.run.access import user_name
 from wfrun.runners.run.directory import LOCK_NAME, RunDir, find
 from wfrun.runners.run.store import FILE_NAME
 
@@ -47,7 +47,7 @@ def refuse_foreign_folder(path: Path, *, but_root: bool) -> None:
     ``but_root``: the superuser may, who controls every directory."""
     found = path.stat()
     if found.st_uid != os.geteuid() and not (but_root and found.st_uid == 0):
-        what = f"{path} belongs to {_user(found.st_uid)}"
+        what = f"{path} belongs to {user_name(found.st_uid)}"
     elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         what = f"all users may replace directories in {path}"
     else:
@@ -61,15 +61,15 @@ def refuse_foreign_folder(path: Path, *, but_root: bool) -> None:
 def _refuse_owner(path: Path, owner: int, command: str | None) -> None:
     if owner == os.geteuid():
         return
-    name = _user(owner)
+    name = user_name(owner)
     folder = path if path.is_dir() else path.parent
     if command is None:
         raise InvalidError(
-            f"{path} belongs to {name}, not to {_user(os.geteuid())}",
+            f"{path} belongs to {name}, not to {user_name(os.geteuid())}",
             hint="only runs of your own are reused",
         )
     raise InvalidError(
-        f"{path} belongs to {name}, not to {_user(os.geteuid())}; a run executes commands",
+        f"{path} belongs to {name}, not to {user_name(os.geteuid())}; a run executes commands",
         hint=(
             f"as that user: `sudo -u {name} wfrun {command} {folder}`; "
             if os.geteuid() == 0
@@ -91,10 +91,3 @@ def _writable(path: Path, command: str | None) -> InvalidError:
         hint=f"`chmod go-w {path}`, if only you have written it; if you trust all who may: "
         f"`wfrun {command} {folder} --trust`",
     )
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"

@@ -19,6 +19,7 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
 from wfrun.runners.run.overheads import Overheads
+from wfrun.runners.run.simulated import SIMULATED_ID
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
@@ -28,7 +29,7 @@ from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite
 
 Sharing = Literal["max-min", "serial"]
 
-RUN_ID = "s"
+RUN_ID = SIMULATED_ID
 """The id of every simulated run, by which its log is recognized: ids of real runs are longer."""
 
 
@@ -82,12 +83,14 @@ def begun(
     log: EventLog | None = None,
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
+    reused: Sequence[tuple[ev.ReusedTasks, ...]] | None = None,
 ) -> Simulation:
     """A simulation with these workflows, which begins with its method ``run``. Times of events are
     seconds from its start.
 
-    ``log`` gets the same events as that of a real run; ``digests`` name the workflows there. Equal
-    arguments give equal events. Raises InvalidError for a task without a run time.
+    ``log`` gets the same events as that of a real run; ``digests`` name the workflows there.
+    ``reused`` are the tasks of each workflow that are done before. Equal arguments give equal
+    events. Raises InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -97,7 +100,8 @@ def begun(
     clock, start_s = simulation.clock, platform.start_s
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
-        added = ev.WorkflowAdded(start_s, number, workflow.name, name)
+        done = () if reused is None else reused[number]
+        added = ev.WorkflowAdded(start_s, number, workflow.name, name, reused=done)
         # After the reports of the information services at that time: policies know them then.
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
     return simulation

@@ -31,7 +31,32 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     start_s: float
     end_s: float
     done: bool
-    """False: the attempt failed or was cancelled."""
+    """False: the attempt failed or was cancelled, or another attempt was done first."""
+    runtime_s: float = 0.0
+    """Run time by the exit record; without one, that between the events."""
+    stated_start_s: float | None = None
+    """Start by the clock of its site; None: its exit record has no times."""
+    superseded: bool = False
+    """Whether another attempt of the task was done first."""
+    throttle_s: float = 0.0
+    """Part of ``held_s`` during which the workflow was at its throttle."""
+    launcher_s: float = 0.0
+    """Part of ``held_s`` during which no launcher was ready, and no other site was open."""
+    overhead_s: float | None = None
+    """Time from the arrival of the last input to the report of the end, less the run time. None:
+    its site had no free cores at the placement, so that it contains a queue wait."""
+    cpu_s: float | None = None
+    peak_memory_bytes: int | None = None
+
+    @property
+    def core_s(self) -> float:
+        """Core time used: cores times run time."""
+        return self.cores * self.runtime_s
+
+    @property
+    def room_s(self) -> float:
+        """The rest of ``held_s``: no site had free cores for the task or was open to it."""
+        return max(0.0, self.held_s - self.throttle_s - self.launcher_s)
 
     @property
     def held_s(self) -> float:

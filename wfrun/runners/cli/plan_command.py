@@ -1,0 +1,169 @@
+"""The command ``plan``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
+from wfrun.engine.visible import message_block
+from wfrun.runners.cli.line_options import line_options, line_template
+from wfrun.runners.cli.options import settings_from, settings_options
+from wfrun.runners.cli.sections import SectionedCommand, option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wfrun.engine.events import RunChanged
+    from wfrun.engine.model import Catalog
+    from wfrun.engine.state import RunState
+    from wfrun.runners.experiments.plan import Present, RunPlan
+    from wfrun.runners.run.directory import RunDir
+
+_DOCUMENTS = "Documents and sites"
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
+                metavar="DOCUMENT...")  # fmt: skip
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
+        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
+@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
+@line_options(_DOCUMENTS, outputs=True)
+@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_DOCUMENTS,
+        help="Run time, on the reference processor, of tasks whose document states none and whose "
+        "class has not run before.")  # fmt: skip
+@settings_options("run", without=("metrics_file", "on", "stalled_after_s"))
+@option("--history", metavar="FILE", section=SCHEDULING,
+        help="File with the links and run times of earlier runs, which is only read; `none`: no "
+        "file. Default: ~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@option("--compare", type=click.FloatRange(min=0), metavar="SECONDS", section=SCHEDULING,
+        help="Maximum time for the simulations of other policies and throttles. Default: 10, or "
+        "the time of three simulations if that is longer.")  # fmt: skip
+@option("--at-sites", is_flag=True, section=EMULATION,
+        help="With --emulate: emulate at the clusters, not on this machine.")  # fmt: skip
+@option("--json", "as_json", is_flag=True, section=FILES,
+        help="Print one JSON document.")  # fmt: skip
+def plan(documents: tuple[Path, ...], **options: Any) -> None:
+    """Plan a run of workflows and bags, and start nothing.
+
+    The run is simulated on the present state of the sites: their queues and idle slots are read,
+    nothing is submitted or written there. The plan says what goes where, in which order, when it
+    ends, and which policy and throttle would be faster.
+    """
+    from wfrun.runners.experiments.plan import plan_of
+    from wfrun.runners.run.history import history_file
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare import prepare, this_machine
+    from wfrun.sites.catalog import read_catalog
+
+    load_policies()
+    settings = settings_from(options)
+    if options["at_sites"] and not settings.emulate:
+        raise click.UsageError("--at-sites has no effect without --emulate")
+    catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
+    prepared = prepare(
+        documents, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
+        template=line_template(options),
+    )  # fmt: skip
+    for warning in prepared.warnings:
+        _warn(warning)
+    found = plan_of(
+        prepared.workflows, prepared.catalog, prepared.settings, _present(prepared.catalog),
+        history=history_file(options["history"]), assumed_s=options["runtime"],
+        limit_s=options["compare"], warn=_warn,
+    )  # fmt: skip
+    _print(found, as_json=options["as_json"])
+
+
+def plan_rest(
+    run: RunDir,
+    change: Callable[[RunState], RunChanged | None],
+    *,
+    assumed_s: float | None,
+    as_json: bool,
+) -> None:
+    """Plan the rest of a run, with the change that its resume would make. Raises InvalidError for
+    a run that is done, and what ``change`` raises."""
+    from wfrun.engine.errors import InvalidError
+    from wfrun.engine.model import Catalog
+    from wfrun.runners.experiments.plan import begun_run, plan_of
+    from wfrun.runners.run.changes import present_of
+    from wfrun.runners.run.session import read_state
+
+    state = read_state(run)
+    if state.ended == "done":
+        raise InvalidError(f"the run {run.name} is done: there is nothing to plan")
+    resumed = change(state) or present_of(state)
+    left = {resumed.sites[number].name for number in resumed.left}
+    catalog = Catalog(
+        tuple(site for site in resumed.sites if site.name not in left),
+        tuple(link for link in resumed.links if not left & {link.source, link.destination}),
+    )
+    history = state.history or state.link_history
+    found = plan_of(
+        [w.workflow for w in state.workflows], catalog, resumed.settings,
+        _present(catalog, own=f"wfrun-{state.run_id}-"),
+        history=None if history is None else Path(history),
+        assumed_s=assumed_s, limit_s=None, warn=_warn, begun=begun_run(run, state),
+    )  # fmt: skip
+    _print(found, as_json=as_json)
+
+
+def _print(found: RunPlan, *, as_json: bool) -> None:
+    if as_json:
+        from wfrun.runners.display.run_records import print_json
+
+        print_json(found)
+        return
+    from wfrun.runners.display.console import make_console
+    from wfrun.runners.experiments.plan_table import print_plan
+
+    print_plan(make_console(), found)
+
+
+def _warn(text: str) -> None:
+    click.echo(message_block(f"warning: {text}"), err=True)
+
+
+def _present(catalog: Catalog, own: str | None = None) -> Present:
+    """Ask all sites for their state at once. Jobs whose names begin with ``own`` are those of the
+    run: they are ahead of nothing."""
+    import asyncio
+    import time
+
+    from wfrun.runners.admin.site_now import QueueNow, SiteNow, ask_site
+    from wfrun.runners.experiments.plan import Present, PresentSite
+    from wfrun.runners.run.sites import terminal_prompter
+    from wfrun.runners.simulate.plan_queues import jobs_ahead
+
+    async def ask() -> list[tuple[SiteNow, QueueNow]]:
+        prompter = terminal_prompter()
+        return list(await asyncio.gather(*(ask_site(spec, prompter) for spec in catalog.sites)))
+
+    sites, ahead = [], {}
+    for spec, (now, queue) in zip(catalog.sites, asyncio.run(ask()), strict=True):
+        jobs = []
+        if spec.has_batch_system and now.state == "up":
+            idle = spec.slots if now.idle_cores is None else now.idle_cores
+            ours = {job for job in queue.jobs if own is not None and job.name.startswith(own)}
+            idle += sum(job.cores for job in ours if job.state == "running")
+            others = [job for job in queue.jobs if job not in ours]
+            jobs = jobs_ahead(others, spec.slots, idle, queue.cores, time.time())
+            ahead[spec.name] = jobs
+        sites.append(
+            PresentSite(
+                site=now.site,
+                state=now.state,
+                reason=now.reason,
+                hint=now.hint,
+                slots=now.slots,
+                idle_cores=now.idle_cores,
+                has_queue=spec.has_batch_system,
+                jobs_ahead=len(jobs),
+            )
+        )
+    return Present(tuple(sites), ahead)

@@ -1,0 +1,53 @@
+"""The heading of ``wfrun watch``: the run on two lines."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from wfrun.engine.visible import name_line
+from wfrun.runners.display.counts import retries_text, task_counts
+from wfrun.runners.display.durations import duration
+from wfrun.runners.display.report import outcome_text
+from wfrun.runners.display.watch.bars import FAILED, USED, Part, bar
+from wfrun.runners.display.watch.observation import Observation
+from wfrun.runners.run.simulated import SIMULATED_ID
+
+MIN_NAME = 8
+"""Minimum width of the name of a run."""
+MIN_BAR = 8
+"""Minimum width of the bar."""
+_STYLES = {"running": "bold green", "done": "bold green", "failed": "bold red"}
+
+
+def heading(look: Observation, width: int) -> list[Text]:
+    """Name and state, progress, rate and times on the first line; the numbers of tasks on the
+    second."""
+    state = look.state
+    settled = state.done + state.failed + state.blocked
+    is_over = state.ended is not None or not look.is_driven
+    word = outcome_text(state, driven=not is_over)
+    right = Text(f"{settled}/{state.tasks}")
+    if not is_over:
+        right.append(f"  {look.tasks_per_s:.1f} tasks/s", style="cyan")
+    right.append(f"  {duration(max(0.0, look.now_s - state.started_s))}")
+    if not is_over and look.seconds_per_task:
+        left_s = (state.tasks - settled) * look.seconds_per_task
+        right.append(f"  {duration(left_s)} left", style="cyan")
+    name = Text(name_line(look.title), style="bold")
+    status = Text("  ").append(word, style=_STYLES.get(word, "bold yellow"))
+    if state.run_id == SIMULATED_ID:
+        status.append(" (simulated)", style="dim")
+    room = width - right.cell_len - status.cell_len - 2
+    name.truncate(max(MIN_NAME, room), overflow="ellipsis")
+    first = Text.assemble(name, status)
+    columns = width - first.cell_len - right.cell_len - 4
+    if columns >= MIN_BAR:
+        parts = [Part(state.done, *USED), Part(state.failed + state.blocked, *FAILED)]
+        progress = bar(columns, state.tasks, parts)
+        first = Text.assemble(first, "  ", progress, "  ", right)
+    else:
+        first = Text.assemble(first, " " * max(2, columns + 2), right)
+    second = Text(task_counts(state, is_over=is_over) + retries_text(state), style="dim")
+    for line in (first, second):
+        line.truncate(width, overflow="ellipsis")
+    return [first, second]

@@ -1,0 +1,1 @@
+"""``wfrun report``: a run as one HTML file."""
