@@ -10,27 +10,27 @@ from __future__ import annotations
 
 import asyncio
 import io
-import re
 import sys
 import tempfile
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from wfrun import generate, read_catalog, write_dax
-from wfrun.engine.events import Settings
-from wfrun.runners.display.live import REFRESH_S, LiveProgress
-from wfrun.runners.run.prepare import prepare
-from wfrun.runners.run.session import Session
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
-ROOT = Path(__file__).parent.parent
+from tools.record_command import save_svg, terminal  # noqa: E402
+from wfrun import generate, read_catalog, write_dax  # noqa: E402
+from wfrun.engine.events import Settings  # noqa: E402
+from wfrun.runners.display.live import REFRESH_S, LiveProgress  # noqa: E402
+from wfrun.runners.run.prepare import prepare  # noqa: E402
+from wfrun.runners.run.session import Session  # noqa: E402
+
 TIME_SCALE = 0.25
 COMMAND = (
     f"$ wfrun cybershake-1000.dax --sites examples/das3.yaml --emulate --time-scale {TIME_SCALE}"
 )
-COLUMNS = 94
 
 
 def main() -> None:
@@ -41,10 +41,7 @@ def main() -> None:
     console.print(Text(COMMAND))
     console.print(Text(f"run wfrun-runs/{title}"))
     console.print(pictures)
-    # Without the web fonts, which a picture in a page cannot load anyway.
-    form = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    form = form.replace("font-family: Fira Code, monospace", "font-family: monospace")
-    console.save_svg(str(svg), title="wfrun", code_format=form, unique_id="wfrun")
+    save_svg(console, svg)
     print(svg)
 
 
@@ -67,16 +64,6 @@ async def watch(folder: Path) -> tuple[RenderableType, str]:
     if (await run).ended != "done" or picture is None:
         sys.exit("the run failed, or was over before its picture was taken")
     return picture, session.run.name
-
-
-def terminal(*, record: bool = False) -> Console:
-    return Console(
-        record=record,
-        width=COLUMNS,
-        file=io.StringIO(),
-        force_terminal=True,
-        color_system="truecolor",
-    )
 
 
 def frozen(picture: RenderableType) -> RenderableType:
