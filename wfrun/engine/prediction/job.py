@@ -1,0 +1,50 @@
+"""What predictors are given and what they answer."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple, Protocol
+
+MAX_RUNTIME_S = 10 * 365.25 * 86_400.0
+"""Longer run times are not believed, in seconds: ten years."""
+
+
+class Job(NamedTuple):
+    """What is known of a job, or of a task at a site, when it is submitted."""
+
+    site: str
+    owner: str
+    application: str = ""
+    cores: int = 1
+    estimate_s: float | None = None
+    """The run time that its user has requested, in seconds; None if there is none."""
+    input_bytes: float | None = None
+    """Size of its inputs; None if unknown."""
+
+
+class Prediction(NamedTuple):
+    """An expected run time. The interval is (0, inf) as long as none is known."""
+
+    value_s: float
+    method: str
+    """What it was made with, in words for users: ``Last2 of user, application, size on site``."""
+    observations: int
+    """Number of run times that it was made from."""
+    low_s: float = 0.0
+    high_s: float = inf
+
+
+class Predictor(Protocol):
+    """Predicts run times of jobs from those of jobs that have ended."""
+
+    def observe(self, job: Job, runtime_s: float) -> None:
+        """Observe a job that has ended. The run time is plausible (`is_plausible`)."""
+
+    def predict(self, job: Job) -> Prediction | None:
+        """The expected run time of a job that is submitted now; None if unknown."""
+
+
+def is_plausible(runtime_s: float) -> bool:
+    """Whether predictors may observe a run time: positive and at most ``MAX_RUNTIME_S``. Zero,
+    negative, infinite and absurd ones come from lost records and wrong clocks."""
+    return 0.0 < runtime_s <= MAX_RUNTIME_S
