@@ -42,6 +42,8 @@ def test_it_is_exported(user: User, kind: str) -> None:
     }
     ran = [row for row in rows if row["run_time_s"]]
     assert len(read_gwf(user.folder / "t.gwf").jobs) == len(ran)
+    (began,) = (e.wfrun for e in events if isinstance(e, ev.RunStarted))
+    assert f"a run of wfrun {began or 'unknown'}\n" in (user.folder / "t.gwf").read_text()
     several = (user.folder / "out").is_dir()
     texts = (user.folder / "out").iterdir() if several else [user.folder / "out"]
     exported = [json.loads(path.read_text())["workflow"] for path in texts]

@@ -10,6 +10,7 @@ import msgspec
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
+from wfrun.engine.visible import name_line
 from wfrun.runners.display.running import host_of
 from wfrun.runners.run.collecting import collect
 from wfrun.runners.run.directory import RunDir
@@ -73,6 +74,11 @@ class RunAttempts(NamedTuple):
     """State of the run: ``running``, ``interrupted``, ``done``, ``failed`` or ``cancelled``."""
     attempts: list[AttemptRecord]
     """In the order of their placement."""
+
+    @property
+    def wfrun_version(self) -> str:
+        """The version of wfrun that began the run; ``unknown`` in logs that do not state it."""
+        return name_line(self.state.version) or "unknown"
 
     def is_done(self, workflow: int, task: int) -> bool:
         """Whether a task is done."""

@@ -17,7 +17,6 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from importlib.metadata import version
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
@@ -136,7 +135,7 @@ class _Crate:
         }  # fmt: skip
         yield {
             "@id": "#wfrun", "@type": "SoftwareApplication", "name": "wfrun",
-            "softwareVersion": version("wfrun"),
+            "softwareVersion": self._read.wfrun_version,
         }  # fmt: skip
         yield {"@id": "#agent", "@type": "Person", "name": owner_of(self._read.run) or "unknown"}
         for program, index in self._programs.items():
@@ -183,7 +182,7 @@ class _Crate:
     def _organized(self) -> Entity:
         return {
             "@id": "#engine", "@type": "OrganizeAction", "instrument": {"@id": "#wfrun"},
-            "name": f"wfrun {version('wfrun')}", "agent": {"@id": "#agent"},
+            "name": f"wfrun {self._read.wfrun_version}", "agent": {"@id": "#agent"},
             "description": f"placement policy {self._read.state.settings.policy}",
             "result": {"@id": "#run"},
         }  # fmt: skip

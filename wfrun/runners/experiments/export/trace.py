@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
@@ -112,7 +111,7 @@ def _log(
     state = read.state
     comments = (
         f"Version: {2.2 if path.suffix.lower() == '.swf' else 1.0}",
-        f"Computer: the sites of a run of wfrun {version('wfrun')}",
+        f"Computer: the sites of a run of wfrun {read.wfrun_version}",
         f"MaxJobs: {len(jobs)}",
         f"MaxProcs: {sum(site.spec.slots for site in state.sites)}",
         f"UnixStartTime: {int(state.started_s)}",

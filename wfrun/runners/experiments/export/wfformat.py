@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from wfrun.engine.state import WorkflowState
@@ -42,7 +41,7 @@ def execution_of(read: RunAttempts, w: WorkflowState) -> Execution:
     return Execution(
         description=f"run {read.run.name}: {read.word}, {w.done} of {len(w.status)} tasks done, "
         f"placement policy {state.settings.policy}",
-        system=version("wfrun"),
+        system=read.wfrun_version,
         created_s=state.end_s,
         started_s=w.added_s,
         makespan_s=max(0.0, end_s - w.added_s),
