@@ -1,0 +1,1 @@
+"""Predictions of queue waits (thesis section 7.3)."""
