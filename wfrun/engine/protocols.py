@@ -117,6 +117,10 @@ class View(Protocol):
         its run time at the speed of the site (thesis section 6.1.3, policy 7) [status,
         task_runtime, processing_speed=K]."""
 
+    def mean_wait_s(self, site: int) -> float:
+        """Mean wait of the run's open tasks at a site: of running ones from submission to start, of
+        waiting ones to their planned start; 0 without open tasks [status, task_runtime]."""
+
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         """The first of these sites with the smallest ``estimate_completion_s`` of the task [status,
         task_runtime, processing_speed=K]."""

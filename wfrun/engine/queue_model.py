@@ -40,6 +40,9 @@ class _Open(msgspec.Struct):
     runtime_s: float
     expected_end_s: float
     predict_s: Predict | None
+    submitted_s: float
+    wait_s: float
+    """From submission to start, as it was or as it is planned."""
     started_s: float | None = None
 
 
@@ -57,6 +60,8 @@ class QueueModel(ABC):
         """Number of times that the plan was rebuilt."""
         self._held_cores = 0
         """Cores of all open tasks."""
+        self._waits_s = 0.0
+        """Waits of all open tasks."""
         self._planned: list[tuple[int, float, float]] = []
         """Cores, run time and earliest start of the tasks that are planned."""
         self._clear(float("-inf"))
@@ -98,8 +103,10 @@ class QueueModel(ABC):
         """
         planned = self.end_plan()
         end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
-        self._open[key] = _Open(cores, runtime_s, end_s, predict_s)
+        wait_s = end_s - runtime_s - now_s
+        self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s)
         self._held_cores += cores
+        self._waits_s += wait_s
         if (
             predict_s is not None
             and self._held_cores > self._slots
@@ -131,6 +138,7 @@ class QueueModel(ABC):
         job = self._open.get(key)
         if job is not None:
             job.started_s = now_s
+            self._wait(job, now_s - job.submitted_s)
 
     def unstart(self, key: str) -> None:
         """Note that a task waits that was believed to run."""
@@ -144,8 +152,18 @@ class QueueModel(ABC):
         if job is None:
             return
         self._held_cores -= job.cores
+        self._wait(job, 0.0)
         if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
             self._count_deviation(now_s)
+
+    @property
+    def mean_wait_s(self) -> float:
+        """Mean wait of the open tasks, as it was or as it is planned; 0 without any."""
+        return max(0.0, self._waits_s) / len(self._open) if self._open else 0.0
+
+    def _wait(self, job: _Open, wait_s: float) -> None:
+        self._waits_s += wait_s - job.wait_s
+        job.wait_s = wait_s
 
     def _count_deviation(self, now_s: float) -> None:
         self._deviations += 1
@@ -177,6 +195,8 @@ class QueueModel(ABC):
             end_s = self._reserve(min(one.cores, self._slots), _left_s(one, now_s), now_s)
             if isinstance(one, _Open):
                 one.expected_end_s = end_s
+                if one.started_s is None:
+                    self._wait(one, end_s - one.runtime_s - one.submitted_s)
 
 
 def _left_s(job: Expected | _Open, now_s: float) -> float:

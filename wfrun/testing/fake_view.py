@@ -53,6 +53,8 @@ class FakeView:
     """Observed speeds by site; default None."""
     waits_s: dict[int, float] = field(default_factory=dict)
     """Waiting time in the queue of a site, by site; default 0."""
+    mean_waits_s: dict[int, float] = field(default_factory=dict)
+    """Mean wait of the open tasks of a site, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Expected run times by task and site; default: the run time over the speed of the site."""
     link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -152,6 +154,9 @@ class FakeView:
     def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
         wait_s = self.estimate_start_s(site, task, staging_s)
         return wait_s + staging_s + self.predict_s(task, site)
+
+    def mean_wait_s(self, site: int) -> float:
+        return self.mean_waits_s.get(site, 0.0)
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return min(sites, key=lambda site: self.estimate_completion_s(site, task))

@@ -137,6 +137,9 @@ class StateView:
         start_s = model.start_s(self.cores(task), staging_s + runtime_s, now_s)
         return start_s - now_s + staging_s + runtime_s
 
+    def mean_wait_s(self, site: int) -> float:
+        return self._queues.models[site].mean_wait_s
+
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return self._queues.earliest_completion(self._workflow, task, sites)
 
@@ -153,7 +156,8 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
     They replace the methods of the instance, so that allowed ones cost no check."""
     refused = {
         "status": (
-            "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion"
+            "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion",
+            "mean_wait_s",
         ),
         "processing_speed": (
             "speed_ratio", "performance", "estimate_completion_s", "earliest_completion"
@@ -161,7 +165,7 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
         "link_speed": ("transfer_s", "reference_seconds_per_byte"),
         "task_runtime": (
             "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s",
-            "earliest_completion",
+            "earliest_completion", "mean_wait_s",
         ),
         "file_size": ("transfer_s", "size_bytes"),
     }  # fmt: skip

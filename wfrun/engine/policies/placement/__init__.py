@@ -21,6 +21,8 @@ from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.policies.placement.fpf import Fpf
 from wfrun.engine.policies.placement.fplt import Dfplt, Fplt
 from wfrun.engine.policies.placement.heft import Heft, HeftP
+from wfrun.engine.policies.placement.mst import Mst
+from wfrun.engine.policies.placement.mwt import Mwt
 from wfrun.engine.policies.placement.round_robin import RoundRobin
 from wfrun.engine.policies.placement.rr import Rr, Wqr
 from wfrun.engine.policies.placement.single_cluster import SingleCluster
@@ -42,11 +44,15 @@ WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
 BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, Stfr, Fpf)
 """In the order of section 5.1.4."""
 
+ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = (Mwt, Mst)
+"""Strategies of the Journal of Grid Computing 9, 2011, in the order of its Table 1."""
+
 OTHER_POLICIES: tuple[type[Placement], ...] = (FileAwareR,)
-"""Not in the thesis."""
+"""In none of these papers."""
 
 PLACEMENT: dict[str, type[Placement]] = {
-    policy.name: policy for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES, *OTHER_POLICIES)
+    policy.name: policy
+    for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES, *ALLOCATION_STRATEGIES, *OTHER_POLICIES)
 }
 """The registry. Policies of both kinds place tasks of workflows and of bags."""
 
