@@ -19,6 +19,8 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, LinkSpec, Workflow
 from wfrun.engine.policies.prediction import JobClass
+from wfrun.engine.queues.easy import Easy
+from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.measured import AUTO, overheads_for, with_history
@@ -35,8 +37,6 @@ from wfrun.runners.simulate.rest import done_of
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.queues.easy import Easy
-from wfrun.sites.simulated.queues.fcfs import Fcfs
 
 _OBSERVED_S = 1.0
 """Time of the first report of other users' jobs, and interval of the further ones, in seconds: the

@@ -15,6 +15,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import observed_of
+from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
@@ -24,7 +25,6 @@ from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.queues.fcfs import Fcfs
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite
 
 Sharing = Literal["max-min", "serial"]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from tests.sites.simulated.queues.drive import Failure, Job, Workload, live, workloads
 from tests.sites.simulated.queues.reference import REFERENCE, SlowEasy
+from wfrun.engine.queues.conservative import Conservative
 from wfrun.sites.simulated.queues import (
     LRMS,
     JobId,
@@ -17,7 +18,6 @@ from wfrun.sites.simulated.queues import (
     make_lrm,
     simulate_batch,
 )
-from wfrun.sites.simulated.queues.conservative import Conservative
 
 NAMES = list(LRMS)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.queues.batch import SimulatedJob
 from wfrun.parsers.logs import LoggedJob
-from wfrun.sites.simulated.queues.batch import SimulatedJob
 
 
 def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wfrun.engine.profile import Profile
-from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob
-from wfrun.sites.simulated.queues.running import Running
+from wfrun.engine.queues.lrm import JobId, QueuedJob
+from wfrun.engine.queues.running import Running
 
 
 class Forecast:

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from typing import TypeAlias
 
 from wfrun.engine.errors import InvalidError
-from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob, check_request
+from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
 
 Entry: TypeAlias = tuple[float, int, int, JobId]
 """(expected end in seconds, number of the start, cores, job)."""

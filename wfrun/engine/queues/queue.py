@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from wfrun.engine.errors import InvalidError
-from wfrun.sites.simulated.queues.forecast import Forecast
-from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob, check_request
-from wfrun.sites.simulated.queues.running import Running
+from wfrun.engine.queues.forecast import Forecast
+from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
+from wfrun.engine.queues.running import Running
 
 
 class Counts:

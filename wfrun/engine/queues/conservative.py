@@ -23,9 +23,9 @@ from typing import ClassVar
 import msgspec
 
 from wfrun.engine.profile import Profile
-from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob, check_request
-from wfrun.sites.simulated.queues.queue import Counts
-from wfrun.sites.simulated.queues.running import Running
+from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
+from wfrun.engine.queues.queue import Counts
+from wfrun.engine.queues.running import Running
 
 SHORTEST_S = 1.0
 """Minimum length of a reservation in seconds: one of no length would reserve nothing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from wfrun.sites.simulated.queues.lrm import JobId
-from wfrun.sites.simulated.queues.queue import Queue
+from wfrun.engine.queues.lrm import JobId
+from wfrun.engine.queues.queue import Queue
 
 
 class Fcfs(Queue):

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from wfrun.engine.errors import InvalidError, WfrunError
-from wfrun.sites.simulated.queues.lrm import Lrm, QueuedJob
+from wfrun.engine.queues.lrm import Lrm, QueuedJob
 
 
 class SimulatedJob(msgspec.Struct, frozen=True, gc=False):

@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, TypeAlias
 
-from wfrun.sites.simulated.queues.lrm import JobId, QueuedJob
-from wfrun.sites.simulated.queues.queue import Queue
+from wfrun.engine.queues.lrm import JobId, QueuedJob
+from wfrun.engine.queues.queue import Queue
 
 _Shape: TypeAlias = tuple[int, float]
 """(processors, requested time in seconds)."""

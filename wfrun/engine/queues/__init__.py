@@ -1,0 +1,46 @@
+"""Local resource managers: models of the queue of one cluster, by name, and their simulation with a
+list of jobs.
+
+``make_lrm`` makes a queue, and its owner follows the protocol ``Lrm``: a simulated site, which has
+a head node, nodes, failures and jobs of the engine, ``simulate_batch``, which only runs the jobs of
+a list and is more than twice as fast, or a prediction of waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.names import look_up
+from wfrun.engine.queues.batch import Schedule, SimulatedJob, run_batch
+from wfrun.engine.queues.conservative import Conservative
+from wfrun.engine.queues.easy import Easy
+from wfrun.engine.queues.fcfs import Fcfs
+from wfrun.engine.queues.lrm import JobId, Lrm, QueuedJob
+
+__all__ = [
+    "LRMS",
+    "JobId",
+    "Lrm",
+    "QueuedJob",
+    "Schedule",
+    "SimulatedJob",
+    "make_lrm",
+    "simulate_batch",
+]
+
+LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
+    lrm.name: lrm for lrm in (Fcfs, Easy, Conservative)
+}
+
+
+def make_lrm(name: str, processors: int) -> Lrm:
+    """Make an empty queue. Raises InvalidError for a name that is not in ``LRMS``, with the nearest
+    right one, and for a cluster without processors."""
+    return look_up(LRMS, name, "queue model")(processors)
+
+
+def simulate_batch(
+    jobs: Sequence[SimulatedJob], processors: int, lrm_name: str, *, kill_overruns: bool
+) -> Schedule:
+    """The start and end of each job on a cluster of their own, see ``run_batch``."""
+    return run_batch(jobs, make_lrm(lrm_name, processors), kill_overruns=kill_overruns)
