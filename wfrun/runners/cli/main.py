@@ -71,6 +71,10 @@ _COMMANDS = {
         "Plan a run of workflows and bags, and start nothing.",
     ),
     "policies": ("wfrun.runners.cli.looking", "List the placement and selection policies."),
+    "predict": (
+        "wfrun.runners.cli.predict_command",
+        "Predict run times, waits and ends; measure how accurate predictions are.",
+    ),
     "report": (
         "wfrun.runners.cli.report_command",
         "Write a report of RUN (default: `last`) as one HTML file.",
@@ -153,10 +157,11 @@ class _Commands(click.Group):
 
 _OTHER_NAMES = {
     "abort": "cancel", "check": "sites check", "clusters": "sites", "continue": "resume",
-    "delete": "clean", "init": "sites init", "jobs": "tasks", "kill": "cancel", "log": "logs",
-    "ls": "list", "nodes": "sites", "output": "logs", "plot": "graph", "ps": "list",
-    "queue": "status", "restart": "resume", "show": "status", "sim": "simulate",
-    "start": "run", "stat": "status", "stop": "cancel", "submit": "run", "why": "explain",
+    "delete": "clean", "eta": "predict", "estimate": "predict", "init": "sites init",
+    "jobs": "tasks", "kill": "cancel", "log": "logs", "ls": "list", "nodes": "sites",
+    "output": "logs", "plot": "graph", "ps": "list", "queue": "status", "restart": "resume",
+    "show": "status", "sim": "simulate", "start": "run", "stat": "status", "stop": "cancel",
+    "submit": "run", "why": "explain",
 }  # fmt: skip
 """Names of commands in other systems, with the commands here."""
 

@@ -30,7 +30,7 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-class _Option(click.Option):
+class SectionedOption(click.Option):
     """An option with a section of the help text, and hidden old names."""
 
     def __init__(
@@ -52,7 +52,7 @@ class _Option(click.Option):
 def option(*names: str, **attributes: Any) -> Callable[[_C], _C]:
     """Add an option, like ``click.option``. ``section`` is its heading in the help text of a
     `SectionedCommand`, ``old_names`` are names that work but are not shown."""
-    return click.option(*names, cls=_Option, **attributes)
+    return click.option(*names, cls=SectionedOption, **attributes)
 
 
 def section_of(param: click.Parameter) -> str:

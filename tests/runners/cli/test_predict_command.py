@@ -1,0 +1,137 @@
+"""`wfrun predict` as its user meets it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.places import CORPUS
+from tests.runners.harness import Done, User, assert_refused
+from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.methods import METHODS
+
+HEADER = "; MaxProcs: 8\n; UnixStartTime: 0\n"
+
+
+def swf_line(
+    number: int, submit_s: int, runtime_s: int, user: int = 1, application: int = 3
+) -> str:
+    return (
+        f"{number} {submit_s} 0 {runtime_s} 1 -1 -1 1 3600 -1 1 {user} 1 {application} 1 1 -1 -1\n"
+    )
+
+
+@pytest.fixture
+def user(user: User) -> User:
+    """With a log of two users: run times of one alternate, those of the other stay."""
+    lines = (
+        swf_line(i, 1000 * i, 100 if i % 2 or i % 4 else 300, user=i % 2, application=i % 3)
+        for i in range(1, 41)
+    )
+    (user.folder / "log.swf").write_text(HEADER + "".join(lines))
+    return user
+
+
+def succeeded(done: Done) -> Done:
+    assert done.status == 0, done.text
+    return done
+
+
+def accuracies(user: User, *words: str) -> list[dict[str, Any]]:
+    document = json.loads(succeeded(user.ask("predict", *words, "--json")).out)
+    found: list[dict[str, Any]] = document["accuracies"]
+    return found
+
+
+def test_every_method_by_every_class(user: User) -> None:
+    found = accuracies(user, "--log", "log.swf")
+    by_class = {(each["method"], each["classification"]): each for each in found}
+    assert set(by_class) >= {(m, c) for m in METHODS for c in CLASSIFICATIONS}
+    # User 0 has 100, 300, 100, 300 …: the mean of two is 200; user 1 has 100 only.
+    last2 = by_class["last2", "user"]
+    assert (last2["jobs"], last2["unknown"]) == (40, 2)
+    shares = [1.0] * 19 + [1 / 3] + [1 / 2] * 9 + [2 / 3] * 9
+    assert last2["accuracy"] == pytest.approx(sum(shares) / 38)
+    assert last2["mean_error_s"] == pytest.approx((200 + 18 * 100) / 38)
+    out = succeeded(user.ask("predict", "--log", "log.swf")).out
+    assert "log.swf: 40 jobs" in out
+    for word in ("accuracy", "mean error", "median error", "unknown", *METHODS, *CLASSIFICATIONS):
+        assert word in out
+
+
+def test_some_methods_and_classes_and_a_file(user: User) -> None:
+    (user.folder / "log.swf.gz").write_bytes(gzip.compress((user.folder / "log.swf").read_bytes()))
+    words = ("--method", "last,rm", "--class", "user", "--csv", "table.csv")
+    found = accuracies(user, "--log", "log.swf.gz", *words)
+    assert [each["method"] for each in found] == ["last", "rm"]
+    with (user.folder / "table.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["accuracy"]) for row in rows] == [each["accuracy"] for each in found]
+
+
+def test_classes_that_a_log_cannot_serve_are_named(user: User) -> None:
+    lines = (swf_line(i, i, 5, user=-1, application=-1) for i in range(1, 5))
+    (user.folder / "bare.swf").write_text(HEADER + "".join(lines))
+    done = succeeded(user.ask("predict", "--log", "bare.swf", "--json"))
+    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {"site"}
+    assert "no job states its user, so classes user, user-site and application" in done.err
+    assert "no job states its application, so class application is" in done.err
+    only = user.ask("predict", "--log", "bare.swf", "--class", "user")
+    assert_refused(only, 2, ["bare.swf", "no job states its user", "--class"])
+
+
+def test_sites_of_a_grid(user: User) -> None:
+    """In a log of a grid jobs are at the site where they ran; without sites classes are left
+    out."""
+    names = "JobID,SubmitTime,WaitTime,RunTime,NProcs,ReqNProcs,UserID,LastRunSiteID\n"
+    for name, site in (("grid.gwf", "s{}"), ("nowhere.gwf", "-1")):
+        lines = (f"{i},{100 * i},0,{10 + i % 2},1,1,u1,{site.format(i % 2)}\n" for i in range(9))
+        (user.folder / name).write_text(names + "".join(lines))
+    found = accuracies(user, "--log", "grid.gwf", "--method", "last", "--class", "site,user")
+    assert [each["accuracy"] for each in found] == [1.0, pytest.approx(10 / 11)]
+    done = succeeded(user.ask("predict", "--log", "nowhere.gwf", "--method", "last", "--json"))
+    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {"user"}
+    assert "no job states its site, so classes site, user-site and application" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", ["--log"]),
+        ("--method last", ["--log"]),
+        ("--log absent.swf", ["absent.swf", "does not exist"]),
+        ("--log bad.swf", ["bad.swf:5: ", "4 columns", "--skip-bad-lines"]),
+        ("--log empty.swf", ["empty.swf", "none of the 0 jobs"]),
+        ("--log log.swf --method best", ["--method", "'best'", "last2"]),
+        ("--log log.swf --class size", ["--class", "'size'", "user-site"]),
+        ("--log log.swf --csv no/table.csv", ["no/table.csv"]),
+        ("--log log.swf x.dax", ["has no arguments", "x.dax"]),
+    ],
+)
+def test_bad_input_gets_one_message(user: User, words: str, told: list[str]) -> None:
+    (user.folder / "bad.swf").write_text(
+        HEADER + swf_line(1, 0, 5) + swf_line(2, 1, 5) + "3 4 5 6\n"
+    )
+    (user.folder / "empty.swf").write_text(HEADER)
+    assert_refused(user.ask("predict", *words.split()), 2, told)
+
+
+@pytest.mark.corpus
+def test_a_published_log() -> None:
+    """More specific classes are more accurate (thesis, section 7.2.3)."""
+    from wfrun.runners.experiments.log_accuracy import accuracies, candidates, log_history
+    from wfrun.runners.simulate.background import read_log
+
+    (path,) = Path(CORPUS / "swf").glob("KTH-SP2-*.gz")
+    jobs, _, _ = read_log(path)
+    history = log_history(jobs, is_grid=False)
+    assert history.missing == ["application"]
+    found = accuracies(history, candidates(tuple(METHODS), ("site", "user"), history.missing))
+    by = {(each.method, each.classification): each.accuracy or 0 for each in found}
+    for method in METHODS:
+        assert by[method, "user"] > by[method, "site"] + 0.15

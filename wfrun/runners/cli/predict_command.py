@@ -1,0 +1,40 @@
+"""The command ``predict``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from wfrun.runners.cli import predict_log
+from wfrun.runners.cli.predict_modes import choose
+from wfrun.runners.cli.sections import SectionedCommand, SectionedOption
+
+_MODES = (predict_log.MODE,)
+"""In the order in which they are tried: one that adds an option to another one is before it."""
+_OUTPUT = "Output"
+_COMMON = (
+    SectionedOption(
+        ["--json", "as_json"], is_flag=True, section=_OUTPUT, help="Print one JSON document."
+    ),
+)
+
+
+@click.command(
+    cls=SectionedCommand,
+    params=[
+        click.Argument(["subjects"], nargs=-1, metavar="DOCUMENT..."),
+        *(option for mode in _MODES for option in mode.options),
+        *_COMMON,
+    ],
+)
+@click.pass_context
+def predict(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> None:
+    """Predict run times, waits and ends; measure how accurate predictions are."""
+    given = [
+        param
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and ctx.get_parameter_source(str(param.name)) == click.core.ParameterSource.COMMANDLINE
+    ]
+    choose(_MODES, subjects, given).run(subjects, options)

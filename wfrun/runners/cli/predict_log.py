@@ -1,0 +1,164 @@
+"""``wfrun predict --log``: the accuracy of run time predictions on a workload log."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from wfrun.runners.cli.predict_modes import Mode
+from wfrun.runners.cli.sections import SectionedOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from wfrun.runners.experiments.log_accuracy import Accuracy
+
+_SECTION = "Accuracy on a workload log"
+ALL = "all"
+
+
+def _complete_methods(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from wfrun.runners.experiments.log_accuracy import all_methods
+
+    return _names_after_comma([ALL, *all_methods()], incomplete)
+
+
+def _complete_classes(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+
+    return _names_after_comma([ALL, *CLASSIFICATIONS], incomplete)
+
+
+def _names_after_comma(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    before, comma, start = incomplete.rpartition(",")
+    return [CompletionItem(before + comma + name) for name in names if name.startswith(start)]
+
+
+def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
+    from wfrun.engine.errors import InvalidError
+    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+    from wfrun.engine.visible import message_block
+    from wfrun.runners.display.console import make_console
+    from wfrun.runners.display.run_records import print_json
+    from wfrun.runners.experiments.log_accuracy import (
+        accuracies,
+        all_methods,
+        candidates,
+        log_history,
+    )
+    from wfrun.runners.simulate.background import read_log
+
+    methods = _chosen(options["method"], all_methods(), "--method")
+    classes = _chosen(options["classification"], tuple(CLASSIFICATIONS), "--class")
+    path: Path = options["log"]
+    jobs, remarks, _processors = read_log(path, skip_bad_lines=options["skip_bad_lines"])
+    history = log_history(jobs, is_grid=".gwf" in path.suffixes)
+    left_out = list(_left_out(classes, history.missing))
+    if left_out and not any(candidates(methods, classes, history.missing)):
+        hint = "Choose others with --class, or leave it out."
+        raise InvalidError("; ".join(left_out), source=str(path), hint=hint)
+    remarks += [f"{path}: {remark}" for remark in left_out]
+    for remark in remarks:
+        click.echo(message_block(f"warning: {remark}"), err=True)
+    found = list(accuracies(history, candidates(methods, classes, history.missing)))
+    if options["csv_file"] is not None:
+        _write_csv(found, options["csv_file"])
+    if options["as_json"]:
+        print_json({"log": str(path), "jobs": history.jobs, "accuracies": found})
+        return
+    console = make_console()
+    console.print(f"{path}: {history.jobs:,} jobs", soft_wrap=True, markup=False)
+    console.print(_table(found))
+
+
+def _chosen(text: str, names: Sequence[str], option: str) -> Sequence[str]:
+    """The names in a list with commas, each once. Raises UsageError for an unknown one."""
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in (ALL, *names):
+            known = ", ".join(names)
+            raise click.UsageError(f"{option} {word!r} is unknown; available: {ALL}, {known}.")
+    return names if ALL in words else list(dict.fromkeys(words))
+
+
+def _left_out(classes: Sequence[str], missing: Sequence[str]) -> Iterator[str]:
+    """Why classes are left out, a missing field a text."""
+    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+
+    words = {"site": "site", "owner": "user", "application": "application"}
+    for name in missing:
+        needing = [each for each in classes if name in CLASSIFICATIONS[each].needs]
+        if needing:
+            *others, last = needing
+            names = f"es {', '.join(others)} and {last} are" if others else f" {last} is"
+            yield f"no job states its {words[name]}, so class{names} left out"
+
+
+def _table(found: Sequence[Accuracy]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("class", no_wrap=True)
+    table.add_column("method", no_wrap=True)
+    for heading in ("accuracy", "mean error", "median error", "unknown"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in found:
+        table.add_row(
+            each.classification or "-",
+            each.method,
+            "-" if each.accuracy is None else f"{each.accuracy:.1%}",
+            "-" if each.mean_error_s is None else f"{each.mean_error_s:,.0f} s",
+            "-" if each.median_error_s is None else f"{each.median_error_s:,.0f} s",
+            f"{each.unknown / each.jobs:.1%}",
+        )
+    return table
+
+
+def _write_csv(found: Sequence[Accuracy], path: Path) -> None:
+    from wfrun.parsers.atomic import replacing
+    from wfrun.runners.experiments.log_accuracy import Accuracy
+
+    with replacing(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(Accuracy.__struct_fields__)
+        writer.writerows(map(msgspec.structs.astuple, found))
+
+
+MODE = Mode(
+    title="the accuracy on a log (--log)",
+    chosen_by="log",
+    options=(
+        SectionedOption(
+            ["--log"], type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            metavar="FILE", section=_SECTION,
+            help="Measure how accurately the run times of this log (SWF or GWF, also with gzip) "
+            "are predicted: each job from those that had ended when it was submitted."),
+        SectionedOption(
+            ["--method"], default=ALL, show_default=True, metavar="NAMES", section=_SECTION,
+            shell_complete=_complete_methods,
+            help="Methods, with commas between them."),
+        SectionedOption(
+            ["--class", "classification"], default=ALL, show_default=True, metavar="NAMES",
+            section=_SECTION, shell_complete=_complete_classes,
+            help="Classes of jobs that are predicted from each other: site, user, user-site, "
+            "application."),
+        SectionedOption(
+            ["--skip-bad-lines"], is_flag=True, section=_SECTION,
+            help="Drop and count lines that cannot be read, instead of stopping."),
+        SectionedOption(
+            ["--csv", "csv_file"], type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE", section=_SECTION,
+            help="Write the table as CSV, with all digits."),
+    ),
+    run=_run,
+)  # fmt: skip

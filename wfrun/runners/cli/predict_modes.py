@@ -1,0 +1,51 @@
+"""Modes of ``wfrun predict``: each is a file of its own with one `Mode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from wfrun.runners.cli.sections import SectionedOption
+
+
+class Mode(NamedTuple):
+    """What the command does when one option is given, or none that chooses another mode."""
+
+    title: str
+    """In messages: ``the accuracy on a log``."""
+    chosen_by: str
+    """The parameter that chooses it; empty: chosen by documents alone."""
+    options: Sequence[SectionedOption]
+    run: Callable[[tuple[str, ...], dict[str, Any]], None]
+    """Is given the arguments and all parameters of the command."""
+    shares: Collection[str] = ()
+    """Parameters of other modes that it uses."""
+    arguments: str = ""
+    """What its arguments are, in messages: ``documents``; empty: it has none."""
+
+
+def choose(modes: Sequence[Mode], subjects: tuple[str, ...], given: Sequence[click.Option]) -> Mode:
+    """The first mode whose parameter is ``given``, or the one that has none.
+
+    Raises UsageError if there is none, and for options and arguments that the mode does not use.
+    """
+    names = {str(param.name) for param in given}
+    chosen = (mode for mode in modes if not mode.chosen_by or mode.chosen_by in names)
+    mode = next(chosen, None)
+    if mode is None:
+        choices = " or ".join(f"--{mode.chosen_by}" for mode in modes)
+        raise click.UsageError(f"Give what to predict: {choices}.")
+    used = {str(param.name) for param in mode.options} | set(mode.shares)
+    for param in given:
+        if param.name not in used and any(param in other.options for other in modes):
+            others = [other.title for other in modes if param in other.options]
+            raise click.UsageError(
+                f"{param.opts[0]} has no effect on {mode.title}; it is for {' or '.join(others)}."
+            )
+    if subjects and not mode.arguments:
+        raise click.UsageError(f"{mode.title} has no arguments, but {subjects[0]!r} is given.")
+    if mode.arguments and not subjects:
+        raise click.UsageError(f"Give {mode.arguments}, or another of the options in --help.")
+    return mode
