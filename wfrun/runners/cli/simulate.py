@@ -141,6 +141,7 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
 
 @click.command()
 @click.argument("name", metavar="STUDY")
+@click.argument("logs", nargs=-1, metavar="[LOG]...", type=click.Path(path_type=Path))
 @click.option("--quick", is_flag=True,
               help="Fewer and smaller simulations: minutes instead of a quarter hour (workflows) "
               "or hours (bags).")  # fmt: skip
@@ -149,20 +150,25 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               "results are there are not simulated again.")  # fmt: skip
 @click.option("--corpus", type=click.Path(path_type=Path, file_okay=False, exists=True),
               metavar="DIR", help="Take workflows from the documents in DIR (CyberShake_30.xml, …) "
-              "and load from the log there (LPC-EGEE-2004…). Default: generate "
-              "both.")  # fmt: skip
+              "and load from the log there (LPC-EGEE-2004…); for predictions, all logs there that "
+              "the papers name. Default: generate them.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-def study(name: str, output: Path | None, **options: Any) -> None:
+def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any) -> None:
     """Simulate the experiments of a paper.
 
     The tables and figures are shown beside the paper's own. STUDY is `workflows`: thesis
-    chapter 6, the seven policies on the DAS-3; or `bags`: thesis chapter 5, bags of tasks on the
-    DAS-3 and Grid'5000.
+    chapter 6, the seven policies on the DAS-3; `bags`: thesis chapter 5, bags of tasks on the
+    DAS-3 and Grid'5000; or `predictions`: thesis chapter 7 and section 6.2 of the JGC paper,
+    predictions of run times and waits, also on the workload logs LOG (SWF, GWF).
     """
     from wfrun.runners.studies import STUDIES
 
     if name not in STUDIES:
         raise click.UsageError(f"There is no study {name!r}; available: {', '.join(STUDIES)}.")
+    if logs:
+        if name != "predictions":
+            raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")
+        options["logs"] = logs
     STUDIES[name](output or Path(f"study-{name}"), **options)

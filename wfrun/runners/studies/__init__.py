@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wfrun.runners.studies.bags.command import study_bags
+from wfrun.runners.studies.predictions.command import study_predictions
 from wfrun.runners.studies.workflows.command import study_workflows
 
-STUDIES: dict[str, Callable[..., None]] = {"bags": study_bags, "workflows": study_workflows}
+STUDIES: dict[str, Callable[..., None]] = {
+    "bags": study_bags,
+    "predictions": study_predictions,
+    "workflows": study_workflows,
+}
 """By the name on the command line."""

@@ -107,11 +107,12 @@ def claim_table(found: list[Answer]) -> Table:
             str(answer.number),
             answer.claim.where,
             answer.claim.text,
-            _yes_or_no(answer.holds),
-            _yes_or_no(answer.usually),
+            yes_or_no(answer.holds),
+            yes_or_no(answer.usually),
         )
     return table
 
 
-def _yes_or_no(holds: bool) -> Text:
+def yes_or_no(holds: bool) -> Text:
+    """The answer to a claim, in colour."""
     return Text("yes", "green") if holds else Text("no", "red")

@@ -1,0 +1,108 @@
+"""The command ``wfrun study predictions``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from wfrun.runners.display.console import make_console
+from wfrun.runners.experiments.processes import run_missing
+from wfrun.runners.experiments.progress import ExperimentProgress
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.studies.claim import Answer, answer
+from wfrun.runners.studies.predictions.page import predictions_page
+from wfrun.runners.studies.predictions.part import Part, Setting
+from wfrun.runners.studies.predictions.parts import PARTS
+from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.runners.studies.workflows import figures
+from wfrun.runners.studies.workflows.command import unwritable, yes_or_no
+
+
+def study_predictions(
+    output: Path,
+    *,
+    quick: bool,
+    corpus: Path | None,
+    processes: int | None,
+    quiet: bool,
+    logs: Sequence[Path] = (),
+) -> None:
+    """Measure what the files of results in ``output`` do not have, write page.md and the figures
+    there, and print which claims hold.
+
+    Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
+    something else, InfeasibleError where ``output`` cannot be written.
+    """
+    setting = Setting(quick, workloads_of(corpus, logs))
+    if all(workload.generated for workload in setting.workloads):
+        click.echo("no logs were given (--corpus): all workloads are generated", err=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    rows = [_measured(part, setting, output, processes, quiet=quiet) for part in PARTS]
+    every = [p.samples(setting, r, True) for p, r in zip(PARTS, rows, strict=True)]
+    most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
+    found = _answers(every, most)
+    drawn: list[dict[str, str]] = [{} for _ in PARTS]
+    try:
+        if figures.available():
+            drawn = [p.draw(s, output) for p, s in zip(PARTS, every, strict=True)]
+        sections = [p.page(s, d) for p, s, d in zip(PARTS, every, drawn, strict=True)]
+        (output / "page.md").write_text(predictions_page(setting, sections, found))
+    except OSError as error:
+        raise unwritable(output, error) from error
+    make_console().print(_claim_table(found))
+    click.echo(
+        f"{sum(a.holds for a in found)} of {len(found)} claims hold, "
+        f"{sum(a.usually for a in found)} on most workloads; see {output}/page.md"
+    )
+    if not any(drawn):
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
+
+
+def _measured(
+    part: Part, setting: Setting, output: Path, processes: int | None, *, quiet: bool
+) -> list[Any]:
+    """The rows of the part; those that its file does not have are measured."""
+    wanted = part.cells(setting)
+    results = Results(output / f"{part.name}.csv", part.cell, part.row)
+    try:
+        with ExperimentProgress(quiet=quiet) as progress:
+            run_missing(wanted, results, partial(part.run, setting), processes, progress.update)
+    finally:
+        results.close()
+    return results.of(wanted)
+
+
+def _answers(every: Sequence[Any], most: Sequence[Any]) -> list[Answer]:
+    """The claims of all parts, numbered through."""
+    found: list[Answer] = []
+    for part, strict, majority in zip(PARTS, every, most, strict=True):
+        for one in answer(part.claims, strict, majority):
+            found.append(one._replace(number=len(found) + 1))
+    return found
+
+
+def _claim_table(found: Sequence[Answer]) -> Table:
+    """A row for each claim."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", justify="right")
+    table.add_column("section", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("holds")
+    table.add_column("on most workloads")
+    for one in found:
+        table.add_row(
+            str(one.number),
+            one.claim.where,
+            one.claim.text,
+            yes_or_no(one.holds),
+            yes_or_no(one.usually),
+        )
+    return table

@@ -1,0 +1,90 @@
+"""The page of the study: every table and figure beside the papers' numbers, and all claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from wfrun.runners.studies.claim import Answer
+from wfrun.runners.studies.predictions.differences import DIFFERENCES
+from wfrun.runners.studies.predictions.part import Setting
+from wfrun.runners.studies.workflows.page import table
+
+
+def predictions_page(
+    setting: Setting, sections: Iterable[Iterable[str]], found: Sequence[Answer]
+) -> str:
+    """Markdown; ``sections`` are those of the parts."""
+    parts = [
+        *_head(setting, found),
+        *_workloads(setting),
+        *(line for section in sections for line in section),
+        *_claims(found),
+        *DIFFERENCES.splitlines(),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(setting: Setting, found: Sequence[Answer]) -> Iterator[str]:
+    held = sum(answer.holds for answer in found)
+    usually = sum(answer.usually for answer in found)
+    yield "# Study `predictions`: chapter 7 of the thesis, measured again"
+    yield ""
+    yield (
+        'Sources: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft '
+        "2010, chapter 7; J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section "
+        "6.2. The predictors are those of `wfrun predict`."
+    )
+    yield ""
+    size = "quick study" if setting.quick else "full study"
+    yield (
+        f"**{held} of {len(found)} claims hold on all workloads that they are about, {usually} on "
+        f"most of them.** This is the {size}."
+    )
+
+
+def _workloads(setting: Setting) -> Iterator[str]:
+    real = [w.title for w in setting.workloads if not w.generated]
+    yield ""
+    yield "## Workloads"
+    yield ""
+    if real:
+        yield (
+            f"Logs: {', '.join(real)}. LPC-EGEE, a site of a grid, is among the production grids; "
+            "the other logs of the Parallel Workloads Archive are of parallel machines. The sites "
+            "of a machine are its partitions. Thanks to all who gave their logs to the archive."
+        )
+    else:
+        yield (
+            "No log was given (`--corpus`, or names of logs), so that all workloads are generated: "
+            "results on real jobs are missing here."
+        )
+    yield ""
+    yield (
+        "The traces of the Grid Workloads Archive that the thesis uses are not public here. "
+        "Workloads with a * are generated in their place: the bags of Table 5.3 with their users "
+        "and applications, one stream for the grid; the clusters and the share of parallel jobs of "
+        "Table 7.1; each bag arrives as a burst at one of its user's three clusters, which "
+        "schedule FCFS at a load of 20% (research) or 70% (production; section 7.1). They have "
+        "the bursts, not the users' habits, of the real traces: what depends on similar jobs "
+        "following each other is decided by the fits of Table 5.3."
+    )
+
+
+def _claims(found: Sequence[Answer]) -> Iterator[str]:
+    yield ""
+    yield "## The claims"
+    yield ""
+    yield (
+        "In our words. A claim about each trace holds if it holds on every workload here; the "
+        "last column says whether it holds on more than half of them. No bound was fitted."
+    )
+    rows = (
+        (str(a.number), a.claim.where, a.claim.text, _yes(a.holds), a.evidence, _yes(a.usually))
+        for a in found
+    )
+    header = ("", "section", "claim", "holds", "here", "on most")
+    yield from table(header, rows)
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "**no**"

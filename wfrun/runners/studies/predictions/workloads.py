@@ -1,0 +1,154 @@
+"""The workloads of the study: logs, and generated ones of grids whose traces are not public."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.parsers.logs import LoggedJob, read_gwf, read_swf
+from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
+
+Kind = Literal["research", "production", "parallel", "other"]
+"""Research and production grids as in Table 7.1; parallel machines; logs that were named."""
+
+KNOWN: dict[str, tuple[str, Kind]] = {
+    "KTH-SP2": ("KTH-SP2", "parallel"),
+    "SDSC-SP2": ("SDSC-SP2", "parallel"),
+    "HPC2N": ("HPC2N", "parallel"),
+    "CTC-SP2": ("CTC-SP2", "parallel"),
+    "LANL-CM5": ("LANL-CM5", "parallel"),
+    "SDSC-BLUE": ("SDSC-BLUE", "parallel"),
+    "SDSC-DS": ("SDSC-DS", "parallel"),
+    "LPC-EGEE": ("LPC-EGEE", "production"),
+}
+"""Logs of the Parallel Workloads Archive that ``--corpus`` finds, by the beginning of the file's
+name: title and kind. LPC-EGEE is a site of a production grid."""
+APPLICATIONS_NEEDED = 2
+"""Minimum number of different applications: logs with one do not tell applications apart."""
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A log, or a grid of ``GRIDS`` that is generated."""
+
+    label: str
+    """Identifies it in results: of a log, the file's name and a digest of its content."""
+    title: str
+    kind: Kind
+    path: str | None = None
+    """The log; None: generated."""
+
+    @property
+    def generated(self) -> bool:
+        return self.path is None
+
+
+class History(msgspec.Struct, frozen=True):
+    """The jobs of a workload, in the order of submission."""
+
+    jobs: tuple[LoggedJob, ...]
+    processors: int | None
+    """Of the whole system; None if unknown."""
+    has_applications: bool
+
+
+def workloads_of(corpus: Path | None, logs: Sequence[Path]) -> tuple[Workload, ...]:
+    """The logs, those that ``corpus`` has of ``KNOWN``, and the generated workloads. Raises
+    InvalidError for a corpus without a log, and for a log that cannot be read."""
+    found = [_of_log(path) for path in logs]
+    if corpus is not None:
+        known = [_of_log(path) for path in _logs_in(corpus)]
+        if not known:
+            raise InvalidError(
+                "there is no workload log of the study in this folder",
+                source=str(corpus),
+                hint="it should hold logs of the Parallel Workloads Archive such as "
+                "KTH-SP2-1996-2.1-cln.swf.gz, or logs of grids (*.gwf)",
+            )
+        found += known
+    # The same log may be named, and be in the corpus under another name.
+    real = {workload.label.rpartition("#")[2]: workload for workload in reversed(found)}
+    made = [Workload(f"grid:{name}", f"{grid.title}*", grid.kind) for name, grid in GRIDS.items()]
+    return (*reversed(real.values()), *made)
+
+
+def _logs_in(corpus: Path) -> Iterable[Path]:
+    files = sorted(path for path in corpus.rglob("*") if path.is_file())
+    for prefix in KNOWN:
+        first = next((p for p in files if p.name.startswith(prefix) and ".swf" in p.name), None)
+        if first is not None:
+            yield first
+    yield from (path for path in files if ".gwf" in path.suffixes)
+
+
+def _of_log(path: Path) -> Workload:
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:10]
+    except OSError as error:
+        raise InvalidError(
+            f"the log cannot be read: {error.strerror}",
+            source=str(path),
+            hint="name a log in SWF or GWF",
+        ) from error
+    stem = path.name.partition(".swf")[0].partition(".gwf")[0]
+    kind: Kind
+    title, kind = next(
+        (known for prefix, known in KNOWN.items() if path.name.startswith(prefix)), (stem, "other")
+    )
+    return Workload(f"{path.name} #{digest}", title, kind, str(path))
+
+
+@lru_cache(maxsize=2)  # the next cell often has the same
+def history_of(workload: Workload, jobs: int | None, seed: int = 0) -> History:
+    """The first jobs, at most ``jobs``, that ran for a plausible time on a known number of
+    processors after a known wait. Raises InvalidError for a log that cannot be read or has none."""
+    if workload.path is None:
+        grid = GRIDS[workload.label.removeprefix("grid:")]
+        logged, processors = generate_grid(grid, jobs or grid.jobs, seed)
+        return History(logged, processors, has_applications=True)
+    path = Path(workload.path)
+    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path)
+    chosen = tuple(islice(filter(_is_usable, log.jobs), jobs))
+    if not chosen:
+        raise InvalidError(
+            "no job of the log has a run time, a wait and a number of processors",
+            source=workload.path,
+            hint="give a log of jobs that ran",
+        )
+    applications = {job.application for job in chosen}
+    return History(chosen, log.processors, len(applications) >= APPLICATIONS_NEEDED)
+
+
+def _is_usable(job: LoggedJob) -> bool:
+    return (
+        job.runtime_s is not None
+        and is_plausible(job.runtime_s)
+        and job.wait_s is not None
+        and job.wait_s >= 0
+        and bool(job.size)
+    )
+
+
+def site_of(job: LoggedJob) -> str:
+    """Where a job ran: the site, or the partition of a single machine."""
+    if job.grid is not None and job.grid.run_site is not None:
+        return job.grid.run_site
+    return job.site if job.site is not None else f"partition {job.partition}"
+
+
+def as_job(job: LoggedJob) -> Job:
+    """What is known of a logged job when it is submitted."""
+    return Job(
+        site_of(job),
+        str(job.user),
+        "" if job.application is None else str(job.application),
+        job.size or 1,
+        job.requested_s,
+    )
