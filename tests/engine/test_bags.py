@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,9 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.policies.prediction import JobClass, RunTimes
+from wfrun.engine.prediction.job import Prediction
+from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.run_times import JobClass, RunTimes
 from wfrun.engine.templates import Part, parse_template, placeholders
 from wfrun.testing.fake_world import FakeWorld
 
@@ -346,3 +349,50 @@ def test_what_earlier_runs_have_seen_is_known_at_once() -> None:
     predictions = core.state.find(Predictions)
     assert predictions is not None
     assert not predictions.run_times.seen
+    assert view.predict(0, 0) == Prediction(
+        4.0, "mean of the last two of (User + Application + Size) on Site", 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("predictor", "expected_s"),
+    [("es", 30.0), ("rm", 25.0), ("sm", 20.0), ("last", 40.0), ("last2", 30.0)],
+)
+def test_the_run_chooses_the_predictor(predictor: Any, expected_s: float) -> None:
+    core = Core({"b": one_bag(*[0.0] * 10)})
+    settings = ev.Settings(policy="ect-p", selection="s-t", predictor=predictor)
+    core.step(ev.RunStarted(0, "r", settings, (SiteSpec("one", slots=10),), (), 1))
+    core.step(ev.WorkflowAdded(0, 0, "b", "b"))
+    view = StateView(core.run, core.state.workflows[0], Information(task_runtime=H))
+    assert view.predict(0, 0) is None
+    assert view.predict_s(0, 0) == UNKNOWN_S
+    for task in range(4):
+        core.step(ev.AttemptStarted(0, f"r.0.{task}.1"))
+    # Clocks that were set back or far ahead do not count.
+    for task, runtime_s in enumerate((20.0, 20.0, -5.0, 20.0, 1e12, 40.0)):
+        done = Outcome("done", started_s=100, ended_s=100 + runtime_s)
+        core.step(ev.AttemptEnded(200, f"r.0.{task}.1", done))
+    found = view.predict(0, 0)
+    assert found is not None
+    assert (found.value_s, found.observations) == (expected_s, 4)
+    assert found.method.startswith(METHODS[predictor].title)
+
+
+def test_tasks_of_zero_seconds_are_predicted_as_such() -> None:
+    core = Core({"b": one_bag(*[0.0] * 3)})
+    core.step(ev.RunStarted(0, "r", ev.Settings(policy="ect-p", selection="s-t"),
+                            (SiteSpec("one", slots=1),), (), 1))  # fmt: skip
+    core.step(ev.WorkflowAdded(0, 0, "b", "b"))
+    core.step(ev.AttemptStarted(5, "r.0.0.1"))
+    core.step(ev.AttemptEnded(5, "r.0.0.1", Outcome("done", started_s=5, ended_s=5)))
+    view = StateView(core.run, core.state.workflows[0], Information(task_runtime=H))
+    assert view.predict_s(1, 0) == 0.0
+
+
+def test_a_documented_run_time_is_named_as_such() -> None:
+    core = Core({"b": one_bag(30.0)})
+    core.step(ev.RunStarted(0, "r", ev.Settings(policy="ect", selection="s-t"),
+                            (SiteSpec("one", slots=1, speed_ratio=2.0),), (), 1))  # fmt: skip
+    core.step(ev.WorkflowAdded(0, 0, "b", "b"))
+    view = StateView(core.run, core.state.workflows[0], Information(task_runtime=K))
+    assert view.predict(0, 0) == Prediction(15.0, "documented", 0)

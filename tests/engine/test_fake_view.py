@@ -89,6 +89,11 @@ def test_the_earliest_completion_counts_wait_and_speed() -> None:
     assert view.earliest_completion(0, (0, 1)) == 1
     view.predictions_s[0, 1] = 7.0
     assert view.earliest_completion(0, (0, 1)) == 0
+    found = view.predict(0, 1)
+    assert found is not None
+    assert found.value_s == 7.0
+    view.unpredicted.add(0)
+    assert view.predict(0, 1) is None
 
 
 def test_children_follow_from_parents() -> None:

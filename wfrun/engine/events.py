@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
@@ -38,7 +38,7 @@ words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, FilesLost, LoginNeeded,
 LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
 ``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
-TaskCancelled, and ``RunStarted.wfrun``."""
+TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

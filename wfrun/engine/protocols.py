@@ -13,6 +13,7 @@ from wfrun.engine.events import Event
 from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.prediction.job import Prediction
 
 
 class View(Protocol):
@@ -94,6 +95,11 @@ class View(Protocol):
     def predict_s(self, task: int, site: int) -> float:
         """Expected run time at the site: the documented one, or a prediction from tasks of the same
         class [task_runtime]."""
+
+    def predict(self, task: int, site: int) -> Prediction | None:
+        """The same with an interval, the method and the number of run times that it was made from;
+        None if unknown, where ``predict_s`` assumes one hour on the reference processor
+        [task_runtime]."""
 
     def size_bytes(self, file: int) -> int:
         """Size of a file; 0 if unknown. With file_size=R it is known once the file has been

@@ -73,6 +73,11 @@ class Settings(msgspec.Struct, frozen=True):
         resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
+    predictor: Annotated[Literal["es", "rm", "sm", "last", "last2"], Option(
+        "Method that predicts the run times of tasks and of other users' jobs: exponential "
+        "smoothing, running mean, sliding median, the last, or the mean of the last two.",
+        SCHEDULING,
+    )] = "last2"
     retries: Annotated[int, Option(
         "Maximum number of retries of a task after its first attempt has failed.",
         FAILURES, "N", minimum=0, resume=True,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from wfrun.engine.prediction.job import Prediction
+
 
 @dataclass
 class FakeView:
@@ -57,6 +59,8 @@ class FakeView:
     """Mean wait of the open tasks of a site, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Expected run times by task and site; default: the run time over the speed of the site."""
+    unpredicted: set[int] = field(default_factory=set)
+    """Tasks without a prediction; default none."""
     link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
     """Transfer time per byte by source and destination; default ``mean_seconds_per_byte``."""
     mean_seconds_per_byte: float = 1e-8
@@ -129,6 +133,11 @@ class FakeView:
     def predict_s(self, task: int, site: int) -> float:
         predicted_s = self.predictions_s.get((task, site))
         return self.runtime_s(task) / self.speed_ratio(site) if predicted_s is None else predicted_s
+
+    def predict(self, task: int, site: int) -> Prediction | None:
+        return (
+            None if task in self.unpredicted else Prediction(self.predict_s(task, site), "given", 1)
+        )
 
     def size_bytes(self, file: int) -> int:
         return self.sizes_bytes.get(file, 0)

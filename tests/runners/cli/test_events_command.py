@@ -13,7 +13,7 @@ import wfrun
 from tests.engine import old_logs
 from tests.places import DATA
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
-from wfrun.engine.events import AnyEvent
+from wfrun.engine.events import SCHEMA_VERSION, AnyEvent
 from wfrun.runners.display.progress import event_record
 
 
@@ -33,7 +33,7 @@ def test_the_log_of_a_run_that_has_ended(user: User) -> None:
     assert any("transfer-ended: file a b, " in line and ", size 1 B, " in line for line in lines)
     found = records(user.ask("events", run, "--json").out)
     assert [one["seq"] for one in found] == list(range(len(lines)))
-    assert {one["version"] for one in found} == {6}
+    assert {one["version"] for one in found} == {SCHEMA_VERSION}
     assert found[-1]["event"] == "run-ended"
     assert records(user.ask("events", run, "--json", "--last", "2").out) == found[-2:]
     ends = records(user.ask("events", run, "--json", "--kind", "attempt-ended").out)

@@ -9,7 +9,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
-from wfrun.engine.policies.prediction import JobClass, RunTimes
+from wfrun.engine.prediction.job import MAX_RUNTIME_S, Prediction, is_plausible
+from wfrun.engine.prediction.run_times import JobClass, RunTimes
 from wfrun.engine.queue_model import Predict
 from wfrun.engine.state import Attempt, WorkflowState
 
@@ -40,7 +41,7 @@ class Predictions(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self.run_times = RunTimes()
+        self.run_times = RunTimes(self.state.settings.predictor)
         self._observes = self.state.information.task_runtime is Knowledge.HISTORICAL
         """Whether run times are observed: for the predictions of the policy, or for later runs."""
         self._last: tuple[WorkflowState, int, JobClass] | None = None
@@ -60,7 +61,7 @@ class Predictions(Capability):
         for one in event.classes:
             kind = JobClass(one.owner, one.application, one.cores)
             if one.site in speeds:
-                for runtime_s in one.runtimes_s:
+                for runtime_s in filter(is_plausible, one.runtimes_s):
                     self.run_times.observe(kind, one.site, runtime_s, speeds[one.site])
         self.run_times.seen.clear()
 
@@ -69,8 +70,11 @@ class Predictions(Capability):
             return
         kind = self._class_of(self.state.workflows[attempt.workflow], attempt.task)
         spec = self.state.sites[attempt.site].spec
-        elapsed_s = max(0.0, outcome.ended_s - outcome.started_s)
-        self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio)
+        elapsed_s = outcome.ended_s - outcome.started_s
+        # A clock that was set back or far ahead shows what no task takes. Tasks of 0 s are real:
+        # clocks of simulations and of documents are exact.
+        if 0.0 <= elapsed_s <= MAX_RUNTIME_S:
+            self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio)
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
         """Expected run time of a task at a site: documented (K) or predicted (H)."""
@@ -80,6 +84,14 @@ class Predictions(Capability):
         kind = self._class_of(w, task)
         known_s = self.run_times.predict_s(kind, spec.name, spec.speed_ratio)
         return UNKNOWN_S / spec.speed_ratio if known_s is None else known_s
+
+    def predict(self, w: WorkflowState, task: int, site: int) -> Prediction | None:
+        """The expected run time of a task at a site and what it was made from; None if nothing is
+        known."""
+        spec = self.state.sites[site].spec
+        if w.runtimes_s is not None:
+            return Prediction(w.runtimes_s[task] / spec.speed_ratio, "documented", 0)
+        return self.run_times.predict(self._class_of(w, task), spec.name, spec.speed_ratio)
 
     def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
         """A function for the current prediction of a run time; None if it is documented, and thus

@@ -10,7 +10,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
-from wfrun.engine.policies.prediction import Last2
+from wfrun.engine.prediction.methods import METHODS
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
@@ -38,7 +38,8 @@ class QueueEstimates(Capability):
             make_queue_model(site.spec.slots, backfills=site.spec.backfills)
             for site in self.state.sites
         ]
-        self._foreign = [Last2() for _ in self.state.sites]
+        make = METHODS[self.state.settings.predictor].make
+        self._foreign = [make() for _ in self.state.sites]
         """Predictors of the run times of other users' jobs, by site."""
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
         """Other users' jobs of the latest observation, by site and id."""

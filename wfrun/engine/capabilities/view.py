@@ -14,6 +14,7 @@ from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capability import Run
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
+from wfrun.engine.prediction.job import Prediction
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import WorkflowState
 
@@ -114,6 +115,9 @@ class StateView:
     def predict_s(self, task: int, site: int) -> float:
         return self._expected_s(task, site)
 
+    def predict(self, task: int, site: int) -> Prediction | None:
+        return self._predictions.predict(self._workflow, task, site)
+
     def size_bytes(self, file: int) -> int:
         size = self._workflow.sizes[file]
         if self._information.file_size is Knowledge.RUNTIME and not self._workflow.present[file]:
@@ -164,8 +168,8 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
         ),
         "link_speed": ("transfer_s", "reference_seconds_per_byte"),
         "task_runtime": (
-            "runtime_s", "runtimes_s", "predict_s", "estimate_start_s", "estimate_completion_s",
-            "earliest_completion", "mean_wait_s",
+            "runtime_s", "runtimes_s", "predict_s", "predict", "estimate_start_s",
+            "estimate_completion_s", "earliest_completion", "mean_wait_s",
         ),
         "file_size": ("transfer_s", "size_bytes"),
     }  # fmt: skip

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, LinkSpec, Workflow
-from wfrun.engine.policies.prediction import JobClass
+from wfrun.engine.prediction.run_times import JobClass
 from wfrun.engine.queues.easy import Easy
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.settings import Settings

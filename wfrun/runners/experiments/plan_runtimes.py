@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.policies.prediction import JobClass, RunTimes
+from wfrun.engine.prediction.run_times import JobClass, RunTimes
 from wfrun.parsers.workflows.runtimes import with_estimate
 from wfrun.runners.run.history import read_history
 from wfrun.runners.simulate.rest import Reused

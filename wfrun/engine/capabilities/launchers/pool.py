@@ -7,7 +7,7 @@ from math import inf
 
 from wfrun.engine.exchange import Cause, LauncherRequest
 from wfrun.engine.model import LauncherSpec
-from wfrun.engine.policies.prediction import Last2
+from wfrun.engine.prediction.methods import Last2
 from wfrun.engine.prefetch import prefetch_per_slot
 
 _WINDOW = 20
