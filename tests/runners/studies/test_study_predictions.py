@@ -15,12 +15,6 @@ from wfrun.runners.studies.predictions.parts import PARTS
 from wfrun.runners.studies.predictions.workloads import workloads_of
 
 
-def test_accuracy_is_that_of_equation_7_1() -> None:
-    assert runtimes.accuracy(10.0, 10.0) == 1
-    assert runtimes.accuracy(40.0, 10.0) == 0.25
-    assert runtimes.accuracy(5.0, 10.0) == 0.5
-
-
 def test_generated_grids_are_those_of_table_7_1() -> None:
     for grid in GRIDS.values():
         jobs, processors = generate_grid(grid, 1000, 0)

@@ -50,8 +50,8 @@ def _workloads(setting: Setting) -> Iterator[str]:
     if real:
         yield (
             f"Logs: {', '.join(real)}. LPC-EGEE, a site of a grid, is among the production grids; "
-            "the other logs of the Parallel Workloads Archive are of parallel machines. The sites "
-            "of a machine are its partitions. Thanks to all who gave their logs to the archive."
+            "the other logs of the Parallel Workloads Archive are of parallel machines, each of "
+            "which is one site. Thanks to all who gave their logs to the archive."
         )
     else:
         yield (

@@ -30,8 +30,10 @@ def runtime_page(samples: RuntimeSamples, pictures: Pictures) -> Iterator[str]:
     )
     for figure, classification in zip(("7.2", "7.3", "7.4"), GENERAL, strict=True):
         yield from _figure(figure, CLASSIFICATIONS[classification].title, pictures)
-        rows = (_methods(samples, w, classification) for w in samples.workloads())
+        served = [w for w in samples.workloads() if samples.serves(w, classification)]
+        rows = (_methods(samples, w, classification) for w in served)
         yield from table(("workload", "kind", "jobs", "no history", *TITLES.values()), rows)
+        yield from _left_out(samples, served, "users")
     yield from _figure("7.5", CLASSIFICATIONS[SPECIFIC].title, pictures)
     yield from _specific(samples)
     yield from _figure("7.6", "distributions of the best results", pictures)
@@ -75,10 +77,14 @@ def _specific(samples: RuntimeSamples) -> Iterator[str]:
 
     header = ("workload", "best of the others", "without", "with", "change", "no history")
     yield from table(header, rows())
+    yield from _left_out(samples, served, "applications")
+
+
+def _left_out(samples: RuntimeSamples, served: Sequence[Workload], what: str) -> Iterator[str]:
     left_out = [w.title for w in samples.workloads() if w not in served]
     if left_out:
         yield ""
-        yield f"Left out, since their logs do not tell applications apart: {', '.join(left_out)}."
+        yield f"Left out, since their logs do not state {what}: {', '.join(left_out)}."
 
 
 def _best(samples: RuntimeSamples, workload: Workload) -> Sequence[str]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
 import msgspec
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
-from wfrun.engine.prediction.job import Job
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.replay import Outcome, accuracy, replay
 from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.workloads import History, as_job, history_of
+from wfrun.runners.studies.predictions.workloads import jobs_of
 
 QUICK_JOBS = 10_000
 """Maximum number of jobs of a workload in the quick study."""
@@ -77,37 +76,12 @@ def cells(setting: Setting) -> list[RuntimeCell]:
 
 
 def run(setting: Setting, cell: RuntimeCell) -> RuntimeRow:
-    """Replay the workload. Without its applications none of its jobs has a prediction."""
+    """Replay the workload. Classes that it cannot serve have no predictions."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
-    history = history_of(workload, cell.jobs)
-    if cell.classification == SPECIFIC and not history.has_applications:
-        return measure(cell, [None] * len(history.jobs), history)
-    return measure(cell, replayed(history, cell), history)
-
-
-def replayed(history: History, cell: RuntimeCell) -> list[float | None]:
-    """The prediction of each job, made when it is submitted from those that had ended."""
-    predictor = ByClass(cell.method, cell.classification)
-    found: list[float | None] = []
-    running: list[tuple[float, int, Job, float]] = []
-    for number, logged in enumerate(history.jobs):
-        while running and running[0][0] <= logged.submit_s:
-            _, _, ended, runtime_s = heappop(running)
-            predictor.observe(ended, runtime_s)
-        job = as_job(logged)
-        prediction = predictor.predict(job)
-        found.append(None if prediction is None else prediction.value_s)
-        runtime_s = logged.runtime_s or 0.0
-        end_s = logged.submit_s + (logged.wait_s or 0.0) + runtime_s
-        heappush(running, (end_s, number, job, runtime_s))
-    return found
-
-
-def accuracy(predicted_s: float, actual_s: float) -> float:
-    """Equation 7.1: the smaller over the larger; 1 is perfect."""
-    if predicted_s == actual_s:
-        return 1.0
-    return min(predicted_s, actual_s) / max(predicted_s, actual_s)
+    history = jobs_of(workload, cell.jobs).history
+    if set(CLASSIFICATIONS[cell.classification].needs) & set(history.missing):
+        return measure(cell, ())
+    return measure(cell, replay(history.moments, ByClass(cell.method, cell.classification)))
 
 
 class _Judged(NamedTuple):
@@ -118,15 +92,17 @@ class _Judged(NamedTuple):
     """Whether the prediction is that of the job before in the burst."""
 
 
-def measure(cell: RuntimeCell, predictions: Sequence[float | None], history: History) -> RuntimeRow:
-    judged = list(_judged(predictions, history))
+def measure(cell: RuntimeCell, outcomes: Iterable[Outcome]) -> RuntimeRow:
+    """What is measured of the outcomes, which are in the order of submission."""
+    found = list(_judged(outcomes))
+    judged = [one for one in found if one is not None]
     accuracies = sorted(j.accuracy for j in judged)
     errors = sorted(j.error_s for j in judged)
     burst = [j for j in judged if j.in_burst]
     return RuntimeRow(
         **msgspec.structs.asdict(cell),
         predicted=len(judged),
-        unknown=len(predictions) - len(judged),
+        unknown=len(found) - len(judged),
         accuracy=_mean(accuracies),
         accuracy_median=median(accuracies) if judged else 0.0,
         error_s=_mean(errors),
@@ -139,16 +115,19 @@ def measure(cell: RuntimeCell, predictions: Sequence[float | None], history: His
     )
 
 
-def _judged(predictions: Sequence[float | None], history: History) -> Iterator[_Judged]:
+def _judged(outcomes: Iterable[Outcome]) -> Iterator[_Judged | None]:
+    """None: not predicted."""
     latest: dict[Hashable, tuple[float, float | None]] = {}
-    for job, value_s in zip(history.jobs, predictions, strict=True):
-        key = (job.user, as_job(job).site)
+    for past, prediction in outcomes:
+        key = (past.job.owner, past.job.site)
         before = latest.get(key)
-        latest[key] = (job.submit_s, value_s)
+        value_s = None if prediction is None else prediction.value_s
+        latest[key] = (past.submitted_s, value_s)
         if value_s is None:
+            yield None
             continue
-        actual_s = job.runtime_s or 0.0
-        in_burst = before is not None and job.submit_s - before[0] <= BURST_GAP_S
+        actual_s = past.runtime_s
+        in_burst = before is not None and past.submitted_s - before[0] <= BURST_GAP_S
         same = in_burst and before is not None and before[1] == value_s
         yield _Judged(accuracy(value_s, actual_s), abs(value_s - actual_s), in_burst, same)
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.engine.prediction.job import is_plausible
 from wfrun.parsers.logs import LoggedJob, read_gwf, read_swf
+from wfrun.runners.experiments.log_accuracy import LogHistory, log_history
 from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
 
 Kind = Literal["research", "production", "parallel", "other"]
@@ -31,8 +32,6 @@ KNOWN: dict[str, tuple[str, Kind]] = {
 }
 """Logs of the Parallel Workloads Archive that ``--corpus`` finds, by the beginning of the file's
 name: title and kind. LPC-EGEE is a site of a production grid."""
-APPLICATIONS_NEEDED = 2
-"""Minimum number of different applications: logs with one do not tell applications apart."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -49,14 +48,20 @@ class Workload(msgspec.Struct, frozen=True):
     def generated(self) -> bool:
         return self.path is None
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether its jobs name sites; other logs are of one site."""
+        return self.path is None or ".gwf" in Path(self.path).suffixes
 
-class History(msgspec.Struct, frozen=True):
-    """The jobs of a workload, in the order of submission."""
 
-    jobs: tuple[LoggedJob, ...]
+class Jobs(NamedTuple):
+    """The jobs of a workload."""
+
+    logged: tuple[LoggedJob, ...]
+    """In the order of submission."""
     processors: int | None
     """Of the whole system; None if unknown."""
-    has_applications: bool
+    history: LogHistory
 
 
 def workloads_of(corpus: Path | None, logs: Sequence[Path]) -> tuple[Workload, ...]:
@@ -106,15 +111,14 @@ def _of_log(path: Path) -> Workload:
 
 
 @lru_cache(maxsize=2)  # the next cell often has the same
-def history_of(workload: Workload, jobs: int | None, seed: int = 0) -> History:
+def jobs_of(workload: Workload, jobs: int | None, seed: int = 0) -> Jobs:
     """The first jobs, at most ``jobs``, that ran for a plausible time on a known number of
     processors after a known wait. Raises InvalidError for a log that cannot be read or has none."""
     if workload.path is None:
         grid = GRIDS[workload.label.removeprefix("grid:")]
         logged, processors = generate_grid(grid, jobs or grid.jobs, seed)
-        return History(logged, processors, has_applications=True)
-    path = Path(workload.path)
-    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path)
+        return Jobs(logged, processors, log_history(logged, is_grid=True))
+    log = (read_gwf if workload.is_grid else read_swf)(workload.path)
     chosen = tuple(islice(filter(_is_usable, log.jobs), jobs))
     if not chosen:
         raise InvalidError(
@@ -122,8 +126,7 @@ def history_of(workload: Workload, jobs: int | None, seed: int = 0) -> History:
             source=workload.path,
             hint="give a log of jobs that ran",
         )
-    applications = {job.application for job in chosen}
-    return History(chosen, log.processors, len(applications) >= APPLICATIONS_NEEDED)
+    return Jobs(chosen, log.processors, log_history(chosen, is_grid=workload.is_grid))
 
 
 def _is_usable(job: LoggedJob) -> bool:
@@ -133,22 +136,4 @@ def _is_usable(job: LoggedJob) -> bool:
         and job.wait_s is not None
         and job.wait_s >= 0
         and bool(job.size)
-    )
-
-
-def site_of(job: LoggedJob) -> str:
-    """Where a job ran: the site, or the partition of a single machine."""
-    if job.grid is not None and job.grid.run_site is not None:
-        return job.grid.run_site
-    return job.site if job.site is not None else f"partition {job.partition}"
-
-
-def as_job(job: LoggedJob) -> Job:
-    """What is known of a logged job when it is submitted."""
-    return Job(
-        site_of(job),
-        str(job.user),
-        "" if job.application is None else str(job.application),
-        job.size or 1,
-        job.requested_s,
     )
