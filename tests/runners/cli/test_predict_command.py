@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ import pytest
 
 from tests.places import CORPUS
 from tests.runners.harness import Done, User, assert_refused
+from wfrun import read_workflow
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.parsers.generate import generate
+from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.runners.run.history import connect, make_file
 
 HEADER = "; MaxProcs: 8\n; UnixStartTime: 0\n"
 
@@ -102,7 +107,7 @@ def test_sites_of_a_grid(user: User) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("", ["--log"]),
+        ("", ["Give documents"]),
         ("--method last", ["--log"]),
         ("--log absent.swf", ["absent.swf", "does not exist"]),
         ("--log bad.swf", ["bad.swf:5: ", "4 columns", "--skip-bad-lines"]),
@@ -135,3 +140,91 @@ def test_a_published_log() -> None:
     by = {(each.method, each.classification): each.accuracy or 0 for each in found}
     for method in METHODS:
         assert by[method, "user"] > by[method, "site"] + 0.15
+
+
+SITES = """\
+sites:
+  near: {slots: 2}
+  far: {slots: 2, speed: 2}
+"""
+
+
+def remember(user: User, *runtimes_s: float, site: str = "near") -> str:
+    """A history in which a list of commands has run at a site."""
+    user.catalog(SITES)
+    (user.folder / "list.txt").write_text("sleep 1\n" * 12)
+    workflow = read_workflow(user.folder / "list.txt")
+    path = user.folder / "history.sqlite"
+    make_file(path)
+    before_s, last_s = runtimes_s[-2:]
+    with closing(connect(path)) as db, db:
+        row = (workflow.owner, workflow.tasks[0].name, 1, site, before_s, last_s)
+        db.execute("INSERT INTO run_times VALUES (?, ?, ?, ?, ?, ?)", row)
+    return str(path)
+
+
+def forecast(user: User, *words: str) -> dict[str, Any]:
+    done = succeeded(user.ask("predict", "list.txt", "--sites", "sites.yaml", *words, "--json"))
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_run_times_from_earlier_tasks_at_each_site(user: User) -> None:
+    history = remember(user, 9, 11)
+    found = forecast(user, "--history", history)
+    (kind,) = found["types"]
+    near, far = kind["sites"]
+    assert (near["runtime_s"], near["observations"], near["from_site"]) == (10, 2, True)
+    assert (far["runtime_s"], far["observations"], far["from_site"]) == (5, 2, False)
+    assert (near["source"], far["source"]) == ("predicted", "predicted")
+    words = ("list.txt", "--sites", "sites.yaml", "--history", history)
+    plan = json.loads(user.ask("plan", *words, "--compare", "0", "--json").out)
+    assert found["end"]["makespan_s"] == plan["run"]["makespan_s"] > 0
+    assert found["policy"] == plan["policy"]
+    out = user.ask("predict", *words).out
+    assert "12 tasks end after 30.0 s" in out
+    for word in ("predicted: 2 here", "predicted: 2 elsewhere", "12 predicted from earlier tasks"):
+        assert word in out
+
+
+def test_unknown_run_times_are_said_and_can_be_assumed(user: User) -> None:
+    remember(user, 9, 11)
+    words = ("list.txt", "--sites", "sites.yaml", "--history", "none")
+    out = succeeded(user.ask("predict", *words)).out
+    assert "12 tasks: end unknown" in out
+    assert "--runtime SECONDS" in out
+    found = forecast(user, "--history", "none", "--runtime", "6")
+    assert [site["source"] for site in found["types"][0]["sites"]] == ["assumed"] * 2
+    assert found["end"]["makespan_s"] == pytest.approx(18, abs=1)
+    assert found["end"]["low_s"] is None  # nothing is known of the error
+
+
+def test_documented_run_times_differ_within_a_type(user: User) -> None:
+    user.catalog(SITES)
+    write_dax(generate("montage", 25, 1), user.folder / "montage.dax")
+    words = ("montage.dax", "--sites", "sites.yaml", "--emulate", "--history", "none")
+    out = succeeded(user.ask("predict", *words)).out
+    assert "25 tasks end after" in out
+    assert "interval of the end: unknown" in out
+    found = json.loads(user.ask("predict", *words, "--json").out)
+    kinds = {kind["type"]: kind for kind in found["types"]}
+    near, far = kinds["mProjectPP"]["sites"]
+    assert near["low_s"] < near["runtime_s"] < near["high_s"]
+    assert far["runtime_s"] == pytest.approx(near["runtime_s"] / 2)
+    assert sum(kind["tasks"] for kind in found["types"]) == 25
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("absent.dax", ["absent.dax"]),
+        ("list.txt --method last", ["--method has no effect", "--log"]),
+        ("list.txt --sites absent.yaml", ["absent.yaml"]),
+        ("list.txt --policy best", ["best"]),
+        ("list.txt --log log.swf", ["has no arguments"]),
+        ("--log log.swf --sites sites.yaml", ["--sites has no effect", "prediction of a run"]),
+    ],
+)
+def test_bad_input_with_documents(user: User, words: str, told: list[str]) -> None:
+    remember(user, 9, 11)
+    assert_refused(user.ask("predict", *words.split()), 2, told)

@@ -79,14 +79,20 @@ class _WholeOrWord(_Whole):
 
 
 def settings_options(
-    command: Literal["run", "simulate", "resume"], *, without: Collection[str] = ()
+    command: Literal["run", "simulate", "resume"],
+    *,
+    without: Collection[str] = (),
+    only: Collection[str] = (),
 ) -> Callable[[_C], _C]:
     """Add an option for each field of `Settings` that concerns the command, except the fields in
-    ``without``. Those of ``resume`` have no defaults: without them nothing changes."""
+    ``without``; or for the fields in ``only``, if there are any. Those of ``resume`` have no
+    defaults: without them nothing changes."""
 
     def add(function: _C) -> _C:
         for setting in reversed(all_settings().values()):
-            if setting.name not in without and _concerns(setting, command):
+            if setting.name in without or (only and setting.name not in only):
+                continue
+            if _concerns(setting, command):
                 function = _settings_option(setting, keeps=command == "resume")(function)
         return function
 

@@ -11,15 +11,15 @@ from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
+from wfrun.runners.cli.present_sites import ask_present
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wfrun.engine.events import RunChanged
-    from wfrun.engine.model import Catalog
     from wfrun.engine.state import RunState
-    from wfrun.runners.experiments.plan import Present, RunPlan
+    from wfrun.runners.experiments.plan import RunPlan
     from wfrun.runners.run.directory import RunDir
 
 _DOCUMENTS = "Documents and sites"
@@ -72,7 +72,7 @@ def plan(documents: tuple[Path, ...], **options: Any) -> None:
     for warning in prepared.warnings:
         _warn(warning)
     found = plan_of(
-        prepared.workflows, prepared.catalog, prepared.settings, _present(prepared.catalog),
+        prepared.workflows, prepared.catalog, prepared.settings, ask_present(prepared.catalog),
         history=history_file(options["history"]), assumed_s=options["runtime"],
         limit_s=options["compare"], warn=_warn,
     )  # fmt: skip
@@ -106,7 +106,7 @@ def plan_rest(
     history = state.history or state.link_history
     found = plan_of(
         [w.workflow for w in state.workflows], catalog, resumed.settings,
-        _present(catalog, own=f"wfrun-{state.run_id}-"),
+        ask_present(catalog, own=f"wfrun-{state.run_id}-"),
         history=None if history is None else Path(history),
         assumed_s=assumed_s, limit_s=None, warn=_warn, begun=begun_run(run, state),
     )  # fmt: skip
@@ -127,43 +127,3 @@ def _print(found: RunPlan, *, as_json: bool) -> None:
 
 def _warn(text: str) -> None:
     click.echo(message_block(f"warning: {text}"), err=True)
-
-
-def _present(catalog: Catalog, own: str | None = None) -> Present:
-    """Ask all sites for their state at once. Jobs whose names begin with ``own`` are those of the
-    run: they are ahead of nothing."""
-    import asyncio
-    import time
-
-    from wfrun.runners.admin.site_now import QueueNow, SiteNow, ask_site
-    from wfrun.runners.experiments.plan import Present, PresentSite
-    from wfrun.runners.run.sites import terminal_prompter
-    from wfrun.runners.simulate.plan_queues import jobs_ahead
-
-    async def ask() -> list[tuple[SiteNow, QueueNow]]:
-        prompter = terminal_prompter()
-        return list(await asyncio.gather(*(ask_site(spec, prompter) for spec in catalog.sites)))
-
-    sites, ahead = [], {}
-    for spec, (now, queue) in zip(catalog.sites, asyncio.run(ask()), strict=True):
-        jobs = []
-        if spec.has_batch_system and now.state == "up":
-            idle = spec.slots if now.idle_cores is None else now.idle_cores
-            ours = {job for job in queue.jobs if own is not None and job.name.startswith(own)}
-            idle += sum(job.cores for job in ours if job.state == "running")
-            others = [job for job in queue.jobs if job not in ours]
-            jobs = jobs_ahead(others, spec.slots, idle, queue.cores, time.time())
-            ahead[spec.name] = jobs
-        sites.append(
-            PresentSite(
-                site=now.site,
-                state=now.state,
-                reason=now.reason,
-                hint=now.hint,
-                slots=now.slots,
-                idle_cores=now.idle_cores,
-                has_queue=spec.has_batch_system,
-                jobs_ahead=len(jobs),
-            )
-        )
-    return Present(tuple(sites), ahead)

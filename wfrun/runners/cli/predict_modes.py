@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from wfrun.runners.cli.sections import SectionedOption
-
 
 class Mode(NamedTuple):
     """What the command does when one option is given, or none that chooses another mode."""
@@ -17,7 +15,7 @@ class Mode(NamedTuple):
     """In messages: ``the accuracy on a log``."""
     chosen_by: str
     """The parameter that chooses it; empty: chosen by documents alone."""
-    options: Sequence[SectionedOption]
+    options: Sequence[click.Parameter]
     run: Callable[[tuple[str, ...], dict[str, Any]], None]
     """Is given the arguments and all parameters of the command."""
     shares: Collection[str] = ()

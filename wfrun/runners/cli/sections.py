@@ -58,3 +58,15 @@ def option(*names: str, **attributes: Any) -> Callable[[_C], _C]:
 def section_of(param: click.Parameter) -> str:
     """The heading that lists a parameter."""
     return getattr(param, "section", "") or _OTHERS
+
+
+def options_of(*adders: Callable[[Any], Any]) -> list[click.Parameter]:
+    """The options that decorators add to a command, such as those that several commands share."""
+
+    def bare() -> None:
+        pass
+
+    for add in reversed(adders):
+        add(bare)
+    found: list[click.Parameter] = bare.__click_params__  # type: ignore[attr-defined]
+    return found[::-1]

@@ -33,7 +33,7 @@ from wfrun.runners.run.checks import with_selection
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.simulate.plan import PlannedRun, plan_run
-from wfrun.runners.simulate.rest import done_of
+from wfrun.runners.simulate.rest import Reused, done_of
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -119,6 +119,18 @@ class Present(msgspec.Struct, frozen=True):
     ahead: Mapping[str, Sequence[SimulatedJob]]
 
 
+class PlanInputs(NamedTuple):
+    """What the simulations of a plan are made from."""
+
+    workflows: Sequence[Workflow]
+    """With a run time for each task, on the reference processor."""
+    platform: Platform
+    settings: Settings
+    reused: Reused | None
+    """The tasks of each workflow that are done before."""
+    sources: Sources
+
+
 def plan_of(
     workflows: Sequence[Workflow],
     catalog: Catalog,
@@ -138,7 +150,40 @@ def plan_of(
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them or
     has no run time.
     """
-    catalog = _reached(catalog, present)
+    inputs = plan_inputs(
+        workflows, catalog, settings, present, history=history, assumed_s=assumed_s, warn=warn,
+        begun=begun,
+    )  # fmt: skip
+    begun_s = time.monotonic()
+    run = plan_run(inputs.workflows, inputs.platform, inputs.settings, inputs.reused)
+    if limit_s is None:
+        limit_s = max(COMPARE_S, COMPARED * (time.monotonic() - begun_s))
+    return RunPlan(
+        policy=inputs.settings.policy,
+        throttle=inputs.settings.throttle,
+        is_emulated=inputs.settings.emulate,
+        run=run,
+        present=present.sites,
+        sources=inputs.sources,
+        comparison=compare(
+            inputs.workflows, inputs.platform, inputs.settings, limit_s, inputs.reused
+        ),
+    )
+
+
+def plan_inputs(
+    workflows: Sequence[Workflow],
+    catalog: Catalog,
+    settings: Settings,
+    present: Present,
+    *,
+    history: Path | None,
+    assumed_s: float | None,
+    warn: Warn,
+    begun: BegunRun | None = None,
+) -> PlanInputs:
+    """Find run times, links and overheads for the sites that are up. Raises as `plan_of`."""
+    catalog = reached(catalog, present)
     _check_fits(workflows, catalog, present)
     measured = {} if begun is None else begun.runtimes_s
     reused = None if begun is None else done_of(begun.state, catalog.sites)
@@ -146,29 +191,22 @@ def plan_of(
     settings = with_selection(settings, filled, catalog)
     overheads = overheads_for(catalog, AUTO, warn, local=True)
     known = catalog if settings.emulate else with_history(catalog, warn, history)
-    platform = _platform(known, overheads, present)
-    begun_s = time.monotonic()
-    run = plan_run(filled, platform, settings, reused)
-    if limit_s is None:
-        limit_s = max(COMPARE_S, COMPARED * (time.monotonic() - begun_s))
-    return RunPlan(
-        policy=settings.policy,
-        throttle=settings.throttle,
-        is_emulated=settings.emulate,
-        run=run,
-        present=present.sites,
-        sources=Sources(
+    return PlanInputs(
+        filled,
+        _platform(known, overheads, present),
+        settings,
+        reused,
+        Sources(
             runtimes=runtimes,
             sizes=size_sources(filled, reused, emulated=settings.emulate),
             links=_links(catalog, known, overheads),
             measured_overheads=tuple(s.name for s in known.sites if s.name in overheads.sites),
             assumed_overheads=tuple(s.name for s in known.sites if s.name not in overheads.sites),
         ),
-        comparison=compare(filled, platform, settings, limit_s, reused),
     )
 
 
-def _reached(catalog: Catalog, present: Present) -> Catalog:
+def reached(catalog: Catalog, present: Present) -> Catalog:
     """The catalog without the sites that are not up, and their links."""
     down = {site.site for site in present.sites if site.state != "up"}
     sites = tuple(site for site in catalog.sites if site.name not in down)

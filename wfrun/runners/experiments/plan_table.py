@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +12,7 @@ from wfrun.engine.visible import name_line
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
-from wfrun.runners.experiments.plan import PresentSite, RunPlan
+from wfrun.runners.experiments.plan import PresentSite, RunPlan, Sources
 from wfrun.runners.experiments.plan_alternatives import Alternative, Throttle
 from wfrun.runners.simulate.plan import PlannedTask, SitePlan
 
@@ -29,7 +29,7 @@ def print_plan(console: Console, plan: RunPlan) -> None:
     head = (
         f"{counted(run.tasks, 'task')} end{'s' * (run.tasks == 1)} after "
         f"{duration(run.makespan_s)} with "
-        f"{_chosen(plan.policy, plan.throttle)}: {_hours(run.core_hours)} core-hours"
+        f"{chosen(plan.policy, plan.throttle)}: {_hours(run.core_hours)} core-hours"
     )
     console.print(Text(head, style="bold"))
     console.print(
@@ -38,27 +38,40 @@ def print_plan(console: Console, plan: RunPlan) -> None:
     )
     if run.unfinished:
         console.print(f"tasks that are never placed: {run.unfinished}")
-    for site in plan.present:
-        if site.state != "up":
-            verb = "" if site.state == "needs login" else "is "
-            name = name_line(site.site)
-            console.print(f"without {name}: it {verb}{site.state}: {name_line(site.reason)}")
+    print_without(console, plan.present)
     console.print()
     console.print(_sites(plan))
     console.print()
     console.print(_path(run.critical_path))
     console.print()
-    for line in _sources(plan):
-        text = Text(line)
-        for words, style in SOURCE_STYLES.items():
-            text.highlight_words([words], style)
-        console.print(text)
+    print_sources(console, plan.sources, plan.present, is_emulated=plan.is_emulated)
     console.print()
     for text in _comparison(plan):
         console.print(text)
 
 
-def _chosen(policy: str, throttle: Throttle) -> str:
+def print_without(console: Console, present: Sequence[PresentSite]) -> None:
+    """Print the sites that are not up."""
+    for site in present:
+        if site.state != "up":
+            verb = "" if site.state == "needs login" else "is "
+            name = name_line(site.site)
+            console.print(f"without {name}: it {verb}{site.state}: {name_line(site.reason)}")
+
+
+def print_sources(
+    console: Console, sources: Sources, present: Sequence[PresentSite], *, is_emulated: bool
+) -> None:
+    """Print where the numbers come from."""
+    for line in _sources(sources, present, is_emulated=is_emulated):
+        text = Text(line)
+        for words, style in SOURCE_STYLES.items():
+            text.highlight_words([words], style)
+        console.print(text)
+
+
+def chosen(policy: str, throttle: Throttle) -> str:
+    """The policy and its throttle, as the user chooses them."""
     return name_line(policy) + (f", throttle {throttle}" if throttle is not None else "")
 
 
@@ -122,10 +135,12 @@ def _path(path: tuple[PlannedTask, ...]) -> Table:
     return table
 
 
-def _sources(plan: RunPlan) -> Iterator[str]:
+def _sources(
+    sources: Sources, present: Sequence[PresentSite], *, is_emulated: bool
+) -> Iterator[str]:
     """Where the numbers come from, a kind a line."""
-    runtimes, sizes, sources = plan.sources.runtimes, plan.sources.sizes, plan.sources
-    if any(site.has_queue for site in plan.present):
+    runtimes, sizes = sources.runtimes, sources.sizes
+    if any(site.has_queue for site in present):
         yield "Idle slots of clusters are measured. All other numbers above are predicted from"
     else:
         yield "Slots are those of the catalog. All other numbers above are predicted from"
@@ -155,12 +170,12 @@ def _sources(plan: RunPlan) -> Iterator[str]:
     if sources.assumed_overheads:
         overheads.append(f"assumed to be none at {_names(sources.assumed_overheads)}")
     yield "overheads: " + ", ".join(overheads)
-    yield from _present(plan)
+    yield from _present(present, is_emulated=is_emulated)
 
 
-def _present(plan: RunPlan) -> Iterator[str]:
+def _present(present: Sequence[PresentSite], *, is_emulated: bool) -> Iterator[str]:
     """What the sites have answered."""
-    up = [site for site in plan.present if site.state == "up"]
+    up = [site for site in present if site.state == "up"]
     ahead = [f"{site.jobs_ahead} at {name_line(site.site)}" for site in up if site.jobs_ahead]
     if ahead:
         yield f"queues:    measured, jobs ahead: {', '.join(ahead)}; their ends are assumed"
@@ -171,7 +186,7 @@ def _present(plan: RunPlan) -> Iterator[str]:
         for site in up
         if not site.has_queue and site.idle_cores is not None and site.idle_cores < site.slots
     ]
-    if loaded and not plan.is_emulated:
+    if loaded and not is_emulated:
         yield f"load:      busy cores at {_names(tuple(loaded))}; tasks there may run longer"
 
 

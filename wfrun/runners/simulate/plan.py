@@ -12,7 +12,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.simulate.rest import Reused
-from wfrun.runners.simulate.simulation import Platform, begun
+from wfrun.runners.simulate.simulation import AttemptRuntime, Platform, begun
 
 FIRST_TASKS = 3
 """Number of tasks of a site that a plan names."""
@@ -89,15 +89,19 @@ def makespan_s(
     settings: ev.Settings,
     deadline_s: float,
     reused: Reused | None = None,
+    runtime_s: AttemptRuntime | None = None,
 ) -> float | None:
-    """The makespan of a simulated run; None if it leaves tasks undone. Raises OverdueError at
-    ``deadline_s`` of the monotonic clock, and InvalidError as `begun`."""
+    """The makespan of a simulated run; None if it leaves tasks undone. ``runtime_s`` gives run
+    times that are not those of the documents. Raises OverdueError at ``deadline_s`` of the
+    monotonic clock, and InvalidError as `begun`."""
 
     def observe(_: Sequence[ev.Event]) -> None:
         if time.monotonic() > deadline_s:
             raise OverdueError
 
-    state = begun(workflows, platform, settings, observers=[observe], reused=reused).run()
+    state = begun(
+        workflows, platform, settings, observers=[observe], reused=reused, runtime_s=runtime_s
+    ).run()
     return _length_s(state, platform.start_s) if state.done == state.tasks else None
 
 

@@ -33,6 +33,10 @@ RUN_ID = SIMULATED_ID
 """The id of every simulated run, by which its log is recognized: ids of real runs are longer."""
 
 
+AttemptRuntime = Callable[[int, int], float]
+"""Run time of a task (workflow, task) on the reference processor, in seconds."""
+
+
 class Platform(msgspec.Struct, frozen=True):
     """The simulated world of a run: sites, network, and other users' jobs."""
 
@@ -84,19 +88,23 @@ def begun(
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
     reused: Sequence[tuple[ev.ReusedTasks, ...]] | None = None,
+    runtime_s: AttemptRuntime | None = None,
 ) -> Simulation:
     """A simulation with these workflows, which begins with its method ``run``. Times of events are
     seconds from its start.
 
     ``log`` gets the same events as that of a real run; ``digests`` name the workflows there.
-    ``reused`` are the tasks of each workflow that are done before. Equal arguments give equal
-    events. Raises InvalidError for a task without a run time.
+    ``reused`` are the tasks of each workflow that are done before, ``runtime_s`` gives the actual
+    run times where they are not those of the documents. Equal arguments give equal events. Raises
+    InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
     names = list(digests) if digests is not None else [str(i) for i in range(len(workflows))]
     documents = dict(zip(names, workflows, strict=True))
-    simulation = Simulation(documents, platform, settings, log=log, observers=observers)
+    simulation = Simulation(
+        documents, platform, settings, log=log, observers=observers, runtime_s=runtime_s
+    )
     clock, start_s = simulation.clock, platform.start_s
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
@@ -105,10 +113,6 @@ def begun(
         # After the reports of the information services at that time: policies know them then.
         clock.schedule(start_s, partial(clock.post, added), LAST + 1)
     return simulation
-
-
-AttemptRuntime = Callable[[int, int], float]
-"""Run time of a task (workflow, task) on the reference processor, in seconds."""
 
 
 class Simulation:

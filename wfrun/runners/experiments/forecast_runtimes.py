@@ -1,0 +1,215 @@
+"""Predicted run times of the types of tasks of a run, at each site."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import inf
+from pathlib import Path
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from wfrun.engine.fit import site_mask
+from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
+from wfrun.engine.prediction.classes import ByClass
+from wfrun.engine.prediction.job import Job, Prediction, Predictor
+from wfrun.runners.run.history import read_history
+
+EXAMINED = 10_000
+"""Maximum number of tasks of a bag whose documented run times are compared."""
+
+RuntimeSource = Literal["documented", "predicted", "assumed", "unknown"]
+
+
+class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
+    """The run time of a type of tasks at a site, in seconds. None: unknown."""
+
+    site: str
+    source: RuntimeSource
+    runtime_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    """The interval of one task: of a documented type the smallest and the largest run time."""
+    observations: int = 0
+    """Number of run times of earlier tasks that it is predicted from."""
+    from_site: bool = False
+    """Whether those were at this site; others are scaled by the speeds of the sites."""
+    method: str = ""
+
+
+class TypeForecast(msgspec.Struct, frozen=True):
+    """The tasks of a document that have the same type, size and source of their run times."""
+
+    workflow: str
+    type: str
+    cores: int
+    tasks: int
+    sites: tuple[SiteRuntime, ...]
+    """Only those that the tasks fit."""
+
+
+class TaskClass(NamedTuple):
+    """A class of tasks in the history: user, application, job size."""
+
+    owner: str
+    application: str
+    cores: int
+
+
+class EarlierTasks:
+    """Run times of earlier tasks at the sites of a catalog, the oldest first."""
+
+    def __init__(
+        self,
+        runtimes_s: Mapping[tuple[TaskClass, str], Sequence[float]],
+        speeds: Mapping[str, float],
+        make: Callable[[], Predictor] = ByClass,
+    ) -> None:
+        """``runtimes_s``: by class and site. ``make``: a predictor of series of one class."""
+        self._here_s = runtimes_s
+        self._speeds = speeds
+        self._make = make
+        self._reference_s: defaultdict[TaskClass, list[float]] = defaultdict(list)
+        """Run times on the reference processor at any site."""
+        for (kind, site), series in runtimes_s.items():
+            self._reference_s[kind] += [runtime_s * speeds[site] for runtime_s in series]
+
+    def predict(self, kind: TaskClass, site: str) -> tuple[Prediction, bool] | None:
+        """The prediction for a task at a site, from earlier tasks there, else from those at other
+        sites, and whether the former; None if there were none."""
+        here_s = self._here_s.get((kind, site))
+        if here_s:
+            return self._predicted(kind, here_s), True
+        if kind not in self._reference_s:
+            return None
+        found, speed = self._predicted(kind, self._reference_s[kind]), self._speeds[site]
+        return found._replace(
+            value_s=found.value_s / speed, low_s=found.low_s / speed, high_s=found.high_s / speed
+        ), False
+
+    def _predicted(self, kind: TaskClass, series: Sequence[float]) -> Prediction:
+        predictor, job = self._make(), _job(kind)
+        for runtime_s in series:
+            predictor.observe(job, runtime_s)
+        found = predictor.predict(job)
+        assert found is not None  # the series is not empty
+        return found
+
+    def ratios(self, kind: TaskClass) -> list[float]:
+        """The run time of each task divided by its prediction, as of when it ran: the errors that
+        predictions of the class have. Empty for fewer than two run times."""
+        predictor, job, found = self._make(), _job(kind), []
+        for runtime_s in self._reference_s.get(kind, ()):
+            prediction = predictor.predict(job)
+            if prediction is not None:
+                found.append(runtime_s / prediction.value_s)
+            predictor.observe(job, runtime_s)
+        return found
+
+
+def _job(kind: TaskClass) -> Job:
+    return Job("", kind.owner, kind.application, kind.cores)
+
+
+def earlier_tasks(
+    history: Path | None, workflows: Sequence[Workflow], catalog: Catalog
+) -> EarlierTasks:
+    """What the user's history has of the owners of these workflows."""
+    speeds = {site.name: site.speed_ratio for site in catalog.sites}
+    found: dict[tuple[TaskClass, str], Sequence[float]] = {}
+    if history is not None:
+        for one in read_history(history, workflows, 0.0, usage=False).classes:
+            if one.site in speeds:
+                kind = TaskClass(one.owner, one.application, one.cores)
+                found[kind, one.site] = one.runtimes_s
+    return EarlierTasks(found, speeds)
+
+
+def class_of(workflow: Workflow, task: Task) -> TaskClass:
+    """The class of a task."""
+    return TaskClass(workflow.owner, task.name, task.resources.cores)
+
+
+def type_forecasts(
+    workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
+) -> list[TypeForecast]:
+    """The run times of each type of tasks: documented, else predicted, else ``assumed_s`` on the
+    reference processor, else unknown, as in plans."""
+    return [
+        _forecast(workflow, kind, group, catalog, earlier, assumed_s)
+        for workflow in workflows
+        for kind, group in _groups(workflow)
+    ]
+
+
+class _Group(NamedTuple):
+    """Tasks of one class whose run times have the same source."""
+
+    task: Task
+    tasks: int
+    documented_s: Sequence[float]
+
+
+def _groups(workflow: Workflow) -> Iterator[tuple[TaskClass, _Group]]:
+    if workflow.bag is not None:
+        first = workflow.tasks[0]
+        examined = islice(workflow.tasks, EXAMINED if workflow.bag.estimate is not None else 1)
+        times = [task.runtime_s for task in examined if task.runtime_s is not None]
+        yield class_of(workflow, first), _Group(first, len(workflow.tasks), times)
+        return
+    groups: defaultdict[tuple[TaskClass, bool], list[Task]] = defaultdict(list)
+    for task in workflow.tasks:
+        groups[class_of(workflow, task), task.runtime_s is None].append(task)
+    for (kind, _), tasks in groups.items():
+        times = [task.runtime_s for task in tasks if task.runtime_s is not None]
+        yield kind, _Group(tasks[0], len(tasks), times)
+
+
+def _forecast(
+    workflow: Workflow,
+    kind: TaskClass,
+    group: _Group,
+    catalog: Catalog,
+    earlier: EarlierTasks,
+    assumed_s: float | None,
+) -> TypeForecast:
+    mask = site_mask(group.task, catalog.sites, workflow.source)
+    sites = [site for number, site in enumerate(catalog.sites) if mask >> number & 1]
+    runtimes = tuple(_runtime(kind, group, site, earlier, assumed_s) for site in sites)
+    return TypeForecast(workflow.name, kind.application, kind.cores, group.tasks, runtimes)
+
+
+def _runtime(
+    kind: TaskClass,
+    group: _Group,
+    site: SiteSpec,
+    earlier: EarlierTasks,
+    assumed_s: float | None,
+) -> SiteRuntime:
+    speed = site.speed_ratio
+    if group.documented_s:
+        times = [runtime_s / speed for runtime_s in group.documented_s]
+        low_s, high_s = min(times), max(times)
+        return SiteRuntime(
+            site=site.name, source="documented", runtime_s=fmean(times), low_s=low_s, high_s=high_s
+        )
+    found = earlier.predict(kind, site.name)
+    if found is not None:
+        prediction, from_site = found
+        is_bounded = prediction.high_s < inf
+        return SiteRuntime(
+            site=site.name,
+            source="predicted",
+            runtime_s=prediction.value_s,
+            low_s=prediction.low_s if is_bounded else None,
+            high_s=prediction.high_s if is_bounded else None,
+            observations=prediction.observations,
+            from_site=from_site,
+            method=prediction.method,
+        )
+    if assumed_s is not None:
+        return SiteRuntime(site=site.name, source="assumed", runtime_s=assumed_s / speed)
+    return SiteRuntime(site=site.name, source="unknown")

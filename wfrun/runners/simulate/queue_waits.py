@@ -1,0 +1,72 @@
+"""Expected waits in the present queue of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from wfrun.engine.queues import SimulatedJob, simulate_batch
+from wfrun.engine.queues.easy import Easy
+
+BOUND = 0.95
+"""Share of the samples that do not wait longer than the bound: the quantile of BMBP in thesis
+section 7.3.2."""
+_SAMPLES = 40
+"""Number of samples of a short queue: the bound is the third largest."""
+_MIN_SAMPLES = 5
+_JOBS = 20_000
+"""Maximum number of jobs of all samples of a queue, so that the waits of a long one take a second
+rather than a minute. The waits in long queues vary less, as many jobs end in them."""
+_MAX_RATIO = 19.0
+"""Maximum ratio of a sampled run time to its median: the 95% quantile of the distribution."""
+
+
+class ExpectedWait(msgspec.Struct, frozen=True):
+    """How long a job would wait that is submitted now, in seconds."""
+
+    cores: int
+    wait_s: float
+    """The median."""
+    bound_s: float
+    """An upper bound that holds for `BOUND` of the samples."""
+
+
+def expected_wait(
+    cores: int, requested_s: float, slots: int, ahead: Sequence[SimulatedJob], seed: int = 0
+) -> ExpectedWait:
+    """The wait of a job of this size and requested time behind the jobs ``ahead`` of it
+    (`wfrun.runners.simulate.plan_queues.jobs_ahead`), with EASY backfilling, as in plans.
+
+    How long those go on is sampled from the distribution that their expected times come from.
+    """
+    if not ahead:
+        return ExpectedWait(cores, 0.0, 0.0)
+    random = Random(seed)
+    count = max(_MIN_SAMPLES, min(_SAMPLES, _JOBS // len(ahead)))
+    waits_s = sorted(
+        _wait_s(cores, requested_s, slots, sampled(ahead, random)) for _ in range(count)
+    )
+    bound_s = waits_s[min(count - 1, int(BOUND * count))]
+    return ExpectedWait(cores, waits_s[count // 2], bound_s)
+
+
+def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]:
+    """The jobs with random run times.
+
+    With the density of run times that `jobs_ahead` assumes, which falls as 1/t², the remaining time
+    R of a job whose median is m follows P(R > r) = m / (m + r).
+    """
+    jobs = []
+    for job in ahead:
+        share = random.random()
+        runtime_s = job.runtime_s * min(_MAX_RATIO, share / (1 - share))
+        jobs.append(SimulatedJob(job.submit_s, runtime_s, job.cores, runtime_s))
+    return jobs
+
+
+def _wait_s(cores: int, requested_s: float, slots: int, ahead: list[SimulatedJob]) -> float:
+    probe = SimulatedJob(0.0, requested_s, min(cores, slots), requested_s)
+    schedule = simulate_batch([*ahead, probe], slots, Easy.name, kill_overruns=False)
+    return schedule.start_s[-1]
