@@ -1,0 +1,150 @@
+"""Point-valued predictions of queue waits (thesis section 7.3.1).
+
+The policy of the local resource manager (LRM) is simulated with the jobs that run and wait now and
+with no later one. Decisions follow the requested times, as in the LRM; jobs end after their
+predicted run times. A running job that is past its predicted run time has been under-predicted: the
+prediction is doubled until it is larger than the time elapsed.
+
+For FCFS the simulation is a heap of expected ends (`FcfsPlan`); requested times do not matter. For
+EASY and conservative backfilling the models of `wfrun.engine.queues` are run. Conservative
+backfilling plans the queue anew, since the reservations of an LRM are not visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from wfrun.engine.queues import QueuedJob, make_lrm
+
+MIN_RUNTIME_S = 1.0
+"""Smallest expected run time that is doubled: zero would stay zero."""
+
+
+class OpenJob(NamedTuple):
+    """A job that runs or waits."""
+
+    cores: int
+    requested_s: float
+    """Infinite without a request."""
+    expected_s: float
+    """Its predicted run time, or its requested one for an upper bound."""
+    started_s: float | None = None
+    """None while it waits."""
+
+
+def doubled_s(expected_s: float, elapsed_s: float) -> float:
+    """The expected run time, doubled until it is larger than the time elapsed."""
+    if expected_s > elapsed_s:
+        return expected_s
+    expected_s = max(expected_s, MIN_RUNTIME_S)
+    while expected_s <= elapsed_s:
+        expected_s *= 2
+    return expected_s
+
+
+def expected_start_s(
+    lrm: str, processors: int, jobs: Iterable[OpenJob], new: OpenJob, now_s: float
+) -> float:
+    """The expected start of a job that is submitted now, after all others.
+
+    ``jobs``: those that run, and those that wait, in the order of the queue; each fits the
+    processors. The start is infinite if the new one does not, or if it waits for one that is
+    expected to run for ever. Cost of FCFS: O(n log n) for n jobs; of EASY and conservative
+    backfilling: that of a simulation of n jobs. Raises InvalidError for an unknown LRM.
+    """
+    if new.cores > processors:
+        return inf
+    running = [job for job in jobs if job.started_s is not None]
+    waiting = [job for job in jobs if job.started_s is None]
+    if lrm == "fcfs":
+        plan = FcfsPlan(processors, running, now_s)
+        for job in waiting:
+            plan.add(job.cores, job.expected_s, now_s)
+        return plan.add(new.cores, new.expected_s, now_s)
+    return _simulate(lrm, processors, running, [*waiting, new], now_s)
+
+
+class FcfsPlan:
+    """The starts of jobs without backfilling, in the order of the queue.
+
+    Exact for the expected run times. Cost of a job: O(log n).
+    """
+
+    __slots__ = ("_ends", "_free", "_last_s")
+
+    def __init__(self, processors: int, running: Iterable[OpenJob], now_s: float) -> None:
+        self._ends = [(_end_s(job, now_s), job.cores) for job in running]
+        heapify(self._ends)
+        self._free = processors - sum(cores for _, cores in self._ends)
+        """Free processors at ``_last_s``."""
+        self._last_s = now_s
+        """No job starts before this time."""
+
+    @property
+    def first_end_s(self) -> float:
+        """The first expected end; infinite without a job."""
+        return self._ends[0][0] if self._ends else inf
+
+    def add(self, cores: int, expected_s: float, now_s: float) -> float:
+        """Add a job to the end of the queue. Returns its start, not before now."""
+        ends, free, start_s = self._ends, self._free, self._last_s
+        if start_s < now_s:
+            start_s = now_s
+        while free < cores:
+            end_s, released = heappop(ends)
+            free += released
+            if end_s > start_s:
+                start_s = end_s
+        heappush(ends, (start_s + expected_s, cores))
+        self._free, self._last_s = free - cores, start_s
+        return start_s
+
+
+def _end_s(job: OpenJob, now_s: float) -> float:
+    """The expected end of a running job."""
+    started_s = job.started_s
+    assert started_s is not None
+    expected_s = job.expected_s
+    end_s = started_s + expected_s
+    return end_s if end_s > now_s else started_s + doubled_s(expected_s, now_s - started_s)
+
+
+def _simulate(
+    lrm_name: str,
+    processors: int,
+    running: list[OpenJob],
+    waiting: list[OpenJob],
+    now_s: float,
+) -> float:
+    """The start of the last of the waiting jobs."""
+    lrm = make_lrm(lrm_name, processors)
+    ends: list[tuple[float, int]] = []
+    expected_s: list[float] = []
+    for number, job in enumerate(running):
+        started_s = job.started_s
+        assert started_s is not None
+        left_s = max(0.0, started_s + job.requested_s - now_s)
+        lrm.occupy(QueuedJob(number, job.cores, left_s), now_s)
+        ends.append((_end_s(job, now_s), number))
+        expected_s.append(0.0)
+    heapify(ends)
+    for number, job in enumerate(waiting, len(running)):
+        lrm.submit(QueuedJob(number, job.cores, job.requested_s), now_s)
+        expected_s.append(job.expected_s)
+    last = len(expected_s) - 1
+    while True:
+        for started in lrm.schedule(now_s):
+            assert isinstance(started, int)
+            if started == last:
+                return now_s
+            heappush(ends, (now_s + expected_s[started], started))
+        if lrm.next_wakeup_s < (ends[0][0] if ends else inf):
+            now_s = lrm.next_wakeup_s
+        elif not ends or ends[0][0] == inf:
+            return inf
+        else:
+            now_s, number = heappop(ends)
+            lrm.end(number, now_s)

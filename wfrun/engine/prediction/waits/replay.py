@@ -1,0 +1,117 @@
+"""Replay of the jobs of a log: what predictors of waits would have answered.
+
+A predictor is given each event when it happened, so that it knows of a job only what was known
+then: the wait of a job with its end, as in thesis section 7.3.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf, nan
+from typing import Literal, NamedTuple
+
+from wfrun.engine.prediction.job import Job
+from wfrun.engine.prediction.waits.predictor import WaitPredictor
+from wfrun.engine.queues import Lrm, QueuedJob
+
+
+class ReplayedJob(NamedTuple):
+    """A job of a log."""
+
+    submit_s: float
+    runtime_s: float
+    """At most ``requested_s`` if the LRM ends jobs at their requests."""
+    requested_s: float
+    """What the LRM plans with: the user's estimate, or a drawn one if the log has none."""
+    job: Job
+    wait_s: float | None = None
+    """As logged; None if unknown."""
+
+
+Event = tuple[Literal["ended", "started", "submitted"], int, float]
+"""What happened to which job (by index), and when, in seconds."""
+
+
+def recorded_events(jobs: Sequence[ReplayedJob]) -> Iterator[Event]:
+    """The events of the logged waits, which must be known, in order of time; at one time ends
+    before starts before submissions, except that no job starts before its own submission. The jobs
+    are in the order of submission."""
+    # (time, 0 for an end and 1 for a start, index)
+    later: list[tuple[float, int, int]] = []
+    for i, job in enumerate(jobs):
+        while later and later[0][0] <= job.submit_s:
+            yield from _settle(jobs, later)
+        yield "submitted", i, job.submit_s
+        assert job.wait_s is not None
+        heappush(later, (job.submit_s + job.wait_s, 1, i))
+    while later:
+        yield from _settle(jobs, later)
+
+
+def _settle(jobs: Sequence[ReplayedJob], later: list[tuple[float, int, int]]) -> Iterator[Event]:
+    now_s, is_start, i = heappop(later)
+    if is_start:
+        yield "started", i, now_s
+        heappush(later, (now_s + jobs[i].runtime_s, 0, i))
+    else:
+        yield "ended", i, now_s
+
+
+def simulated_events(jobs: Sequence[ReplayedJob], lrm: Lrm) -> Iterator[Event]:
+    """The events of a simulated queue, as `wfrun.engine.queues.run_batch` has them. The jobs are in
+    the order of submission, and each fits the cluster."""
+    ends: list[tuple[float, int]] = []
+    arrived = 0
+    while arrived < len(jobs) or ends or lrm.next_wakeup_s < inf:
+        next_end_s = ends[0][0] if ends else inf
+        next_submit_s = jobs[arrived].submit_s if arrived < len(jobs) else inf
+        now_s = next_end_s
+        if lrm.next_wakeup_s < min(next_end_s, next_submit_s):
+            now_s = lrm.next_wakeup_s
+        elif next_end_s <= next_submit_s:
+            ended = heappop(ends)[1]
+            yield "ended", ended, now_s
+            lrm.end(ended, now_s)
+        else:
+            now_s, new = next_submit_s, jobs[arrived]
+            yield "submitted", arrived, now_s
+            lrm.submit(QueuedJob(arrived, new.job.cores, new.requested_s), now_s)
+            arrived += 1
+        for i in lrm.schedule(now_s):
+            assert isinstance(i, int)
+            yield "started", i, now_s
+            heappush(ends, (now_s + jobs[i].runtime_s, i))
+
+
+class Replay(NamedTuple):
+    """Waits in seconds, in the order of the jobs."""
+
+    waits_s: array[float]
+    predicted_s: dict[str, array[float]]
+    """By predictor; not a number where it knew nothing."""
+
+
+def replay_waits(
+    jobs: Sequence[ReplayedJob], events: Iterator[Event], predictors: Mapping[str, WaitPredictor]
+) -> Replay:
+    """What each predictor answers at the submission of each job, and the waits of the events."""
+    waits_s = array("d", [nan]) * len(jobs)
+    predicted_s = {name: array("d", waits_s) for name in predictors}
+    each = [(one, predicted_s[name]) for name, one in predictors.items()]
+    for what, i, now_s in events:
+        if what == "submitted":
+            _, _, requested_s, job, _ = jobs[i]
+            for predictor, answers_s in each:
+                answer_s = predictor.on_submitted(i, job, requested_s, now_s)
+                if answer_s is not None:
+                    answers_s[i] = answer_s
+        elif what == "started":
+            waits_s[i] = now_s - jobs[i].submit_s
+            for predictor, _ in each:
+                predictor.on_started(i, now_s)
+        else:
+            for predictor, _ in each:
+                predictor.on_ended(i, now_s)
+    return Replay(waits_s, predicted_s)
