@@ -31,7 +31,7 @@ RUNNERS_MAY_IMPORT: dict[str, frozenset[str]] = {
     "display": frozenset({"run", "display"}),
     "simulate": frozenset({"run", "simulate"}),
     "experiments": frozenset({"run", "display", "simulate", "experiments"}),
-    "admin": frozenset({"run", "display", "admin"}),
+    "admin": frozenset({"run", "display", "simulate", "admin"}),
     "studies": frozenset({"run", "display", "simulate", "experiments", "studies"}),
     "api": frozenset({"run", "display", "simulate", "experiments", "api"}),
     "cli": frozenset(

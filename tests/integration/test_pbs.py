@@ -21,6 +21,7 @@ from tests.runners.harness import LONG_S
 from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Access, SiteSpec
+from wfrun.runners.admin.show import show
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.entry_error import EntryError
 from wfrun.sites.kind import AnySite
@@ -347,3 +348,25 @@ async def test_a_queue_that_does_not_exist_is_found_when_the_site_is_opened(
             pass
     assert refused.value.key == "queue"
     assert not (directory / "state.json").exists() or not jobs_of(directory)
+
+
+async def test_the_waits_of_its_queue_are_shown(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pbs.install(directory, slots=2)
+    spec = site_of(directory)
+    assert not await show([spec], None, as_json=True)
+    (idle,) = json.loads(capsys.readouterr().out)
+    assert [wait["bound_s"] for wait in idle["waits"]] == [0, 0]
+    for _ in range(3):
+        assert run(directory, "qsub")[0] == 0
+    await until(lambda: states(directory) == {"R", "Q"})
+    assert not await show([spec], None, as_json=True)
+    (busy,) = json.loads(capsys.readouterr().out)
+    one, node = busy["waits"]
+    assert (one["cores"], node["cores"]) == (1, 2)
+    assert 0 < one["wait_s"] < node["wait_s"] <= node["bound_s"]
+    assert not await show([spec], None, as_json=False)
+    out = capsys.readouterr().out
+    assert "job of" in out
+    assert "2 cores" in out

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -16,12 +17,19 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.visible import message_block
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.links import measure_link
-from wfrun.runners.admin.site_now import ANSWERS_S, Cores, SiteNow, ask_site
+from wfrun.runners.admin.site_now import ANSWERS_S, Cores, QueueNow, SiteNow, ask_site
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.console import make_console
+from wfrun.runners.display.counts import counted
+from wfrun.runners.display.durations import duration
+from wfrun.runners.simulate.plan_queues import jobs_ahead
+from wfrun.runners.simulate.queue_waits import BOUND, expected_wait
 from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory
+
+REQUESTED_S = 3600.0
+"""Time that the jobs request whose waits are predicted, in seconds."""
 
 
 async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json: bool) -> bool:
@@ -33,13 +41,20 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
             return await asyncio.wait_for(_measure(now, spec, connection), ANSWERS_S)
 
     looks = await asyncio.gather(*(ask_site(site, prompter, measure) for site in sites))
-    found = [now for now, _ in looks]
+    now_s = time.time()
+    found = [
+        _with_waits(now, spec, queue, now_s)
+        for spec, (now, queue) in zip(sites, looks, strict=True)
+    ]
     if as_json:
         document = json.dumps(msgspec.to_builtins(found), indent=1)
         print(as_ascii(document.encode()).decode())
     else:
         console = make_console()
         console.print(_table(found))
+        if any(now.waits for now in found):
+            console.print()
+            console.print(_waits(found))
         for now in found:
             if now.state != "up":
                 verb = "" if now.state == "needs login" else "is "
@@ -71,6 +86,37 @@ async def _measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> Site
         upload_bytes_per_s=link.up.bandwidth_bytes_per_s,
         download_bytes_per_s=link.down.bandwidth_bytes_per_s,
     )
+
+
+def _with_waits(now: SiteNow, spec: SiteSpec, queue: QueueNow, now_s: float) -> SiteNow:
+    """Add the expected waits, from the queue that was read."""
+    if now.state != "up" or not spec.has_batch_system or now.idle_cores is None:
+        return now
+    ahead = jobs_ahead(queue.jobs, spec.slots, now.idle_cores, queue.cores, now_s)
+    sizes = sorted({1, min(queue.node_cores or 1, spec.slots)})
+    waits = tuple(expected_wait(cores, REQUESTED_S, spec.slots, ahead) for cores in sizes)
+    return msgspec.structs.replace(now, waits=waits)
+
+
+def _waits(found: Sequence[SiteNow]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("site", no_wrap=True)
+    for heading in ("job of", "waits", "at most"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for now in found:
+        for number, wait in enumerate(now.waits):
+            table.add_row(
+                "" if number else now.site,
+                counted(wait.cores, "core"),
+                duration(wait.wait_s),
+                duration(wait.bound_s),
+            )
+    table.caption = (
+        f"predicted for a job that is submitted now and requests {duration(REQUESTED_S)}; "
+        f"at most: with {BOUND:.0%}"
+    )
+    table.caption_justify = "left"
+    return table
 
 
 def _table(found: Sequence[SiteNow]) -> Table:

@@ -14,6 +14,7 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
+from wfrun.runners.simulate.queue_waits import ExpectedWait
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
 from wfrun.sites.kinds import make_batch_system
 from wfrun.sites.local.site import available_cores
@@ -51,6 +52,9 @@ class SiteNow(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that runs of wfrun of this user have submitted."""
     others: Cores | None = None
     """All other jobs, including this user's."""
+    waits: tuple[ExpectedWait, ...] = ()
+    """How long a job of one core, and one of a whole node, would wait now; empty for sites whose
+    queue is not visible."""
     latency_s: float | None = None
     """Latency of a question to the head node: the best of three."""
     upload_bytes_per_s: float | None = None
@@ -63,6 +67,8 @@ class QueueNow(msgspec.Struct, frozen=True):
     jobs: tuple[Job, ...] = ()
     cores: int = 0
     """Cores of the queue's nodes; 0: unknown."""
+    node_cores: int = 0
+    """Cores of its largest node; 0: unknown."""
 
 
 Measure = Callable[[SiteNow, SiteSpec, Connection], Awaitable[SiteNow]]
@@ -139,7 +145,11 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> tuple[S
     others = [job for job in jobs if not (job.user == facts.user and job.name.startswith("wfrun-"))]
     queue = offer.queue(spec.access.queue)
     queues = [queue] if queue is not None else list(offer.queues)
-    found = QueueNow(tuple(jobs), max(each.cores for each in queues))
+    found = QueueNow(
+        tuple(jobs),
+        max(each.cores for each in queues),
+        max(each.node_cores for each in queues),
+    )
     now = msgspec.structs.replace(
         now,
         idle_cores=max(each.idle_cores for each in queues),
