@@ -174,6 +174,28 @@ def test_heft_and_heft_p_differ_by_what_they_know_of_others_jobs() -> None:
     assert decided == {"heft": 1, "heft-p": 0}
 
 
+def test_file_aware_keeps_a_workflow_in_one_cluster_and_begins_several_in_different_ones() -> None:
+    """Thesis Table 6.3 has no transfers of small workflows. One that is alone keeps to the first
+    cluster, of two that arrive together each keeps to its own."""
+    workflow = chain((0, 2, 10**6), (1, 3, 10**6), runtimes_s=[1.0, 2.0, 1.0, 1.0])
+    catalog = sites((8, 1.0), (8, 1.0))
+    assert set(places(run("file-aware", [workflow], catalog)).values()) == {0}
+    placed = places(run("file-aware", [workflow, workflow], catalog))
+    assert [{site for task, site in placed.items() if task[0] == w} for w in "01"] == [{0}, {1}]
+    in_order = run("file-aware", [workflow, workflow], catalog, policy_options={"ties": "catalog"})
+    assert set(places(in_order).values()) == {0}
+
+
+def test_file_aware_fills_one_cluster_after_the_other_and_then_balances() -> None:
+    """Without files all clusters cost the same. None stays empty when the first is full, and when
+    all are, the rest is shared by load."""
+    placed = list(
+        places(run("file-aware", [bag(12)], sites((2, 1.0), (2, 1.0), (4, 1.0)))).values()
+    )
+    assert placed[:8] == [0, 0, 1, 1, 2, 2, 2, 2]
+    assert sorted(placed[8:]) == [0, 1, 2, 2]
+
+
 def test_coarsening_shrinks_to_the_size_along_heavy_edges() -> None:
     workflow = chain(
         *((i, i + 1, 10**9 if i % 2 == 0 else 1) for i in range(9)), runtimes_s=[1.0] * 10
@@ -360,10 +382,12 @@ def test_late_binding_can_be_declared_by_its_former_name(
 def test_unknown_names_get_the_nearest_right_one() -> None:
     with pytest.raises(InvalidError, match="did you mean 'cluster-min'"):
         placement_class("cluster_min")
-    with pytest.raises(InvalidError, match="no option 'sizes': it has size"):
+    with pytest.raises(InvalidError, match="no option 'sizes': it has size, ties"):
         placement_options(PLACEMENT["coarsening"], {"sizes": 3})
     with pytest.raises(InvalidError, match="not of type int"):
         placement_options(PLACEMENT["coarsening"], {"size": "many"})
+    with pytest.raises(InvalidError, match="'ties' .* is 'first': not one of last, catalog"):
+        placement_options(PLACEMENT["file-aware"], {"ties": "first"})
 
 
 def test_order_of_eligible_tasks_is_priority_then_arrival() -> None:

@@ -6,7 +6,7 @@ read installed packages, fill the registry; the core only looks names up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from wfrun.engine.errors import InvalidError
@@ -102,7 +102,8 @@ def placement_options(
     policy: type[Placement], given: Mapping[str, int | float | str]
 ) -> dict[str, int | float | str]:
     """The options of a policy, with defaults for those not given. Raises InvalidError for an
-    unknown option or a value of another type."""
+    unknown option or value, or a value of another type."""
+    choices: Mapping[str, Sequence[str]] = getattr(policy, "choices", {})  # third parties have none
     options = dict(policy.options)
     for name, value in given.items():
         if name not in options:
@@ -116,4 +117,9 @@ def placement_options(
                 f"option {name!r} of policy {policy.name!r} is {value!r}: not of type "
                 f"{kind.__name__}"
             ) from None
+        if name in choices and options[name] not in choices[name]:
+            raise InvalidError(
+                f"option {name!r} of policy {policy.name!r} is {value!r}: not one of "
+                f"{', '.join(choices[name])}"
+            )
     return options

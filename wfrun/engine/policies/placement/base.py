@@ -19,6 +19,8 @@ class BasePlacement(ABC):
     information: ClassVar[Information]
     summary: ClassVar[str]
     options: ClassVar[Mapping[str, int | float | str]] = {}
+    choices: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By option: its possible values, if they are names."""
     binds_late: ClassVar[bool] = False
     replicas: ClassVar[int] = 0
     throttle: ClassVar[Literal["auto", "none"]] = "none"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from wfrun.engine.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.policies.placement.file_aware import cheapest, transfer_criteria
+from wfrun.engine.policies.placement.file_aware import Cheapest, FileAware
 from wfrun.engine.policies.placement.scores import Scores, first_where, score
 from wfrun.engine.protocols import View
 
@@ -25,28 +25,31 @@ class Coarsening(BasePlacement):
     name = "coarsening"
     information = Information(status=R, link_speed=K, file_size=K)
     summary = "tasks joined by large files as one group, then as file-aware"
-    options: ClassVar[Mapping[str, int | float | str]] = {"size": 100}
+    options: ClassVar[Mapping[str, int | float | str]] = {"size": 100, **FileAware.options}
+    choices: ClassVar[Mapping[str, Sequence[str]]] = FileAware.choices
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         super().__init__(view, options)
         self._group = coarsen(view, int(options["size"]))
         self._site_of: dict[int, int] = {}
+        self._cheapest = Cheapest(view, options)
 
     def place(self, task: int) -> int | None:
         site = self._site_of.get(self._group[task])
         if site is not None and site in self.view.candidates(task):
             return site
-        return cheapest(self.view, task)
+        return self._cheapest.site(task)
 
     def scores(self, task: int) -> Scores:
         own = self._site_of.get(self._group[task])
         is_own = first_where("has group", lambda site: site == own)
         sites = self.view.candidates(task)
         note = "" if own in sites else "no candidate runs the group of the task"
-        return score(sites, is_own, *transfer_criteria(self.view, task), note=note)
+        return score(sites, is_own, *self._cheapest.criteria(task), note=note)
 
     def placed(self, task: int, site: int) -> None:
         self._site_of.setdefault(self._group[task], site)
+        self._cheapest.last = site
 
 
 MAX_REMAINING_SHARE = 0.95

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
 import msgspec
 
 from wfrun.engine.information import Information, K, R
@@ -21,19 +24,30 @@ class FileAware(BasePlacement):
     """Submits each eligible task to the cluster with the lowest transfer cost, preferring clusters
     with enough idle processors for it.
 
-    The cost is the sum of the transfer times of missing inputs. Ties go to the less loaded cluster,
-    then to the first in the catalog.
+    The cost is the sum of the transfer times of missing inputs. The thesis does not say who gets
+    ties. With ``ties=last`` they go to the cluster of the workflow's last task while it is idle,
+    then to the less loaded one, so that a workflow stays in one cluster and several workflows begin
+    in different ones. With ``ties=catalog`` they go to the first in the catalog.
     """
 
     name = "file-aware"
     information = Information(status=R, link_speed=K, file_size=R)
     summary = "each task to the cluster with the cheapest file transfers, idle ones first"
+    options: ClassVar[Mapping[str, int | float | str]] = {"ties": "last"}
+    choices: ClassVar[Mapping[str, Sequence[str]]] = {"ties": ("last", "catalog")}
+
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        super().__init__(view, options)
+        self._cheapest = Cheapest(view, options)
 
     def place(self, task: int) -> int | None:
-        return cheapest(self.view, task)
+        return self._cheapest.site(task)
 
     def scores(self, task: int) -> Scores:
-        return score(self.view.candidates(task), *transfer_criteria(self.view, task))
+        return score(self.view.candidates(task), *self._cheapest.criteria(task))
+
+    def placed(self, task: int, site: int) -> None:
+        self._cheapest.last = site
 
 
 class FileAwareR(FileAware):
@@ -45,20 +59,50 @@ class FileAwareR(FileAware):
     summary = "file-aware, with the speed of links as this run finds it"
 
 
-def cheapest(view: View, task: int) -> int:
-    """The candidate that file-aware chooses."""
-    sites = view.candidates(task)
-    cores = view.cores(task)
-    idle = tuple(s for s in sites if view.idle(s) >= cores)
-    return least(idle or sites, lambda site: view.transfer_s(task, site), view.load)
+class Cheapest:
+    """The choice of file-aware for one workflow."""
 
+    def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
+        self._view = view
+        self._in_catalog_order = options["ties"] == "catalog"
+        self.last: int | None = None
+        """The site of the workflow's last task; None before its first."""
 
-def transfer_criteria(view: View, task: int) -> list[Criterion]:
-    """The criteria by which ``cheapest`` chooses."""
-    cores = view.cores(task)
-    return [
-        first_where("has room", lambda site: view.idle(site) >= cores),
-        lowest("transfers", "s", lambda site: view.transfer_s(task, site)),
-        lowest("load", "", view.load),
-        shown("idle", "cores", view.idle),
-    ]
+    def site(self, task: int) -> int:
+        """The candidate that gets the task."""
+        view = self._view
+        sites = view.candidates(task)
+        cores = view.cores(task)
+        idle = tuple(s for s in sites if view.idle(s) >= cores)
+
+        def transfer_s(site: int) -> float:
+            return view.transfer_s(task, site)
+
+        if self._in_catalog_order:
+            return least(idle or sites, transfer_s)
+        # Without an idle site the last one has no advantage: the whole overflow would queue there.
+        if idle:
+            return least(idle, transfer_s, self._is_other, view.load)
+        return least(sites, transfer_s, view.load)
+
+    def criteria(self, task: int) -> list[Criterion]:
+        """The criteria by which ``site`` chooses."""
+        view = self._view
+        cores = view.cores(task)
+
+        def has_room(site: int) -> bool:
+            return view.idle(site) >= cores
+
+        criteria = [
+            first_where("has room", has_room),
+            lowest("transfers", "s", lambda site: view.transfer_s(task, site)),
+        ]
+        if not self._in_catalog_order:
+            criteria += [
+                first_where("has last task", lambda site: site == self.last and has_room(site)),
+                lowest("load", "", view.load),
+            ]
+        return [*criteria, shown("idle", "cores", view.idle)]
+
+    def _is_other(self, site: int) -> bool:
+        return site != self.last

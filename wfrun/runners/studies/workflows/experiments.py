@@ -24,6 +24,11 @@ MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 """Section 6.2.1: all LRMs are FCFS. The monitoring service is assumed to report within 1 s."""
 
 
+OPTIONS = {policy: {"ties": "catalog"} for policy in (paper.FILE_AWARE, paper.COARSENING)}
+"""Each workflow of the thesis has a broker of its own (section 6.1.2), which does not know yet what
+the brokers of workflows submitted at the same time do: all begin in the same cluster."""
+
+
 class Case(msgspec.Struct, frozen=True):
     """One simulated run."""
 
@@ -239,7 +244,10 @@ def run_case(case: Case, corpus: Path | None) -> Outcome:
         start_s=WARM_UP_S if case.loaded else 0.0,
     )
     settings = ev.Settings(
-        policy=case.policy, throttle=case.throttle or "none", seed=case.repetition
+        policy=case.policy,
+        policy_options=OPTIONS.get(case.policy, {}),
+        throttle=case.throttle or "none",
+        seed=case.repetition,
     )
     log = _Events()
     workflows = [workflow] * case.instances
