@@ -43,7 +43,7 @@ def test_the_jobs_of_a_full_cluster_are_ahead_and_nothing_is_left_there(
 ) -> None:
     at(testbed, "alpha", FILL)
     before = [kept(testbed, site) for site in SITES]  # by runs of other tests
-    plan = planned(folder, *EMULATED, "--history", "none")
+    plan = planned(folder, *EMULATED, "--no-history")
     alpha, gamma = plan["present"]
     assert (alpha["idle_cores"], alpha["jobs_ahead"]) == (0, 1)
     assert (gamma["state"], gamma["jobs_ahead"]) == ("up", 0)

@@ -38,7 +38,8 @@ words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 ``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, FilesLost, LoginNeeded,
 LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
 ``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
-TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``."""
+TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``, and ``ended_s``,
+``requested_s`` and ``input_bytes`` of ClassHistory."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -109,12 +110,19 @@ class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
     cores: int
     site: str
     runtimes_s: tuple[float, ...]
-    """One or two run times, the older one first."""
+    """At most 50 run times, the oldest first. Until version 6 of the log, at most two."""
+    ended_s: tuple[float, ...] = ()
+    """When each task ended, so that a series of several classes can be put in order; empty until
+    version 6."""
+    requested_s: tuple[float | None, ...] = ()
+    """The walltime that each document stated, in seconds; empty if none did."""
+    input_bytes: tuple[float | None, ...] = ()
+    """Size of the inputs of each task; empty if none is known."""
 
 
 class HistoryRead(Event, frozen=True, tag="history-read"):
     """Run times and usage of earlier runs, for predictions and fairness. The results of this run
-    are added to the same file when it ends."""
+    are added to the same file."""
 
     file: str
     classes: tuple[ClassHistory, ...]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ from wfrun.engine.state import RunState
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.changes import changed_run
-from wfrun.runners.run.history import history_file
+from wfrun.runners.run.history_file import history_file
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session, read_state
@@ -105,7 +105,7 @@ async def run_async(
     delimiter: str | None = None,
     run_dir: str | Path | None = None,
     reuse: str | Path = "none",
-    history: str | Path | None = None,
+    history: str | Path | Literal[False] | None = None,
     past_usage: bool = False,
     observer: Observer | None = None,
     **options: Unpack[RunArguments],
@@ -115,7 +115,8 @@ async def run_async(
     The arguments are options of ``wfrun run``; those of the run itself are the fields of
     ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
     one; None is this machine. ``reuse`` is an earlier run whose tasks need not run again, ``auto``
-    for the latest ones in ``wfrun-runs``, or ``none``. ``observer`` is called with every group of
+    for the latest ones in ``wfrun-runs``, or ``none``. ``history`` is False for ``--no-history``.
+    ``observer`` is called with every group of
     events once it is in the log. Cancelling the coroutine leaves running tasks running; ``resume``
     continues the run.
 
@@ -138,7 +139,7 @@ async def run_async(
         template=None if command is None else LineTemplate(command, delimiter),
     )
     session = Session(
-        history=history_file(None if history is None else str(history)),
+        history=history_file(history or None, without=history is False, own_only=settings.emulate),
         past_usage=past_usage,
     )
     first = read[0]

@@ -17,7 +17,7 @@ from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.runners.admin.link_table import Found, LinkNow, ago, keep, links_now
 from wfrun.runners.admin.links import Measured
-from wfrun.runners.run.history import history_file
+from wfrun.runners.run.history_file import HistoryFile, history_file
 from wfrun.runners.run.link_history import Pair, load_links, write_links
 from wfrun.sites.catalog import read_catalog
 
@@ -78,7 +78,7 @@ def test_the_table_as_json_and_without_a_history(user: User, catalog: str) -> No
     assert (row["latency_s"], row["method"], row["known_from"]) == (0.25, "stream", ["history"])
     rows = {
         (r["source"], r["destination"]): r
-        for r in json.loads(user.wfrun(*words, "--history", "none").out)
+        for r in json.loads(user.wfrun(*words, "--no-history").out)
     }
     assert rows["origin", "one"]["known_from"] == ["assumed"]
 
@@ -117,7 +117,7 @@ def test_a_simulation_takes_links_that_the_catalog_lacks(user: User, catalog: st
 
 
 def test_a_link_too_slow_for_several_copies_is_known_as_slow(tmp_path: Path) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     sites = [SiteSpec("one", 1, kind="ssh", access=Access(hosts=("one.org",)))]
     samples = [Sample(10.0, 1000, 2.0), Sample(20.0, 131_072, 5e4)]
     keep(history, sites, [Measured(LinkSpec("origin", "one", 5e4, 2.0), "stream", samples)])
@@ -132,7 +132,7 @@ def test_measured_figures_are_those_that_the_next_run_assumes(user: User) -> Non
     large = [Sample(20.0 + n, 10**6, 1e6 * n) for n in (1, 2, 9)]
     way = Measured(LinkSpec("origin", "one", 9e6, 0.02), "stream", [*small, *large])
     ends = (way.link.source, way.link.destination)
-    history = user.folder / "history"
+    history = HistoryFile(user.folder / "history")
 
     def shown(found: Found) -> LinkNow:
         rows = links_now(catalog, load_links(history) or {}, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_sizes_are_documented_measured_or_assumed(user: User) -> None:
         Job("a", "cp read made", inputs=("read",), outputs=("made",)),
         Job("b", "cat made", inputs=("made",)),
     ]
-    options = ("--runtime", "10", "--history", "none", "--compare", "0")
+    options = ("--runtime", "10", "--no-history", "--compare", "0")
     plan = planned(user.ask("plan", user.write(jobs), *options, "--json"))
     assert plan["sources"]["sizes"] == {"documented": 0, "measured": 1, "assumed": 1}
     assert plan["run"]["copied_bytes"] == 5
@@ -159,17 +160,19 @@ def test_links_without_a_bandwidth_are_assumed_to_take_no_time(user: User) -> No
 def test_run_times_are_documented_predicted_or_assumed(user: User, tmp_path: Path) -> None:
     (user.folder / "list.txt").write_text("true\nsleep 0\n")
     assert_refused(
-        user.ask("plan", "list.txt", "--history", "none"), 2, ["list.txt", "--runtime SECONDS"]
+        user.ask("plan", "list.txt", "--no-history"), 2, ["list.txt", "--runtime SECONDS"]
     )
-    assumed = ("--history", "none", "--runtime", "30", "--compare", "0", "--json")
+    assumed = ("--no-history", "--runtime", "30", "--compare", "0", "--json")
     plan = planned(user.ask("plan", "list.txt", *assumed))
     assert plan["sources"]["runtimes"] == {"documented": 0, "predicted": 0, "assumed": 2}
 
     history = tmp_path / "history.sqlite"
     assert user.wfrun("run", "list.txt", "--history", history).status == 0
-    with sqlite3.connect(history) as db:
-        db.execute("UPDATE run_times SET last_s = 50, before_s = 50")
-    db.close()
+    with contextlib.closing(sqlite3.connect(history)) as db, db:
+        for row, body in db.execute("SELECT rowid, observations FROM classes").fetchall():
+            slower = [[ended_s, 50.0, *rest] for ended_s, _, *rest in json.loads(body)]
+            changed = json.dumps(slower).encode()
+            db.execute("UPDATE classes SET observations = ? WHERE rowid = ?", (changed, row))
     options = ("--history", history, "--runtime", "30", "--compare", "0", "--json")
     plan = planned(user.ask("plan", "list.txt", *options))
     assert plan["sources"]["runtimes"] == {"documented": 0, "predicted": 2, "assumed": 0}
@@ -198,7 +201,7 @@ def test_the_rest_of_a_run_is_planned_from_where_its_files_are(user: User) -> No
     jobs = [job._replace(script=job.script.format(user.folder)) for job in jobs]
     user.catalog("sites:\n  near: {slots: 1}\n")
     document = user.write(jobs)
-    options = ("--sites", "sites.yaml", "--retries", "0", "--history", "none")
+    options = ("--sites", "sites.yaml", "--retries", "0", "--no-history")
     assert user.wfrun("run", document, *options).status == 1
     before = files_in(user.folder / "wfrun-runs")
     plan = planned(user.ask("resume", "--plan", "last", "--json"))
@@ -222,7 +225,7 @@ def test_the_rest_of_a_running_and_of_a_killed_run_is_planned(user: User) -> Non
         Job("c", "true", parents=("b",)),
     ]  # fmt: skip
     jobs = [job._replace(script=job.script.format(user.folder)) for job in jobs]
-    engine = user.start("run", user.write(jobs), "--history", "none")
+    engine = user.start("run", user.write(jobs), "--no-history")
     assert wait_until((user.folder / "begun").exists), engine.told
     running = planned(user.ask("resume", "--plan", "last", "--json"))
     engine.kill()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.places import CORPUS
+from tests.runners import histories
 from tests.runners.harness import Done, User, assert_refused
 from wfrun import read_workflow
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.methods import METHODS
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.run.history import connect, make_file
 
 HEADER = "; MaxProcs: 8\n; UnixStartTime: 0\n"
 
@@ -155,11 +154,7 @@ def remember(user: User, *runtimes_s: float, site: str = "near") -> str:
     (user.folder / "list.txt").write_text("sleep 1\n" * 12)
     workflow = read_workflow(user.folder / "list.txt")
     path = user.folder / "history.sqlite"
-    make_file(path)
-    before_s, last_s = runtimes_s[-2:]
-    with closing(connect(path)) as db, db:
-        row = (workflow.owner, workflow.tasks[0].name, 1, site, before_s, last_s)
-        db.execute("INSERT INTO run_times VALUES (?, ?, ?, ?, ?, ?)", row)
+    histories.remember(path, runtimes_s, workflow.tasks[0].name, workflow.owner, site)
     return str(path)
 
 
@@ -189,11 +184,11 @@ def test_run_times_from_earlier_tasks_at_each_site(user: User) -> None:
 
 def test_unknown_run_times_are_said_and_can_be_assumed(user: User) -> None:
     remember(user, 9, 11)
-    words = ("list.txt", "--sites", "sites.yaml", "--history", "none")
+    words = ("list.txt", "--sites", "sites.yaml", "--no-history")
     out = succeeded(user.ask("predict", *words)).out
     assert "12 tasks: end unknown" in out
     assert "--runtime SECONDS" in out
-    found = forecast(user, "--history", "none", "--runtime", "6")
+    found = forecast(user, "--no-history", "--runtime", "6")
     assert [site["source"] for site in found["types"][0]["sites"]] == ["assumed"] * 2
     assert found["end"]["makespan_s"] == pytest.approx(18, abs=1)
     assert found["end"]["low_s"] is None  # nothing is known of the error
@@ -202,7 +197,7 @@ def test_unknown_run_times_are_said_and_can_be_assumed(user: User) -> None:
 def test_documented_run_times_differ_within_a_type(user: User) -> None:
     user.catalog(SITES)
     write_dax(generate("montage", 25, 1), user.folder / "montage.dax")
-    words = ("montage.dax", "--sites", "sites.yaml", "--emulate", "--history", "none")
+    words = ("montage.dax", "--sites", "sites.yaml", "--emulate", "--no-history")
     out = succeeded(user.ask("predict", *words)).out
     assert "25 tasks end after" in out
     assert "interval of the end: unknown" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,11 +10,21 @@ from pathlib import Path
 import pytest
 
 import wfrun
+from tests.runners.histories import harvest
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
+from wfrun.engine.capabilities.observations import (
+    MAX_OBSERVATIONS,
+    Observation,
+    Observations,
+    in_order,
+)
 from wfrun.engine.core import Core
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, SiteSpec, Workflow
-from wfrun.runners.run.history import add_history, history_file, read_history
+from wfrun.engine.prediction.job import Job
+from wfrun.runners.run import history as history_module
+from wfrun.runners.run.history import Harvest, StoredClass, add_history, harvest_of, read_history
+from wfrun.runners.run.history_file import HistoryFile, history_file
 from wfrun.runners.run.store import Store
 
 SITES = Catalog((SiteSpec("near", slots=2), SiteSpec("far", slots=2)))
@@ -21,8 +32,8 @@ SITES = Catalog((SiteSpec("near", slots=2), SiteSpec("far", slots=2)))
 
 def sweep(owner: str = "ann", tasks: int = 6) -> Workflow:
     axes = (Axis(("i",), (Progression(0, 1, tasks),)),)
-    bag = Bag("sweep", "sweep.yaml", "sleep", ("0.01",), axes=axes, owner=owner, application="nap")
-    return expand(bag)
+    nap = Bag("sweep", "sweep.yaml", "sleep", ("0.01",), axes=axes, owner=owner, application="nap")
+    return expand(nap)
 
 
 def history_of(run_dir: Path) -> ev.HistoryRead:
@@ -34,80 +45,204 @@ def history_of(run_dir: Path) -> ev.HistoryRead:
     return read
 
 
+def state_of(run_dir: Path) -> Core:
+    store = Store(run_dir)
+    core = Core(store.workflows())
+    core.replay(store.load())
+    store.close()
+    return core
+
+
 def run(folder: Path, name: str, **options: object) -> Path:
     result = wfrun.run(
-        sweep(), sites=SITES, policy="ect-p", selection="s-u-t", run_dir=folder / name,
+        sweep(), sites=SITES, run_dir=folder / name,
         **options,  # type: ignore[arg-type]
     )  # fmt: skip
     assert result.outcome == "done"
     return result.directory
 
 
+def read(file: HistoryFile, *, usage: bool = False, owner: str = "ann") -> ev.HistoryRead:
+    return read_history(HistoryFile(file.path), [sweep(owner)], SITES.sites, 0.0, usage=usage)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> HistoryFile:
+    return HistoryFile(tmp_path / "state" / "history.sqlite")
+
+
+# What a run finds
+
+
 def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
+    """Whatever its policy."""
     history = tmp_path / "kept" / "history.sqlite"
     first = history_of(run(tmp_path, "first", history=history))
     assert (first.classes, first.usage_s) == ((), {})
-    second = history_of(run(tmp_path, "second", history=history, past_usage=True))
+    second = history_of(run(tmp_path, "second", history=history))
     assert {(c.owner, c.application, c.cores) for c in second.classes} == {("ann", "nap", 1)}
-    assert {c.site for c in second.classes} <= {"near", "far"}
+    assert sum(len(c.runtimes_s) for c in second.classes) == 6
     assert all(0.01 <= s < 5 for c in second.classes for s in c.runtimes_s)
+    assert second.usage_s == {}
+
+
+def test_the_usage_of_owners_counts_where_it_is_asked_for(tmp_path: Path) -> None:
+    options = {"history": tmp_path / "history", "selection": "s-u-t", "policy": "ect-p"}
+    run(tmp_path, "first", **options)
+    second = history_of(run(tmp_path, "second", past_usage=True, **options))
     assert 0.06 <= second.usage_s["ann"] < 30
-    third = history_of(run(tmp_path, "third", history=history))
-    assert third.usage_s == {}, "what others used counts only where it is asked for"
+    assert history_of(run(tmp_path, "third", **options)).usage_s == {}
 
 
-def test_what_a_run_used_is_counted_once_however_often_it_ends(tmp_path: Path) -> None:
-    history = tmp_path / "history.sqlite"
-    directory = run(tmp_path, "first", history=history)
-    store = Store(directory)
-    core = Core(store.workflows())
-    core.replay(store.load())
-    store.close()
-    with closing(sqlite3.connect(history)) as db:
-        before = db.execute("SELECT * FROM usage").fetchall()
-        add_history(core.state)
-        assert db.execute("SELECT * FROM usage").fetchall() == before
+def test_what_a_run_saw_and_used_is_counted_once_however_often_it_ends(tmp_path: Path) -> None:
+    """As a run does that is resumed: its log has the tasks of its first part."""
+    path = tmp_path / "history.sqlite"
+    directory = run(tmp_path, "first", history=path, selection="s-t", policy="ect-p")
+    before = dump(path)
+    assert add_history(HistoryFile(path), harvest_of(state_of(directory).state)) == 0
+    assert [row for row in dump(path) if row[0] != "usage"] == [
+        row for row in before if row[0] != "usage"
+    ]
+    assert len(dump(path)) == len(before)
+
+
+def dump(path: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        classes = db.execute("SELECT 'classes', * FROM classes").fetchall()
+        return classes + db.execute("SELECT 'usage', * FROM usage").fetchall()
 
 
 def test_without_a_history_nothing_is_written(tmp_path: Path) -> None:
-    directory = run(tmp_path, "first", history="none")
+    directory = run(tmp_path, "first", history=False)
     store = Store(directory)
     assert not [event for event in store.load() if isinstance(event, ev.HistoryRead)]
     store.close()
-    assert history_file("none") is None
+    assert state_of(directory).state.get(Observations).by_class == {}
+    assert not default_file().exists()
+    assert history_file("none") is history_file(None, without=True) is None
+
+
+def test_an_emulated_run_has_only_a_history_that_was_named(tmp_path: Path) -> None:
+    bag = wfrun.generate("bag", tasks=2, seed=1)
+    for name, history in (("first", None), ("second", tmp_path / "named")):
+        wfrun.run(bag, emulate=True, time_scale=0, run_dir=tmp_path / name, history=history)
+    assert not default_file().exists()
+    assert history_of(tmp_path / "second").file == str(tmp_path / "named")
+
+
+def default_file() -> Path:
+    found = history_file(None)
+    assert found is not None
+    return found.path
 
 
 def test_the_history_of_a_user_is_in_the_state_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert history_file(None) == tmp_path / "wfrun" / "history.sqlite"
+    assert default_file() == tmp_path / "wfrun" / "history.sqlite"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/home/ann")
-    assert history_file(None) == Path("/home/ann/.local/state/wfrun/history.sqlite")
+    assert default_file() == Path("/home/ann/.local/state/wfrun/history.sqlite")
 
 
-def test_a_damaged_history_is_warned_of_and_passed_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_only_the_owners_and_sites_of_the_run_are_asked_for(file: HistoryFile) -> None:
+    add_history(file, harvest([1.0]))
+    other = Catalog((SiteSpec("far", slots=2),))
+    assert [c.site for c in read(file).classes] == ["near"]
+    assert read(file, owner="bob").classes == ()
+    assert read_history(file, [sweep()], other.sites, 0.0).classes == ()
+
+
+def test_another_machine_of_the_same_name_has_a_history_of_its_own(file: HistoryFile) -> None:
+    ((kind, latest),) = harvest([1.0]).classes.items()
+    add_history(file, Harvest({StoredClass(kind.kind, "ann@far.org"): latest}, []))
+    assert read(file).classes == ()
+
+
+# What is kept
+
+
+def test_a_class_keeps_what_ended_last(file: HistoryFile) -> None:
+    """In whichever order runs add theirs."""
+    later, earlier = harvest([2.0] * 30, first=100), harvest([1.0] * 40)
+    assert add_history(file, later) == 30
+    assert add_history(file, earlier) == 20
+    (kind,) = read(file).classes
+    assert kind.runtimes_s == (1.0,) * 20 + (2.0,) * 30
+    assert len(kind.runtimes_s) == MAX_OBSERVATIONS
+    assert list(kind.ended_s) == sorted(kind.ended_s)
+    assert add_history(file, later) == add_history(file, earlier) == 0
+
+
+def test_the_file_keeps_the_classes_that_ended_last(
+    file: HistoryFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history = tmp_path / "history.sqlite"
-    history.write_text("this is no database, and long enough to be taken for one. " * 20)
-    run(tmp_path, "first", history=history)
-    assert "the history of earlier runs cannot be read" in caplog.text
-    assert "the history of earlier runs cannot be written" in caplog.text
-    assert history.read_text().startswith("this is no database")
+    monkeypatch.setattr(history_module, "MAX_CLASSES", 2)
+    for number, application in enumerate("cab"):
+        add_history(file, harvest([1.0], application, first=number))
+    assert {c.application for c in read(file).classes} == {"a", "b"}
 
 
-def test_a_history_whose_name_is_not_utf8_is_warned_of_and_passed_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_run_reads_its_own_applications_first(
+    file: HistoryFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(tmp_path, "first", history=tmp_path / "caf\udce9" / "history.sqlite")
-    assert "the history of earlier runs cannot be used: its name is not UTF-8" in caplog.text
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("caf")] == []
+    monkeypatch.setattr(history_module, "MAX_READ", 5)
+    add_history(file, harvest([1.0, 2.0, 3.0]))
+    for number, application in enumerate("xyz"):
+        add_history(file, harvest([9.0], application, first=100 + number))
+    assert [c.application for c in read(file).classes] == ["nap", "z", "y"]
+    monkeypatch.setattr(history_module, "MAX_READ", 2)
+    assert [c.runtimes_s for c in read(file).classes] == [(2.0, 3.0)]
 
 
-def test_only_the_owners_of_the_run_are_asked_for(tmp_path: Path) -> None:
-    history = tmp_path / "history.sqlite"
-    run(tmp_path, "first", history=history)
-    read = read_history(history, [sweep("bob")], 0.0, usage=True)
-    assert (read.classes, read.usage_s) == ((), {})
+def test_observations_of_several_classes_are_in_the_order_of_their_ends(file: HistoryFile) -> None:
+    add_history(file, harvest([1.0, 2.0], "a", first=1))
+    add_history(file, harvest([3.0], "b", first=0))
+    assert [(job.application, s) for job, s in in_order(read(file))] == [
+        ("b", 3.0), ("a", 1.0), ("a", 2.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime_s", [0.0, -1.0, float("nan"), float("inf"), 1e12])
+def test_absurd_run_times_are_refused(file: HistoryFile, runtime_s: float) -> None:
+    add_history(file, harvest([runtime_s, 5.0]))
+    assert [c.runtimes_s for c in read(file).classes] == [(5.0,)]
+
+
+def test_tasks_of_a_wrong_clock_do_not_stay_the_latest(file: HistoryFile) -> None:
+    add_history(file, harvest([1.0], first=10_000_000))
+    assert read(file).classes == ()
+
+
+def test_names_that_sqlite_cannot_hold_are_left_out() -> None:
+    core = Core({})
+    core.apply_undecided(
+        ev.RunStarted(0.0, "r", wfrun.engine.settings.Settings("ect"), SITES.sites, (), 0)
+    )
+    known = core.state.get(Observations)
+    for application in ("caf\udce9", "nap"):
+        latest = known._latest(Job("near", "ann", application))
+        latest.append(Observation(1.0, 1.0, "k"))
+    assert [kind.kind.application for kind in harvest_of(core.state).classes] == ["nap"]
+
+
+# Runs at once
+
+
+def _add(path: Path, number: int) -> None:
+    for n in range(5):
+        add_history(HistoryFile(path), harvest([1.0 + number], first=10 * number + n))
+
+
+def test_runs_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Eight processes extend one class, from the first moment of the file on."""
+    path = tmp_path / "state" / "history.sqlite"
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_add, args=(path, n)) for n in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    (kind,) = read(HistoryFile(path)).classes
+    assert sorted(kind.runtimes_s) == [1.0 + n for n in range(8) for _ in range(5)]

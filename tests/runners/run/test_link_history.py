@@ -18,6 +18,7 @@ from wfrun.engine.core import Core
 from wfrun.engine.link_samples import WINDOW, Sample
 from wfrun.engine.model import ORIGIN, Access, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import (
     KnownLink,
     Pair,
@@ -43,7 +44,7 @@ TO_ALPHA = Pair(HERE, "ann@a.org")
 
 
 def after_run(
-    history: Path, sites: Sequence[SiteSpec] = (ALPHA, BETA), at_s: float = 1000.0,
+    history: HistoryFile, sites: Sequence[SiteSpec] = (ALPHA, BETA), at_s: float = 1000.0,
     bytes_per_s: float = MB,
 ) -> Core:  # fmt: skip
     """A run that has copied three small and three large files from here to its first site."""
@@ -63,27 +64,27 @@ def after_run(
     return core
 
 
-def add(history: Path, number: int, copies: int) -> None:
+def add(history: HistoryFile, number: int, copies: int) -> None:
     samples = [Sample(1000.0 * number + n, 10, 0.5) for n in range(copies)]
     write_links(history, {Pair(HERE, f"{number}.org"): (samples, "stream")})
 
 
 def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
-    history = tmp_path / "state" / "history"
+    history = HistoryFile(tmp_path / "state" / "history")
     first = after_run(history)
-    add_links(first.state)
+    add_links(history, first.state)
     (read,) = read_links(history, SETTINGS, Catalog((ALPHA, BETA)), 0.0)
     assert read.links == (ev.LinkHistory("origin", "alpha", MB, 0.5, 6),)
     assert known(history)[TO_ALPHA].method == "rsync"
-    assert history.stat().st_mode & 0o777 == 0o600
+    assert history.path.stat().st_mode & 0o777 == 0o600
     second = after_run(history)
-    add_links(second.state)
+    add_links(history, second.state)
     assert second.state.network.best_source(0b100, 0) == (ORIGIN, 1 / MB, 0.5)
 
 
 def test_sites_are_known_by_their_hosts_and_not_by_their_names(tmp_path: Path) -> None:
-    history = tmp_path / "history"
-    add_links(after_run(history).state)
+    history = HistoryFile(tmp_path / "history")
+    add_links(history, after_run(history).state)
     other = (ssh_site("alpha", "c.org"), ssh_site("gamma", "a.org", "ann"))
     (read,) = read_links(history, SETTINGS, Catalog(other), 0.0)
     assert [(link.source, link.destination) for link in read.links] == [("origin", "gamma")]
@@ -92,7 +93,7 @@ def test_sites_are_known_by_their_hosts_and_not_by_their_names(tmp_path: Path) -
 
 
 def test_runs_that_copy_nothing_between_hosts_read_nothing(tmp_path: Path) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     add(history, 1, 3)
     assert read_links(history, SETTINGS, Catalog((SiteSpec("here", 2),)), 0.0) == []
     emulated = Settings("file-aware", emulate=True)
@@ -100,16 +101,16 @@ def test_runs_that_copy_nothing_between_hosts_read_nothing(tmp_path: Path) -> No
 
 
 def test_a_link_that_has_changed_is_known_after_some_runs(tmp_path: Path) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     for number in range(3):
-        add_links(after_run(history, at_s=1e4 * number).state)
+        add_links(history, after_run(history, at_s=1e4 * number).state)
     assert known(history)[TO_ALPHA].bandwidth_bytes_per_s == MB
     for number in range(3, 7):
-        add_links(after_run(history, at_s=1e4 * number, bytes_per_s=MB / 10).state)
+        add_links(history, after_run(history, at_s=1e4 * number, bytes_per_s=MB / 10).state)
     assert known(history)[TO_ALPHA].bandwidth_bytes_per_s == pytest.approx(MB / 10)
 
 
-def known(history: Path) -> dict[Pair, KnownLink]:
+def known(history: HistoryFile) -> dict[Pair, KnownLink]:
     found = load_links(history)
     assert found is not None
     return found
@@ -117,19 +118,19 @@ def known(history: Path) -> dict[Pair, KnownLink]:
 
 def test_what_is_added_twice_counts_once(tmp_path: Path) -> None:
     """As a resumed run does, whose log has the copies of its first part."""
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     state = after_run(history).state
-    add_links(state)
+    add_links(history, state)
     before = known(history)
-    add_links(state)
+    add_links(history, state)
     assert known(history) == before
 
 
 def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     add(history, 1, 10 * WINDOW)
     add(history, 2, 2)
-    with closing(sqlite3.connect(history)) as db:
+    with closing(sqlite3.connect(history.path)) as db:
         assert db.execute("SELECT count(*) FROM link_copies").fetchone() == (WINDOW + 2,)
     monkeypatch.setattr(
         "wfrun.runners.run.link_history._BOUND",
@@ -143,7 +144,7 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_runs_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=add, args=(history, n, 5)) for n in range(8)]
     for worker in workers:
@@ -169,9 +170,9 @@ DAMAGE = [
 def test_damaged_copies_are_warned_of_once_and_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     add(history, 1, 3)
-    with closing(sqlite3.connect(history)) as db, db:
+    with closing(sqlite3.connect(history.path)) as db, db:
         db.executemany("INSERT INTO link_copies VALUES (?, ?, ?, ?, ?, ?)", DAMAGE)
     assert [pair.destination for pair in known(history)] == ["1.org"]
     assert len(caplog.records) == 1
@@ -181,28 +182,28 @@ def test_damaged_copies_are_warned_of_once_and_passed_over(
 def test_a_damaged_file_is_warned_of_once_and_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    history = tmp_path / "history"
-    history.write_bytes(os.urandom(5000))
-    before = history.read_bytes()
+    history = HistoryFile(tmp_path / "history")
+    history.path.write_bytes(os.urandom(5000))
+    before = history.path.read_bytes()
     core = after_run(history)
-    add_links(core.state)
+    add_links(history, core.state)
     assert len(caplog.records) == 1
     assert "the history of earlier runs cannot be read" in caplog.text
-    assert history.read_bytes() == before
+    assert history.path.read_bytes() == before
 
 
 def test_a_text_that_is_no_utf8_is_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     add(history, 1, 3)
-    with closing(sqlite3.connect(history)) as db, db:
+    with closing(sqlite3.connect(history.path)) as db, db:
         db.execute("UPDATE link_copies SET method = CAST(X'ff' AS TEXT)")
     assert not load_links(history)
     assert len(caplog.records) == 1
 
 
 def test_a_catalog_is_completed_by_what_is_known(tmp_path: Path) -> None:
-    history = tmp_path / "history"
-    add_links(after_run(history).state)
+    history = HistoryFile(tmp_path / "history")
+    add_links(history, after_run(history).state)
     catalog = Catalog((ALPHA, BETA))
     link = LinkSpec("origin", "alpha", MB, 0.5)
     assert missing_links(known(history), catalog) == [link]
@@ -215,7 +216,7 @@ def test_a_catalog_is_completed_by_what_is_known(tmp_path: Path) -> None:
 
 
 def test_links_between_sites_follow_from_those_to_this_machine(tmp_path: Path) -> None:
-    history = tmp_path / "history"
+    history = HistoryFile(tmp_path / "history")
     for ends, rate in ((Pair("ann@a.org", HERE), 3e6), (Pair(HERE, "@b.org"), 2e6)):
         small = [Sample(1.0 + n, 10, 0.5) for n in range(3)]
         large = [Sample(9.0 + n, 10**7, rate) for n in range(3)]

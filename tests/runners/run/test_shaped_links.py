@@ -13,6 +13,7 @@ from tests.network.network import Network
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.model import Access, Catalog, LinkSpec, SiteSpec
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import load_links, place_of
 
 SIZE_BYTES = 200_000
@@ -59,7 +60,7 @@ def test_tasks_go_elsewhere_once_a_link_has_become_slow(network: Network, tmp_pa
     # The run knows what the one before has seen, and then what it sees itself: a median of three.
     slow = placed_by(network, tmp_path / "slow", history)
     assert slow == ["one"] * 3 + ["two"]
-    known = load_links(history)
+    known = load_links(HistoryFile(history))
     assert known is not None
     place = place_of(catalog(network).sites[0])
     (copies,) = [link.copies for pair, link in known.items() if pair.destination == place]

@@ -16,7 +16,7 @@ from tests.runners.harness import Job, User, assert_refused, lines_of, make_work
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.api import resume, status
-from wfrun.runners.run.history import add_history
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
@@ -130,7 +130,7 @@ def test_modes_of_a_run(tmp_path: Path, exists: bool) -> None:
     folder, history = tmp_path / "run", tmp_path / "state" / "wfrun" / "history.sqlite"
     if exists:
         folder.mkdir(mode=0o775)
-    session = Session(history=history)
+    session = Session(history=HistoryFile(history))
     jobs = [Job("a", "echo x > out; chmod 666 out", (), ["out"], ["out"])]
     settings = Settings("ect", selection="s-t")
     session.start(prepare([make_workflow(jobs)], this_machine(), settings), folder, "run")
@@ -149,7 +149,6 @@ def test_modes_of_a_run(tmp_path: Path, exists: bool) -> None:
     assert seen["events.sqlite"] == seen["events.sqlite-journal"] == seen["lock"] == 0o600
     assert mode_of(folder / "outputs") == 0o777
     assert mode_of(folder / "sites" / "local") == 0o700
-    add_history(session.state)
     assert mode_of(history) == 0o600
     assert mode_of(history.parent) == 0o700
 

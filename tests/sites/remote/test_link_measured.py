@@ -18,6 +18,7 @@ from wfrun.runners.admin import links
 from wfrun.runners.admin.init import connected
 from wfrun.runners.admin.link_table import show_links
 from wfrun.runners.admin.links import Link, measure_link, measure_ways
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import Pair, load_links, place_of, write_links
 from wfrun.sites.remote.directory import make_directory
 from wfrun.sites.transfers import METHODS
@@ -65,7 +66,7 @@ async def test_what_is_measured_replaces_what_earlier_runs_have_learned(
 ) -> None:
     monkeypatch.setattr(links, "_MAX_BYTES", 1 << 20)
     spec = replace(spec_of(shared_cluster, "asyncssh"), directory=str(tmp_path / "sites"))
-    there, history = place_of(spec), tmp_path / "history"
+    there, history = place_of(spec), HistoryFile(tmp_path / "history")
     earlier = [Sample(1.0 + n, 10, 77.0) for n in range(3)]
     write_links(
         history, {Pair(there, place_of(None)): (earlier, ""), Pair("x", "y"): (earlier, "")}

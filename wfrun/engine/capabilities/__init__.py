@@ -10,6 +10,7 @@ from wfrun.engine.capabilities.late_copies import LateCopies
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.notifications import Notifications
+from wfrun.engine.capabilities.observations import Observations
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
@@ -33,6 +34,7 @@ CAPABILITIES: list[type[Capability]] = [
     Health,
     ExpectedTimes,
     Predictions,
+    Observations,
     Performance,
     QueueEstimates,
     Usages,

@@ -27,6 +27,7 @@ from wfrun.runners.admin.init import connected
 from wfrun.runners.admin.links import LinkMeasurement, Measured, SiteDirectory
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.console import make_console
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import (
     KnownLink,
     Pair,
@@ -73,7 +74,7 @@ class Found(NamedTuple):
 
 async def show_links(
     catalog: Catalog,
-    history: Path | None,
+    history: HistoryFile | None,
     prompter: Prompter | None,
     *,
     measures: bool,
@@ -99,7 +100,7 @@ async def show_links(
     return bool(found.problems)
 
 
-def keep(history: Path, sites: Sequence[SiteSpec], measured: Sequence[Measured]) -> None:
+def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Measured]) -> None:
     """Let what was measured replace the history of these links."""
     names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
     pairs = {(names[s], names[d]): pair for s, d, pair in pairs_of(sites)}

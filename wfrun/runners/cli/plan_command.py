@@ -9,6 +9,7 @@ import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
+from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.present_sites import ask_present
@@ -37,9 +38,11 @@ _DOCUMENTS = "Documents and sites"
         help="Run time, on the reference processor, of tasks whose document states none and whose "
         "class has not run before.")  # fmt: skip
 @settings_options("run", without=("metrics_file", "on", "stalled_after_s"))
-@option("--history", metavar="FILE", section=SCHEDULING,
-        help="File with the links and run times of earlier runs, which is only read; `none`: no "
-        "file. Default: ~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@history_options(
+    SCHEDULING,
+    "has run times and links of earlier runs, and is only read",
+    default="Default: ~/.local/state/wfrun/history.sqlite, and none with --emulate.",
+)
 @option("--compare", type=click.FloatRange(min=0), metavar="SECONDS", section=SCHEDULING,
         help="Maximum time for the simulations of other policies and throttles. Default: 10, or "
         "the time of three simulations if that is longer.")  # fmt: skip
@@ -55,7 +58,6 @@ def plan(documents: tuple[Path, ...], **options: Any) -> None:
     ends, and which policy and throttle would be faster.
     """
     from wfrun.runners.experiments.plan import plan_of
-    from wfrun.runners.run.history import history_file
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
     from wfrun.sites.catalog import read_catalog
@@ -73,7 +75,7 @@ def plan(documents: tuple[Path, ...], **options: Any) -> None:
         _warn(warning)
     found = plan_of(
         prepared.workflows, prepared.catalog, prepared.settings, ask_present(prepared.catalog),
-        history=history_file(options["history"]), assumed_s=options["runtime"],
+        history=chosen_history(options, emulate=settings.emulate), assumed_s=options["runtime"],
         limit_s=options["compare"], warn=_warn,
     )  # fmt: skip
     _print(found, as_json=options["as_json"])
@@ -84,6 +86,7 @@ def plan_rest(
     change: Callable[[RunState], RunChanged | None],
     *,
     assumed_s: float | None,
+    keeps_history: bool,
     as_json: bool,
 ) -> None:
     """Plan the rest of a run, with the change that its resume would make. Raises InvalidError for
@@ -92,6 +95,7 @@ def plan_rest(
     from wfrun.engine.model import Catalog
     from wfrun.runners.experiments.plan import begun_run, plan_of
     from wfrun.runners.run.changes import present_of
+    from wfrun.runners.run.history_file import HistoryFile
     from wfrun.runners.run.session import read_state
 
     state = read_state(run)
@@ -107,7 +111,7 @@ def plan_rest(
     found = plan_of(
         [w.workflow for w in state.workflows], catalog, resumed.settings,
         ask_present(catalog, own=f"wfrun-{state.run_id}-"),
-        history=None if history is None else Path(history),
+        history=HistoryFile(Path(history)) if history is not None and keeps_history else None,
         assumed_s=assumed_s, limit_s=None, warn=_warn, begun=begun_run(run, state),
     )  # fmt: skip
     _print(found, as_json=as_json)

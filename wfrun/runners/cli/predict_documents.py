@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.predict_modes import Mode
@@ -26,7 +27,6 @@ def _run(subjects: tuple[str, ...], options: dict[str, Any]) -> None:
     from wfrun.runners.display.run_records import print_json
     from wfrun.runners.experiments.forecast import forecast_of
     from wfrun.runners.experiments.forecast_table import print_forecast
-    from wfrun.runners.run.history import history_file
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
     from wfrun.sites.catalog import read_catalog
@@ -45,7 +45,7 @@ def _run(subjects: tuple[str, ...], options: dict[str, Any]) -> None:
         warn(warning)
     found = forecast_of(
         prepared.workflows, prepared.catalog, prepared.settings, ask_present(prepared.catalog),
-        history=history_file(options["history"]), assumed_s=options["runtime"],
+        history=chosen_history(options, emulate=settings.emulate), assumed_s=options["runtime"],
         limit_s=options["within"], warn=warn,
     )  # fmt: skip
     if options["as_json"]:
@@ -67,9 +67,7 @@ MODE = Mode(
         option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_SECTION,
                help="Run time, on the reference processor, of tasks whose document states none and "
                "whose class has not run before."),
-        option("--history", metavar="FILE", section=_SECTION,
-               help="File with the run times of earlier runs, which is only read; `none`: no file. "
-               "Default: ~/.local/state/wfrun/history.sqlite."),
+        history_options(_SECTION, "has the run times of earlier runs"),
         option("--within", type=click.FloatRange(min=0), default=10.0, show_default=True,
                metavar="SECONDS", section=_SECTION,
                help="Maximum time for the simulations that give the interval of the end."),

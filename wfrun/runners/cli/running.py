@@ -10,7 +10,8 @@ import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
-from wfrun.runners.cli.completion import complete_files, complete_sources
+from wfrun.runners.cli.completion import complete_sources
+from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import changes_from, settings_from, settings_options
 from wfrun.runners.cli.runs import run_argument, trust_option
@@ -47,10 +48,11 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 @option("--connect", is_flag=True, section=_DOCUMENTS,
         help="With --dry-run: also connect to the sites, and check what they offer.")  # fmt: skip
 @settings_options("run")
-@option("--history", metavar="FILE", shell_complete=complete_files, section=SCHEDULING,
-        help="File that keeps the speed of links across runs, and with a selection policy run "
-        "times for predictions; `none`: no file. Default: "
-        "~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@history_options(
+    SCHEDULING,
+    "keeps run times, the speed of links and CPU times across runs",
+    default="Default: ~/.local/state/wfrun/history.sqlite, and none with --emulate.",
+)
 @option("--past-usage", is_flag=True, section=SCHEDULING,
         help="Let fair selection policies count the CPU time that each owner used in earlier "
         "runs.")  # fmt: skip
@@ -67,7 +69,6 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     (CSV or TSV, with --command), lists of commands (.txt).
     """
     from wfrun.runners.cli.driving import drive
-    from wfrun.runners.run.history import history_file
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
     from wfrun.runners.run.session import Session
@@ -95,7 +96,7 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
 
         sys.exit(dry_run(plan, options["reuse"], connect=options["connect"]))
     session = Session(
-        history=history_file(options["history"]),
+        history=chosen_history(options, emulate=settings.emulate),
         past_usage=options["past_usage"],
     )
     session.start(plan, run_dir, _run_name(plan, documents[0]), options["reuse"])
@@ -124,6 +125,8 @@ def _run_name(plan: Plan, document: Path) -> str:
         help="With --plan: run time of tasks whose document states none and whose class has not "
         "run yet.")  # fmt: skip
 @settings_options("resume")
+@option("--no-history", is_flag=True, section=SCHEDULING,
+        help="Add nothing to the history file of RUN.")  # fmt: skip
 @_json_option
 @_quiet_option
 @option("--dead-host", "dead_hosts", multiple=True, metavar="NAME",
@@ -139,6 +142,7 @@ def resume(
     sites: Path | None,
     only_plan: bool,
     runtime: float | None,
+    no_history: bool,
     **options: Any,
 ) -> None:
     """Continue RUN after a crash, an interrupt or a failure.
@@ -169,10 +173,10 @@ def resume(
     if only_plan:
         from wfrun.runners.cli.plan_command import plan_rest
 
-        plan_rest(found, change, assumed_s=runtime, as_json=as_json)
+        plan_rest(found, change, assumed_s=runtime, keeps_history=not no_history, as_json=as_json)
         return
     session = Session()
-    session.resume(found, dead_hosts=dead_hosts, change=change)
+    session.resume(found, dead_hosts=dead_hosts, change=change, keeps_history=not no_history)
     if session.change is not None and not quiet:
         for line in described(session.state, session.change):
             click.echo(line, err=True)

@@ -10,6 +10,7 @@ import click
 
 from wfrun.runners.cli.completion import complete_entries
 from wfrun.runners.cli.exit_statuses import DONE, FAILED
+from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.sections import option
 
 
@@ -110,11 +111,9 @@ def sites_show(names: tuple[str, ...], catalog: Path, as_json: bool) -> None:
 @click.option("--measure", is_flag=True,
               help="Measure all links now, and replace what earlier runs have learned of them.",
               )  # fmt: skip
-@click.option("--history", metavar="FILE",
-              help="File that keeps links across runs; `none`: no file. Default: "
-              "~/.local/state/wfrun/history.sqlite.")  # fmt: skip
+@history_options("", "keeps links across runs")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def sites_links(catalog: Path, measure: bool, history: str | None, as_json: bool) -> None:
+def sites_links(catalog: Path, measure: bool, as_json: bool, **options: Any) -> None:
     """Show the links between all sites, and this machine (`origin`).
 
     The table has latency, bandwidth and transfer method as the next run assumes them, and where
@@ -125,7 +124,9 @@ def sites_links(catalog: Path, measure: bool, history: str | None, as_json: bool
     """
     from wfrun.runners.cli import sites_command
 
-    has_failures = sites_command.links(catalog, history, measures=measure, as_json=as_json)
+    has_failures = sites_command.links(
+        catalog, chosen_history(options), measures=measure, as_json=as_json
+    )
     sys.exit(FAILED if has_failures else DONE)
 
 

@@ -18,7 +18,7 @@ from wfrun.runners.admin import init as site_init
 from wfrun.runners.admin import link_table
 from wfrun.runners.admin import show as site_show
 from wfrun.runners.admin.links import write_links
-from wfrun.runners.run.history import history_file
+from wfrun.runners.run.history_file import HistoryFile, history_file
 from wfrun.runners.run.sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
 
@@ -57,7 +57,7 @@ def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:
     return asyncio.run(site_show.show(sites, terminal_prompter(), as_json=as_json))
 
 
-def links(path: Path, history: str | None, *, measures: bool, as_json: bool) -> bool:
+def links(path: Path, history: HistoryFile | None, *, measures: bool, as_json: bool) -> bool:
     """Show links. Returns whether any could not be measured."""
     catalog = _catalog(path)
 
@@ -66,10 +66,9 @@ def links(path: Path, history: str | None, *, measures: bool, as_json: bool) -> 
 
     return asyncio.run(
         link_table.show_links(
-            catalog, history_file(history), terminal_prompter(), measures=measures,
-            as_json=as_json, say=say,
+            catalog, history, terminal_prompter(), measures=measures, as_json=as_json, say=say
         )
-    )  # fmt: skip
+    )
 
 
 def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:

@@ -22,7 +22,7 @@ from wfrun.runners.experiments.measured import AUTO, overheads_for, with_history
 from wfrun.runners.experiments.past_run import past_run
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
-from wfrun.runners.run.history import history_file
+from wfrun.runners.run.history_file import history_file
 from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.run.prepare import this_machine
 from wfrun.runners.run.scaling import without_containers

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from math import ceil, floor
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -36,6 +35,7 @@ from wfrun.runners.experiments.plan import (
 )
 from wfrun.runners.experiments.plan_alternatives import Throttle
 from wfrun.runners.experiments.subjects import Warn
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.simulate.plan import OverdueError, makespan_s, plan_run
 from wfrun.runners.simulate.queue_waits import ExpectedWait, expected_wait, sampled
 
@@ -94,7 +94,7 @@ def forecast_of(
     settings: Settings,
     present: Present,
     *,
-    history: Path | None,
+    history: HistoryFile | None,
     assumed_s: float | None,
     limit_s: float,
     warn: Warn,

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
-from pathlib import Path
 from statistics import fmean
 from typing import Literal, NamedTuple
 
@@ -17,6 +16,7 @@ from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
 from wfrun.engine.prediction.classes import ByClass
 from wfrun.engine.prediction.job import Job, Prediction, Predictor
 from wfrun.runners.run.history import read_history
+from wfrun.runners.run.history_file import HistoryFile
 
 EXAMINED = 10_000
 """Maximum number of tasks of a bag whose documented run times are compared."""
@@ -115,16 +115,15 @@ def _job(kind: TaskClass) -> Job:
 
 
 def earlier_tasks(
-    history: Path | None, workflows: Sequence[Workflow], catalog: Catalog
+    history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog
 ) -> EarlierTasks:
     """What the user's history has of the owners of these workflows."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     found: dict[tuple[TaskClass, str], Sequence[float]] = {}
     if history is not None:
-        for one in read_history(history, workflows, 0.0, usage=False).classes:
-            if one.site in speeds:
-                kind = TaskClass(one.owner, one.application, one.cores)
-                found[kind, one.site] = one.runtimes_s
+        for one in read_history(history, workflows, catalog.sites, 0.0).classes:
+            kind = TaskClass(one.owner, one.application, one.cores)
+            found[kind, one.site] = one.runtimes_s
     return EarlierTasks(found, speeds)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from itertools import islice
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -13,6 +12,7 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import load_links, missing_links
 from wfrun.runners.run.overheads import Overheads, measure
 from wfrun.runners.run.session import read_state
@@ -56,7 +56,7 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = Fal
     return found
 
 
-def with_history(catalog: Catalog, warn: Warn, history: Path | None) -> Catalog:
+def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> Catalog:
     """The catalog with the links that it lacks, as copies of earlier runs have shown them. A
     warning says so."""
     if history is None or not any(site.access is not None for site in catalog.sites):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Literal, NamedTuple
 
@@ -31,6 +30,7 @@ from wfrun.runners.experiments.plan_sizes import SizeSources, size_sources
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run.checks import with_selection
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.simulate.plan import PlannedRun, plan_run
 from wfrun.runners.simulate.rest import Reused, done_of
@@ -137,7 +137,7 @@ def plan_of(
     settings: Settings,
     present: Present,
     *,
-    history: Path | None,
+    history: HistoryFile | None,
     assumed_s: float | None,
     limit_s: float | None,
     warn: Warn,
@@ -177,7 +177,7 @@ def plan_inputs(
     settings: Settings,
     present: Present,
     *,
-    history: Path | None,
+    history: HistoryFile | None,
     assumed_s: float | None,
     warn: Warn,
     begun: BegunRun | None = None,

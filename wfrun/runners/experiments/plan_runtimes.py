@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.engine.capabilities.observations import in_order
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.prediction.run_times import JobClass, RunTimes
 from wfrun.parsers.workflows.runtimes import with_estimate
 from wfrun.runners.run.history import read_history
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.simulate.rest import Reused
 
 
@@ -31,7 +32,7 @@ class RuntimeSources(msgspec.Struct, frozen=True):
 def with_runtimes(
     workflows: Sequence[Workflow],
     catalog: Catalog,
-    history: Path | None,
+    history: HistoryFile | None,
     measured: Mapping[JobClass, float],
     assumed_s: float | None,
     reused: Reused | None = None,
@@ -53,7 +54,7 @@ def with_runtimes(
 
 
 def _observed(
-    workflows: Sequence[Workflow], catalog: Catalog, history: Path | None
+    workflows: Sequence[Workflow], catalog: Catalog, history: HistoryFile | None
 ) -> dict[JobClass, float]:
     """Run times on the reference processor by class of tasks, at any site of the catalog."""
     if history is None:
@@ -61,11 +62,10 @@ def _observed(
     run_times = RunTimes()
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     classes = set()
-    for one in read_history(history, workflows, 0.0, usage=False).classes:
-        kind = JobClass(one.owner, one.application, one.cores)
-        for runtime_s in one.runtimes_s if one.site in speeds else ():
-            run_times.observe(kind, one.site, runtime_s, speeds[one.site])
-            classes.add(kind)
+    for job, runtime_s in in_order(read_history(history, workflows, catalog.sites, 0.0)):
+        kind = JobClass(job.owner, job.application, job.cores)
+        run_times.observe(kind, job.site, runtime_s, speeds[job.site])
+        classes.add(kind)
     found = {kind: run_times.predict_s(kind, "", 1.0) for kind in classes}
     return {kind: runtime_s for kind, runtime_s in found.items() if runtime_s is not None}
 

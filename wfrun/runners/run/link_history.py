@@ -1,7 +1,7 @@
 """Links across runs: what the latest copies between two places have shown.
 
-A table of the history file (`wfrun.runners.run.history`). Places are named by user and host, since
-two catalogs may call different sites by one name. Runs that end at once extend it one after
+A table of the history file (`wfrun.runners.run.history_file`). Places are named by user and host,
+since two catalogs may call different sites by one name. Runs that end at once extend it one after
 another, and none loses what the others have added: each copy is a row.
 """
 
@@ -12,8 +12,6 @@ import socket
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -30,7 +28,7 @@ from wfrun.engine.link_samples import (
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
-from wfrun.runners.run.history import connect, make_file, warn
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.sites.transfers.relayed_links import with_relayed_links
 
 ORIGIN_NAME = "origin"
@@ -39,12 +37,7 @@ _MAX_ROWS = 20_000
 """Maximum number of copies in the file: those of some 600 links."""
 _VALUES = (1e-9, 1e15)
 """Bounds of a latency in seconds and a bandwidth in bytes per second; others are damage."""
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS link_copies (
-    source TEXT, destination TEXT, at_s REAL, size_bytes INTEGER, value REAL, method TEXT,
-    UNIQUE (source, destination, at_s, size_bytes));
-"""
-"""A row is a `Sample`. A resumed run writes the copies of its first part to the same rows again."""
+_Row = tuple[str, str, float, int, float, str]
 _PRUNE = f"""
 DELETE FROM link_copies WHERE rowid IN (
     SELECT rowid FROM (
@@ -100,14 +93,15 @@ def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, Pair]]:
             yield source, destination, Pair(places[source], places[destination])
 
 
-def read_links(path: Path, settings: Settings, catalog: Catalog, at_s: float) -> list[ev.LinksRead]:
+def read_links(
+    file: HistoryFile, settings: Settings, catalog: Catalog, at_s: float
+) -> list[ev.LinksRead]:
     """What earlier runs have learned of the links of a run. Empty for a run that copies nothing
     between hosts, an emulated run, whose times are not those of its links, and if the file cannot
     be read."""
     if settings.emulate or not any(pairs_of(catalog.sites)):
         return []
-    # The run times were read first, and then a damaged file was warned of.
-    known = load_links(path, quiet=bool(settings.selection))
+    known = load_links(file)
     if known is None:
         return []
     found = [
@@ -118,7 +112,7 @@ def read_links(path: Path, settings: Settings, catalog: Catalog, at_s: float) ->
         ev.LinkHistory(*ends, link.bandwidth_bytes_per_s, link.latency_s, 0)
         for ends, link in links_through_origin(known, catalog).items()
     ]
-    return [ev.LinksRead(at_s, str(path), tuple(found))]
+    return [ev.LinksRead(at_s, str(file.path), tuple(found))]
 
 
 def by_names(
@@ -162,24 +156,21 @@ def links_through_origin(
     }
 
 
-def load_links(path: Path, *, quiet: bool = False) -> dict[Pair, KnownLink] | None:
-    """All links of a history file. None if it cannot be read, which is a warning unless
-    ``quiet``; so are damaged rows, which are skipped."""
-    try:
-        rows = []
-        if path.exists():
-            with closing(_connect(path)) as db:
-                rows = db.execute(
-                    "SELECT source, destination, at_s, size_bytes, value, method FROM link_copies "
-                    f"ORDER BY at_s DESC LIMIT {_MAX_ROWS}"
-                ).fetchall()
-    except (sqlite3.Error, OSError) as error:
-        if not quiet:
-            warn(path, "read", error)
+def load_links(file: HistoryFile) -> dict[Pair, KnownLink] | None:
+    """All links of a history file. None if it cannot be read, which is a warning; so are damaged
+    rows, which are skipped."""
+    rows: list[_Row] = file.read(
+        lambda db: db.execute(
+            "SELECT source, destination, at_s, size_bytes, value, method FROM link_copies "
+            f"ORDER BY at_s DESC LIMIT {_MAX_ROWS}"
+        ).fetchall(),
+        [],
+    )
+    if file.has_failed:
         return None
     sound = [row for row in rows if _is_sound(*row)]
-    if len(sound) < len(rows) and not quiet:
-        warn(path, "read whole", f"{len(rows) - len(sound)} of its copies are damaged")
+    if len(sound) < len(rows):
+        file.warn("read whole", f"{len(rows) - len(sound)} of its copies are damaged")
     return _known(sound)
 
 
@@ -195,7 +186,7 @@ def _is_sound(
     )  # fmt: skip
 
 
-def _known(rows: Iterable[tuple[str, str, float, int, float, str]]) -> dict[Pair, KnownLink]:
+def _known(rows: Iterable[_Row]) -> dict[Pair, KnownLink]:
     """The links of sound rows, the latest first."""
     samples: defaultdict[Pair, list[Sample]] = defaultdict(list)
     methods: dict[Pair, str] = {}
@@ -214,7 +205,7 @@ def _link(samples: Sequence[Sample], method: str) -> KnownLink:
     )  # fmt: skip
 
 
-def add_links(state: RunState) -> None:
+def add_links(file: HistoryFile, state: RunState) -> None:
     """Add the copies of a run to the history file that it read. Call it after the end of the run,
     or of a part of it."""
     if state.link_history is None:
@@ -222,7 +213,7 @@ def add_links(state: RunState) -> None:
     pairs = {(s, d): pair for s, d, pair in pairs_of([site.spec for site in state.sites])}
     found = state.network.samples.items()
     write_links(
-        Path(state.link_history),
+        file,
         {
             pairs[ends]: ([*samples.latencies(), *samples.bandwidths()], samples.method)
             for ends, samples in found
@@ -232,7 +223,7 @@ def add_links(state: RunState) -> None:
 
 
 def write_links(
-    path: Path,
+    file: HistoryFile,
     links: Mapping[Pair, tuple[Sequence[Sample], str]],
     *,
     anew: bool = False,
@@ -247,21 +238,12 @@ def write_links(
     ]
     if not rows:
         return
-    try:
-        make_file(path)
-        with closing(_connect(path)) as db, db:
-            if anew:
-                db.executemany(
-                    "DELETE FROM link_copies WHERE source = ? AND destination = ?", links
-                )
-            db.executemany("INSERT OR REPLACE INTO link_copies VALUES (?, ?, ?, ?, ?, ?)", rows)
-            db.execute(_PRUNE, (LATENCY_BYTES,))
-            db.execute(_BOUND)
-    except (sqlite3.Error, OSError) as error:
-        warn(path, "written", error)
 
+    def write(db: sqlite3.Connection) -> None:
+        if anew:
+            db.executemany("DELETE FROM link_copies WHERE source = ? AND destination = ?", links)
+        db.executemany("INSERT OR REPLACE INTO link_copies VALUES (?, ?, ?, ?, ?, ?)", rows)
+        db.execute(_PRUNE, (LATENCY_BYTES,))
+        db.execute(_BOUND)
 
-def _connect(path: Path) -> sqlite3.Connection:
-    db = connect(path)
-    db.executescript(_SCHEMA)
-    return db
+    file.write(write, None)

@@ -42,7 +42,8 @@ from wfrun.runners.run.directory import (
     not_started,
 )
 from wfrun.runners.run.dispatch import Dispatcher
-from wfrun.runners.run.history import add_history, read_history
+from wfrun.runners.run.history import add_history, harvest_of, keep_history, read_history
+from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import add_links, read_links
 from wfrun.runners.run.lock import BEAT_S, Lock
 from wfrun.runners.run.log_errors import replay
@@ -95,12 +96,11 @@ class Session:
     def __init__(
         self,
         *,
-        history: Path | None = None,
+        history: HistoryFile | None = None,
         past_usage: bool = False,
     ) -> None:
-        """``history`` is the file that a new run reads, and extends at its end: links, and with a
-        selection policy run times. With ``past_usage`` the usage of owners in earlier runs counts
-        for fairness."""
+        """``history`` is the file that a new run reads and extends. With ``past_usage`` the usage
+        of owners in earlier runs counts for fairness."""
         self.observers: list[Observer] = []
         self.run: RunDir
         self._history, self._past_usage = history, past_usage
@@ -201,12 +201,14 @@ class Session:
         *,
         dead_hosts: Collection[str] = (),
         change: Callable[[RunState], ev.RunChanged | None] | None = None,
+        keeps_history: bool = True,
     ) -> None:
         """Take over a run: replay its log. Driving a run that is done removes the files that it may
         still have at its sites, and changes nothing.
 
         ``dead_hosts`` are names of hosts that are down, by the user's word. ``change`` returns the
-        change of a run from its state. Raises InvalidError if another process drives the run, or
+        change of a run from its state. ``keeps_history``: the history file of the run is extended.
+        Raises InvalidError if another process drives the run, or
         may do so on another host, and what ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
@@ -233,6 +235,8 @@ class Session:
         except WfrunError:
             self._lock.release()
             raise
+        if keeps_history and (path := self.state.history or self.state.link_history) is not None:
+            self._history = HistoryFile(Path(path))
         self._run_id = self.state.run_id
         self._site_directory = self.state.site_directory
         self._clock.go_on_from(self.state.now_s)
@@ -283,8 +287,9 @@ class Session:
                 await self._clean(sites)
             self._log(await usage.new_counts())
             await self._finish_notifications()
-            add_history(self.state)
-            add_links(self.state)
+            if self._history is not None:
+                add_history(self._history, harvest_of(self.state))
+                add_links(self._history, self.state)
         except (InfeasibleError, TransientError, KeyboardInterrupt) as error:
             # Not even the start is in the log.
             abandoned = self._plan is not None and not self._store.next_seq
@@ -444,12 +449,12 @@ class Session:
             return [ev.RunResumed(now_s, self._lost)]
         catalog, count = plan.catalog, len(plan.workflows)
         earlier: list[ev.Event] = []
-        if self._history is not None and plan.settings.selection:
-            earlier.append(
-                read_history(self._history, plan.workflows, now_s, usage=self._past_usage)
-            )
-        if self._history is not None:
-            earlier += read_links(self._history, plan.settings, catalog, now_s)
+        if (file := self._history) is not None:
+            usage = self._past_usage
+            earlier = [
+                read_history(file, plan.workflows, catalog.sites, now_s, usage=usage),
+                *read_links(file, plan.settings, catalog, now_s),
+            ]
         return [
             ev.RunStarted(
                 now_s,
@@ -491,6 +496,8 @@ class Session:
             asyncio.create_task(self._notifier.watch(self._clock.post)),
             asyncio.create_task(MetricsFile(self.state, self.run.name).watch()),
         ]
+        if self._history is not None:
+            watchers.append(asyncio.create_task(keep_history(self._history, self.state)))
         gc.collect()
         gc.freeze()  # so that collections do not walk the workflows, which are immutable
         try:
