@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -105,7 +105,8 @@ async def run_async(
     delimiter: str | None = None,
     run_dir: str | Path | None = None,
     reuse: str | Path = "none",
-    history: str | Path | Literal[False] | None = None,
+    history: str | Path | None = None,
+    no_history: bool = False,
     past_usage: bool = False,
     observer: Observer | None = None,
     **options: Unpack[RunArguments],
@@ -115,8 +116,7 @@ async def run_async(
     The arguments are options of ``wfrun run``; those of the run itself are the fields of
     ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
     one; None is this machine. ``reuse`` is an earlier run whose tasks need not run again, ``auto``
-    for the latest ones in ``wfrun-runs``, or ``none``. ``history`` is False for ``--no-history``.
-    ``observer`` is called with every group of
+    for the latest ones in ``wfrun-runs``, or ``none``. ``observer`` is called with every group of
     events once it is in the log. Cancelling the coroutine leaves running tasks running; ``resume``
     continues the run.
 
@@ -139,7 +139,7 @@ async def run_async(
         template=None if command is None else LineTemplate(command, delimiter),
     )
     session = Session(
-        history=history_file(history or None, without=history is False, own_only=settings.emulate),
+        history=history_file(history, without=no_history, own_only=settings.emulate),
         past_usage=past_usage,
     )
     first = read[0]

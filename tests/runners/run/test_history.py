@@ -113,7 +113,7 @@ def dump(path: Path) -> list[tuple[object, ...]]:
 
 
 def test_without_a_history_nothing_is_written(tmp_path: Path) -> None:
-    directory = run(tmp_path, "first", history=False)
+    directory = run(tmp_path, "first", no_history=True)
     store = Store(directory)
     assert not [event for event in store.load() if isinstance(event, ev.HistoryRead)]
     store.close()

@@ -52,6 +52,16 @@ EVENTS: list[ev.AnyEvent] = [
     ev.HistoryRead(
         1.0, "h.sqlite", (ev.ClassHistory("ann", "dock", 1, "a", (1.5, 2.0)),), {"ann": 3.5}
     ),
+    ev.HistoryRead(
+        1.0,
+        "h.sqlite",
+        (
+            ev.ClassHistory(
+                "ann", "dock", 1, "a", (1.5, 2.0), (9.0, 9.5), (None, 60.0), (1e9, None)
+            ),
+        ),
+        {},
+    ),
     ev.RunResumed(2.0),
     ev.AttemptPlaced(2.5, "r1.0.0.1", 0, 0, 1),
     ev.AttemptsSubmitted(2.5, 1, ("r1.0.0.1", "r1.0.1.1")),
