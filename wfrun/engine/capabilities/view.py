@@ -36,7 +36,7 @@ class StateView:
         if (queues := run.state.find(QueueEstimates)) is not None:
             self._queues = queues  # Absent without need: then its methods are refused.
         self._predictions = run.state.get(Predictions)
-        for method, refusal in _refusals(self._information):
+        for method, refusal in refusals(self._information):
             setattr(self, method, refusal)
 
     # For every policy
@@ -155,7 +155,7 @@ class StateView:
 
 
 @lru_cache
-def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
+def refusals(information: Information) -> list[tuple[str, _Refusal]]:
     """Methods of the view that a policy with this declaration must not call, with their refusals.
     They replace the methods of the instance, so that allowed ones cost no check."""
     refused = {
@@ -173,20 +173,20 @@ def _refusals(information: Information) -> list[tuple[str, _Refusal]]:
         ),
         "file_size": ("transfer_s", "size_bytes"),
     }  # fmt: skip
-    refusals = [
+    found = [
         (method, _Refusal(method, piece))
         for piece, methods in refused.items()
         if getattr(information, piece) is _UNKNOWN
         for method in methods
     ]
     if information.task_runtime is Knowledge.HISTORICAL:
-        refusals += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
+        found += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
     if information.processing_speed is Knowledge.KNOWN:
-        refusals.append(("performance", _Refusal("performance", "processing_speed=H")))
+        found.append(("performance", _Refusal("performance", "processing_speed=H")))
     if information.processing_speed is Knowledge.HISTORICAL:
         only_known = ("speed_ratio", "estimate_completion_s", "earliest_completion")
-        refusals += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
-    return refusals
+        found += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
+    return found
 
 
 class _Refusal:

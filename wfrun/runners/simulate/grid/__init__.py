@@ -1,0 +1,2 @@
+"""Parallel jobs that many users submit to one grid scheduler over clusters with queues of their
+own."""

@@ -1,0 +1,102 @@
+"""The grids of thesis section 7.4, and generated workloads with the properties of its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.names import look_up
+from wfrun.parsers.generate.grid_log import DAY_S, GridLogModel, generate_grid_log
+from wfrun.parsers.logs import LoggedJob, scale_load
+from wfrun.runners.simulate.grid.model import GridJob, grid_jobs
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """A grid, and what its workload is like."""
+
+    name: str
+    title: str
+    sites: tuple[SiteSpec, ...]
+    load: float
+    """Share of the processors in use (Table 7.5)."""
+    log: GridLogModel
+
+    @property
+    def capacity(self) -> float:
+        """Processors times their speeds."""
+        return sum(spec.slots * spec.speed_ratio for spec in self.sites)
+
+
+def _sites(*clusters: tuple[str, int, float]) -> tuple[SiteSpec, ...]:
+    return tuple(SiteSpec(name, slots, speed_ratio=ghz / 2.4) for name, slots, ghz in clusters)
+
+
+DAS3 = Grid(
+    "das3",
+    "DAS-3 (research grid)",
+    _sites(("C1", 85, 2.4), ("C2", 32, 2.6), ("C3", 41, 2.2), ("C4", 68, 2.4), ("C5", 46, 2.4)),
+    0.30,
+    GridLogModel(
+        jobs=380_000, span_s=123 * DAY_S, mean_runtime_s=1_230.0, sigma=1.7, spread=0.3,
+        longest_s=12 * 3600.0, users=331, parallel=0.15,
+    ),
+)  # fmt: skip
+"""Sizes: Table 7.4. Speeds: the clock rates of Table 1.2 relative to 2.4 GHz; the thesis takes SPEC
+CPU benchmarks, whose numbers it does not give. Users and the share of parallel jobs: Table 7.1. The
+mean run time is what remains of the response times of Table 7.6 without the waits. The number of
+jobs, which the text of Table 7.5 has lost, is then about that of a load of 30%."""
+
+AUVER = Grid(
+    "auver",
+    "AuverGrid (production grid)",
+    _sites(("C1", 112, 2.4), ("C2", 84, 2.4), ("C3", 186, 2.4), ("C4", 38, 2.4), ("C5", 55, 2.4)),
+    0.70,
+    GridLogModel(
+        jobs=90_000, span_s=122 * DAY_S, mean_runtime_s=34_436.0, sigma=1.5, spread=0.5,
+        longest_s=72 * 3600.0, users=405,
+    ),
+)  # fmt: skip
+"""Sizes: Table 7.4; the thesis has nodes of equal speed. 90,000 sequential jobs: Table 7.5. Their
+mean run time follows from Table 7.6 as for the DAS-3."""
+
+GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
+
+
+def grid_called(name: str) -> Grid:
+    """The grid of that name. Raises InvalidError, which suggests the most similar name."""
+    return look_up(GRIDS, name, "grid")
+
+
+def generated_jobs(
+    grid: Grid, seed: int, *, load: float | None = None, part: float = 1.0
+) -> list[GridJob]:
+    """A workload with the properties of the grid's trace, at this load. ``part``: the share of its
+    jobs and of its time. Raises InvalidError for a part that is none."""
+    if not 0 < part <= 1:
+        raise InvalidError(
+            f"{part} is no part of a workload", hint="give a number above 0, up to 1"
+        )
+    model = msgspec.structs.replace(
+        grid.log, jobs=round(grid.log.jobs * part), span_s=grid.log.span_s * part
+    )
+    log = generate_grid_log(model, seed)
+    return jobs_at_load(grid, log, grid.load if load is None else load)
+
+
+def jobs_at_load(grid: Grid, log: Sequence[LoggedJob], load: float | None) -> list[GridJob]:
+    """The jobs of a log that the largest cluster can run, with times between submissions scaled
+    such that they use this share of the grid; None: the times of the log. Raises InvalidError if
+    none can run."""
+    widest = max(spec.slots for spec in grid.sites)
+    fitting = [job for job in log if (job.size or 0) <= widest]
+    if len(fitting) < 2:
+        raise InvalidError(
+            f"{len(fitting)} of the {len(log)} jobs fit the largest cluster ({widest} processors)",
+            hint="take the log of a smaller cluster",
+        )
+    if load is None:
+        return grid_jobs(fitting)
+    return grid_jobs(scale_load(fitting, load, round(grid.capacity)))

@@ -1,0 +1,74 @@
+"""Jobs, the grid and its scheduler, and the schedule that results."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.prediction.job import Predictor
+from wfrun.engine.protocols import Placement
+from wfrun.parsers.logs import LoggedJob
+
+
+class GridJob(msgspec.Struct, frozen=True, gc=False):
+    """A rigid parallel job."""
+
+    submit_s: float
+    runtime_s: float
+    """On a processor of speed 1."""
+    cores: int = 1
+    owner: str = ""
+    application: str = ""
+    estimate_s: float | None = None
+    """The run time that its user has requested."""
+
+
+class Scheduler(NamedTuple):
+    """A grid scheduler: how it chooses clusters, and what it knows of run times."""
+
+    policy: type[Placement]
+    predictor: Predictor | None = None
+    """None: run times are known. Otherwise policy and queues see predictions only."""
+    per_site: bool = True
+    """Whether a job is predicted for each site from the jobs that have ended there; otherwise from
+    those of all sites, with run times at speed 1."""
+    corrected: bool = True
+    """Whether the predictions of waiting and running jobs follow each end (thesis section 7.3.1);
+    otherwise they stay as they were at the submission. Only plans of first-come, first-served
+    queues are corrected."""
+    blocks: bool = False
+    """Whether the first job of the global queue blocks the others. Otherwise all of them are
+    eligible. Only policies that bind late have a global queue."""
+
+
+class GridSchedule(NamedTuple):
+    """When and where jobs ran; lists in the order of the jobs."""
+
+    jobs: Sequence[GridJob]
+    sites: Sequence[SiteSpec]
+    site: array[int]
+    start_s: array[float]
+    end_s: array[float]
+
+
+def grid_jobs(logged: Iterable[LoggedJob]) -> list[GridJob]:
+    """The jobs of a log, in order of submission. Raises InvalidError for a job without run time or
+    processors, which `wfrun.parsers.logs.drop_jobs` removes."""
+    found = []
+    for job in logged:
+        if not job.size or job.runtime_s is None:
+            raise InvalidError(
+                f"job {job.id} cannot be simulated: the log does not give its run time and "
+                "processors",
+                hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
+            )
+        owner = "" if job.user is None else str(job.user)
+        application = "" if job.application is None else str(job.application)
+        estimate_s = job.requested_s if job.requested_s and job.requested_s > 0 else None
+        found.append(GridJob(job.submit_s, job.runtime_s, job.size, owner, application, estimate_s))
+    return found

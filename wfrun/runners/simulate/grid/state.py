@@ -1,0 +1,125 @@
+"""The state of a simulated grid: what its scheduler decides by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.capabilities.predictions import UNKNOWN_S
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.information import uses_queues
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
+from wfrun.runners.simulate.grid.fcfs_plan import FcfsPlan
+from wfrun.runners.simulate.grid.model import GridJob, Scheduler
+from wfrun.sites.simulated.queues import make_lrm
+from wfrun.sites.simulated.queues.fcfs import Fcfs
+
+
+class GridState:
+    """Queues, free processors and expected run times. Changed by `GridSimulation` only."""
+
+    def __init__(
+        self, jobs: Sequence[GridJob], sites: Sequence[SiteSpec], scheduler: Scheduler, lrm: str
+    ) -> None:
+        self.jobs = jobs
+        self.sites = sites
+        self.scheduler = scheduler
+        self.cores = [job.cores for job in jobs]
+        self.slots = [spec.slots for spec in sites]
+        self.speeds = [spec.speed_ratio for spec in sites]
+        widest = max(self.slots, default=0)
+        for number, job in enumerate(jobs):
+            if not 0 < job.cores <= widest:
+                raise InvalidError(
+                    f"job {number} asks for {job.cores} processors, the largest site has {widest}",
+                    hint="leave out jobs that no site can run",
+                )
+        self.lrms = [make_lrm(lrm, slots) for slots in self.slots]
+        self.free = list(self.slots)
+        """Processors that no job holds, by site."""
+        self.committed = [0] * len(sites)
+        """Processors of all running and waiting jobs, by site."""
+        self.now_s = 0.0
+        self.last_site = -1
+        self.is_asked = uses_queues(scheduler.policy.information)
+        """Whether the policy asks when queues would start a job."""
+        self.is_requested = self.is_asked or lrm != Fcfs.name
+        """Whether queues are given expected run times."""
+        self._predictor = scheduler.predictor
+        self._kinds: dict[tuple[str, str, int, float | None], tuple[Job, ...]] = {}
+        self._predicted_s: dict[int, float] = {}
+        """By open job: its prediction at speed 1, if it is made once for all sites."""
+        self._is_once = not (scheduler.per_site or scheduler.corrected)
+        self._seen, self._sum_s = 0, 0.0
+        """Number of jobs that have ended, and the sum of their run times at speed 1."""
+        self.corrects = scheduler.corrected and self._predictor is not None
+        self.estimates: list[Estimates] = []
+        if self.is_asked:
+            self.estimates = [self._estimates(site, lrm) for site in range(len(sites))]
+
+    def _estimates(self, site: int, lrm: str) -> Estimates:
+        if lrm != Fcfs.name:
+            return LrmEstimates(self.lrms[site])
+
+        def expected_s(job: int) -> float:
+            return self.expected_s(job, site)
+
+        return FcfsPlan(self.slots[site], expected_s, corrected=self.corrects)
+
+    def expected_s(self, job: int, site: int) -> float:
+        """Expected run time of a job at a site: the actual one if run times are known, else its
+        prediction; without one the mean of all jobs that have ended."""
+        predictor = self._predictor
+        if predictor is None:
+            return self.jobs[job].runtime_s / self.speeds[site]
+        if self._is_once:
+            return self._predicted_s[job] / self.speeds[site]
+        if not self.scheduler.per_site:
+            return self._predict_s(job) / self.speeds[site]
+        found = predictor.predict(self._kinds_of(job)[site])
+        return self._default_s() / self.speeds[site] if found is None else found.value_s
+
+    def _predict_s(self, job: int) -> float:
+        """The prediction of a job at speed 1, from the jobs of all sites."""
+        assert self._predictor is not None
+        found = self._predictor.predict(self._kinds_of(job)[0])
+        return self._default_s() if found is None else found.value_s
+
+    def submitted(self, job: int) -> None:
+        """Predict a job that is submitted now, if it is predicted once."""
+        if self._predictor is not None and self._is_once:
+            self._predicted_s[job] = self._predict_s(job)
+
+    def ended(self, job: int, site: int) -> None:
+        """Learn from a job that has ended."""
+        predictor = self._predictor
+        if predictor is None:
+            return
+        runtime_s = self.jobs[job].runtime_s
+        self._seen += 1
+        self._sum_s += runtime_s
+        self._predicted_s.pop(job, None)
+        per_site = self.scheduler.per_site
+        elapsed_s = runtime_s / self.speeds[site] if per_site else runtime_s
+        if is_plausible(elapsed_s):
+            predictor.observe(self._kinds_of(job)[site if per_site else 0], elapsed_s)
+        if self.corrects:
+            corrected = [self.estimates[site]] if per_site and self.is_asked else self.estimates
+            for estimates in corrected:
+                estimates.correct()
+
+    def _default_s(self) -> float:
+        return self._sum_s / self._seen if self._seen else UNKNOWN_S
+
+    def _kinds_of(self, job: int) -> tuple[Job, ...]:
+        """What predictors are given of a job, by site."""
+        one = self.jobs[job]
+        key = one.owner, one.application, one.cores, one.estimate_s
+        found = self._kinds.get(key)
+        if found is None:
+            names = [spec.name for spec in self.sites] if self.scheduler.per_site else [""]
+            found = self._kinds[key] = tuple(
+                Job(name, one.owner, one.application, one.cores, one.estimate_s) for name in names
+            )
+        return found
