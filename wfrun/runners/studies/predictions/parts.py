@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from wfrun.runners.studies.predictions import runtimes
+from wfrun.runners.studies.predictions import queue_waits, runtimes
 from wfrun.runners.studies.predictions.part import Part
 from wfrun.runners.studies.predictions.runtime_claims import CLAIMS as RUNTIME_CLAIMS
 from wfrun.runners.studies.predictions.runtime_figures import draw_runtimes
 from wfrun.runners.studies.predictions.runtime_page import runtime_page
 from wfrun.runners.studies.predictions.runtime_samples import RuntimeSamples
+from wfrun.runners.studies.predictions.wait_claims import CLAIMS as WAIT_CLAIMS
+from wfrun.runners.studies.predictions.wait_figures import draw_waits
+from wfrun.runners.studies.predictions.wait_page import wait_page
+from wfrun.runners.studies.predictions.wait_samples import WaitSamples
 
 PARTS: tuple[Part, ...] = (
     Part(
@@ -20,6 +24,17 @@ PARTS: tuple[Part, ...] = (
         RUNTIME_CLAIMS,
         runtime_page,
         draw_runtimes,
+    ),
+    Part(
+        "waits",
+        queue_waits.WaitCell,
+        queue_waits.WaitRow,
+        queue_waits.cells,
+        queue_waits.run,
+        WaitSamples,
+        WAIT_CLAIMS,
+        wait_page,
+        draw_waits,
     ),
 )
 """Names are unique: they name files of results."""

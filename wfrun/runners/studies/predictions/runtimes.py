@@ -103,15 +103,15 @@ def measure(cell: RuntimeCell, outcomes: Iterable[Outcome]) -> RuntimeRow:
         **msgspec.structs.asdict(cell),
         predicted=len(judged),
         unknown=len(found) - len(judged),
-        accuracy=_mean(accuracies),
+        accuracy=mean(accuracies),
         accuracy_median=median(accuracies) if judged else 0.0,
-        error_s=_mean(errors),
+        error_s=mean(errors),
         burst_jobs=len(burst),
-        burst_same=_mean([float(j.same) for j in burst]),
-        burst_accuracy=_mean([j.accuracy for j in burst]),
-        other_accuracy=_mean([j.accuracy for j in judged if not j.in_burst]),
-        accuracy_shares=_shares(accuracies, ACCURACIES),
-        error_shares=_shares(errors, ERRORS_S),
+        burst_same=mean([float(j.same) for j in burst]),
+        burst_accuracy=mean([j.accuracy for j in burst]),
+        other_accuracy=mean([j.accuracy for j in judged if not j.in_burst]),
+        accuracy_shares=shares(accuracies, ACCURACIES),
+        error_shares=shares(errors, ERRORS_S),
     )
 
 
@@ -132,7 +132,7 @@ def _judged(outcomes: Iterable[Outcome]) -> Iterator[_Judged | None]:
         yield _Judged(accuracy(value_s, actual_s), abs(value_s - actual_s), in_burst, same)
 
 
-def _shares(ordered: Sequence[float], places: Sequence[float]) -> tuple[float, ...]:
+def shares(ordered: Sequence[float], places: Sequence[float]) -> tuple[float, ...]:
     """Share of the ascending values that is at most each place."""
     if not ordered:
         return (0.0,) * len(places)
@@ -144,5 +144,6 @@ def _at_most(ordered: Sequence[float], place: float) -> int:
     return bisect_left(ordered, place + 1e-9)
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 of no values."""
     return sum(values) / len(values) if values else 0.0

@@ -13,6 +13,7 @@ import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.prediction.job import is_plausible
+from wfrun.engine.prediction.replay import PastJob
 from wfrun.parsers.logs import LoggedJob, read_gwf, read_swf
 from wfrun.runners.experiments.log_accuracy import LogHistory, log_history
 from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
@@ -62,6 +63,13 @@ class Jobs(NamedTuple):
     processors: int | None
     """Of the whole system; None if unknown."""
     history: LogHistory
+    sites: int = 1
+    """Number of sites, of one size."""
+
+    @property
+    def past(self) -> list[PastJob]:
+        """The jobs in the order of ``logged``."""
+        return [past for past, is_end in self.history.moments if not is_end]
 
 
 def workloads_of(corpus: Path | None, logs: Sequence[Path]) -> tuple[Workload, ...]:
@@ -117,7 +125,8 @@ def jobs_of(workload: Workload, jobs: int | None, seed: int = 0) -> Jobs:
     if workload.path is None:
         grid = GRIDS[workload.label.removeprefix("grid:")]
         logged, processors = generate_grid(grid, jobs or grid.jobs, seed)
-        return Jobs(logged, processors, log_history(logged, is_grid=True))
+        history = log_history(logged, is_grid=True)
+        return Jobs(logged, processors, history, grid.clusters)
     log = (read_gwf if workload.is_grid else read_swf)(workload.path)
     chosen = tuple(islice(filter(_is_usable, log.jobs), jobs))
     if not chosen:

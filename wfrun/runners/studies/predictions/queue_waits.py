@@ -1,0 +1,227 @@
+"""Thesis section 7.3: how accurate predictions of queue waits are."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
+from math import inf, isnan
+from random import Random
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from wfrun.engine.prediction.replay import accuracy
+from wfrun.engine.prediction.waits.predictor import WAIT_PREDICTORS, Cluster
+from wfrun.engine.prediction.waits.replay import (
+    Replay,
+    ReplayedJob,
+    recorded_events,
+    replay_waits,
+    simulated_events,
+)
+from wfrun.engine.queues import make_lrm
+from wfrun.runners.studies.predictions.part import Setting
+from wfrun.runners.studies.predictions.runtimes import ACCURACIES, BURST_GAP_S, mean, shares
+from wfrun.runners.studies.predictions.workloads import Workload, jobs_of
+
+Waits = Literal["fcfs", "logged"]
+"""Waits of a simulated FCFS queue, or those in the log."""
+
+QUICK_JOBS = 3_000
+"""Maximum number of jobs of a site in the quick study."""
+FULL_JOBS = 20_000
+"""In the full study: a simulated FCFS queue that a backfilling one has kept short grows without
+end, and each prediction simulates it."""
+GRIDS = ("grid:das-2", "grid:das-3", "grid:grid5000", "grid:auvergrid")
+"""The grids of Tables 7.2 and 7.3, two sites of each."""
+SITES = 2
+POINTS = ("point", "point-corrected")
+BOUNDS = ("bmbp", "chebyshev", "fcfs-estimates")
+
+LARGEST_ESTIMATE = 5.0
+"""Estimates are uniform between the run time and this multiple of it (section 7.3.2, after Mu'alem
+and Feitelson), for logs without the users' own."""
+TRAINING = 0.1
+"""Share of the jobs at the beginning that is not judged (section 7.3.2)."""
+PERFECT_S = 0.5
+"""Maximum error of a perfect prediction: the traces of the thesis have whole seconds."""
+MINUTES = tuple(float(f"{10 ** (step / 6):.3g}") for step in range(-6, 25))
+"""Places at which the distribution of the absolute error is kept: 0.1 to 10,000 min."""
+
+
+class WaitCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The predictions of one predictor at one site."""
+
+    workload: str
+    site: str
+    jobs: int
+    """Maximum number of jobs."""
+    waits: Waits
+    predictor: str
+
+
+class WaitRow(WaitCell, frozen=True, kw_only=True):
+    """Of the jobs after the training that have a prediction. Shares are of those jobs."""
+
+    predicted: int
+    unknown: int
+    nonzero: float
+    """Share of all judged jobs that waited."""
+    accuracy: float
+    error_s: float
+    under: float
+    perfect: float
+    over: float
+    nonzero_accuracy: float
+    """This and the next: of the jobs that waited."""
+    nonzero_error_s: float
+    burst_share: float
+    burst_under: float
+    """Share of the jobs in bursts that waited longer than predicted."""
+    other_under: float
+    burst_same: float
+    """Share of the jobs in bursts that have the prediction of the job before."""
+    mean_wait_s: float
+    mean_predicted_s: float
+    accuracy_shares: tuple[float, ...]
+    """Of the jobs that waited, at ACCURACIES."""
+    error_shares: tuple[float, ...]
+    """Of the jobs that waited, at MINUTES."""
+
+
+class Site(NamedTuple):
+    """The jobs of one cluster."""
+
+    processors: int
+    jobs: Sequence[ReplayedJob]
+
+
+def cells(setting: Setting) -> list[WaitCell]:
+    """Both kinds of predictors on simulated waits; bounds from waits alone on logged ones, too."""
+    limit = QUICK_JOBS if setting.quick else FULL_JOBS
+    found = []
+    for workload in setting.workloads:
+        made: list[tuple[str, Waits, Sequence[str]]] = []
+        if workload.generated:
+            if workload.label in GRIDS:
+                made = [(str(n), "fcfs", (*POINTS, *BOUNDS)) for n in range(1, SITES + 1)]
+        elif not workload.is_grid:
+            made = [("1", "fcfs", (*POINTS, *BOUNDS)), ("1", "logged", BOUNDS[:2])]
+        for site, waits, names in made:
+            found += [
+                WaitCell(workload=workload.label, site=site, jobs=limit, waits=waits, predictor=n)
+                for n in names
+            ]
+    return found
+
+
+def run(setting: Setting, cell: WaitCell) -> WaitRow:
+    """Replay the site's jobs."""
+    workload = next(w for w in setting.workloads if w.label == cell.workload)
+    site = site_of(workload, int(cell.site), cell.jobs)
+    return measure(cell, site.jobs, replayed(site, cell.waits, cell.predictor))
+
+
+def replayed(site: Site, waits: Waits, *names: str) -> Replay:
+    """Waits, and what each predictor says at each submission."""
+    cluster = Cluster(site.processors, "fcfs")
+    events = (
+        recorded_events(site.jobs)
+        if waits == "logged"
+        else simulated_events(site.jobs, make_lrm("fcfs", site.processors))
+    )
+    return replay_waits(
+        site.jobs, events, {name: WAIT_PREDICTORS[name].make(cluster) for name in names}
+    )
+
+
+@lru_cache(maxsize=2)  # the next cell often has the same
+def site_of(workload: Workload, rank: int, jobs: int) -> Site:
+    """The site with the most jobs (``rank`` 1), or the next (2): its first jobs."""
+    # The busiest of several sites has at least a few percent of the jobs.
+    found = jobs_of(workload, None if workload.generated else jobs)
+    processors = found.processors or max(job.size or 1 for job in found.logged)
+    chosen = [(past, logged) for past, logged in zip(found.past, found.logged, strict=True)]
+    if workload.is_grid:
+        counts = Counter(past.job.site for past in found.past)
+        name = counts.most_common(rank)[rank - 1][0]
+        chosen = [pair for pair in chosen if pair[0].job.site == name]
+        processors //= found.sites
+    rng = Random(f"{workload.label}/estimates")
+    replayed_jobs = []
+    for past, logged in chosen[:jobs]:
+        drawn_s = past.runtime_s * rng.uniform(1.0, LARGEST_ESTIMATE)
+        estimate_s = past.job.estimate_s or drawn_s
+        job = past.job._replace(cores=min(past.job.cores, processors))
+        replayed_jobs.append(
+            ReplayedJob(past.submitted_s, past.runtime_s, estimate_s, job, logged.wait_s)
+        )
+    return Site(processors, tuple(replayed_jobs))
+
+
+class _Judged(NamedTuple):
+    wait_s: float
+    predicted_s: float
+    in_burst: bool
+    same: bool
+
+    @property
+    def error_s(self) -> float:
+        return abs(self.predicted_s - self.wait_s)
+
+    @property
+    def accuracy(self) -> float:
+        return accuracy(self.predicted_s, self.wait_s)
+
+    @property
+    def is_under(self) -> bool:
+        return self.predicted_s < self.wait_s - PERFECT_S
+
+
+def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> WaitRow:
+    """What is measured of a replay with one predictor."""
+    predicted_s = replay.predicted_s[cell.predictor]
+    first = int(TRAINING * len(jobs))
+    judged = list(_judged(jobs, replay.waits_s, predicted_s, first))
+    waited = [one for one in judged if one.wait_s > 0]
+    burst = [one for one in judged if one.in_burst]
+    under = mean([float(one.is_under) for one in judged])
+    perfect = mean([float(one.error_s <= PERFECT_S) for one in judged])
+    all_waits = replay.waits_s[first:]
+    return WaitRow(
+        **msgspec.structs.asdict(cell),
+        predicted=len(judged),
+        unknown=len(jobs) - first - len(judged),
+        nonzero=mean([float(wait_s > 0) for wait_s in all_waits]),
+        accuracy=mean([one.accuracy for one in judged]),
+        error_s=mean([one.error_s for one in judged]),
+        under=under,
+        perfect=perfect,
+        over=max(0.0, 1 - under - perfect),
+        nonzero_accuracy=mean([one.accuracy for one in waited]),
+        nonzero_error_s=mean([one.error_s for one in waited]),
+        burst_share=len(burst) / len(judged) if judged else 0.0,
+        burst_under=mean([float(one.is_under) for one in burst]),
+        other_under=mean([float(one.is_under) for one in judged if not one.in_burst]),
+        burst_same=mean([float(one.same) for one in burst]),
+        mean_wait_s=mean([one.wait_s for one in judged]),
+        mean_predicted_s=mean([one.predicted_s for one in judged]),
+        accuracy_shares=shares(sorted(one.accuracy for one in waited), ACCURACIES),
+        error_shares=shares(sorted(one.error_s / 60 for one in waited), MINUTES),
+    )
+
+
+def _judged(
+    jobs: Sequence[ReplayedJob], waits_s: array[float], predicted_s: array[float], first: int
+) -> Iterator[_Judged]:
+    latest: dict[Hashable, tuple[float, float]] = {}
+    for number, (job, wait_s, value_s) in enumerate(zip(jobs, waits_s, predicted_s, strict=True)):
+        before = latest.get(job.job.owner)
+        latest[job.job.owner] = (job.submit_s, value_s)
+        if number < first or isnan(value_s) or value_s == inf:
+            continue
+        in_burst = before is not None and job.submit_s - before[0] <= BURST_GAP_S
+        same = in_burst and before is not None and abs(before[1] - value_s) <= PERFECT_S
+        yield _Judged(wait_s, value_s, in_burst, same)
