@@ -386,7 +386,7 @@ def test_unknown_names_get_the_nearest_right_one() -> None:
         placement_options(PLACEMENT["coarsening"], {"sizes": 3})
     with pytest.raises(InvalidError, match="not of type int"):
         placement_options(PLACEMENT["coarsening"], {"size": "many"})
-    with pytest.raises(InvalidError, match="'ties' .* is 'first': not one of last, catalog"):
+    with pytest.raises(InvalidError, match=r"'ties' .* is 'first': not one of last, catalog"):
         placement_options(PLACEMENT["file-aware"], {"ties": "first"})
 
 
