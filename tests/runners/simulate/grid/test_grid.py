@@ -17,7 +17,7 @@ from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.prediction.classes import ByClass
 from wfrun.runners.experiments.metrics.grid_waits import grid_means
 from wfrun.runners.experiments.metrics.jobs import JobTiming, busy_cores
-from wfrun.runners.simulate.grid.fcfs_plan import FcfsPlan
+from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 
@@ -90,7 +90,7 @@ def test_corrections_change_the_plan_of_open_jobs(corrected: bool, start_s: floa
     """Three jobs of one class on one processor, believed to take 100 s until one elsewhere has
     taken 10 s."""
     expected_s = 100.0
-    plan = FcfsPlan(1, lambda job: expected_s, corrected=corrected)
+    plan = FcfsEstimates(1, lambda job: expected_s, corrected=corrected)
     for job in range(3):
         plan.submit(job, 1, expected_s, 0.0)
     plan.start(0, 0.0)
@@ -103,7 +103,7 @@ def test_corrections_change_the_plan_of_open_jobs(corrected: bool, start_s: floa
 
 
 def test_an_overdue_job_is_expected_to_take_twice_the_time() -> None:
-    plan = FcfsPlan(2, lambda job: 10.0)
+    plan = FcfsEstimates(2, lambda job: 10.0)
     plan.submit(0, 2, 10.0, 0.0)
     plan.start(0, 0.0)
     assert [plan.start_s(1, 1.0, now_s) for now_s in (9.0, 10.0, 19.0, 25.0)] == [10, 20, 20, 40]

@@ -13,7 +13,7 @@ backfilling plans the queue anew, since the reservations of an LRM are not visib
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from math import inf
 from typing import NamedTuple
 
@@ -87,6 +87,18 @@ class FcfsPlan:
     def first_end_s(self) -> float:
         """The first expected end; infinite without a job."""
         return self._ends[0][0] if self._ends else inf
+
+    def start_s(self, cores: int, now_s: float) -> float:
+        """The start of a job at the end of the queue, not before now. Cost: O(n log cores), O(1)
+        for one core."""
+        free, start_s = self._free, max(self._last_s, now_s)
+        if free >= cores:
+            return start_s
+        for end_s, released in nsmallest(cores - free, self._ends):
+            free += released
+            if free >= cores:
+                return max(start_s, end_s)
+        return inf
 
     def add(self, cores: int, expected_s: float, now_s: float) -> float:
         """Add a job to the end of the queue. Returns its start, not before now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wfrun.sites.simulated.queues import Lrm
+from wfrun.engine.queues import Lrm
 
 
 class Estimates(Protocol):

@@ -9,11 +9,11 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import uses_queues
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.engine.queues import make_lrm
+from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
-from wfrun.runners.simulate.grid.fcfs_plan import FcfsPlan
+from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
-from wfrun.sites.simulated.queues import make_lrm
-from wfrun.sites.simulated.queues.fcfs import Fcfs
 
 
 class GridState:
@@ -65,7 +65,7 @@ class GridState:
         def expected_s(job: int) -> float:
             return self.expected_s(job, site)
 
-        return FcfsPlan(self.slots[site], expected_s, corrected=self.corrects)
+        return FcfsEstimates(self.slots[site], expected_s, corrected=self.corrects)
 
     def expected_s(self, job: int, site: int) -> float:
         """Expected run time of a job at a site: the actual one if run times are known, else its
