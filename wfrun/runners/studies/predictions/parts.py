@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wfrun.runners.studies.predictions import queue_waits, runtimes
+from wfrun.runners.studies.predictions.burst import PART as BURST
 from wfrun.runners.studies.predictions.part import Part
 from wfrun.runners.studies.predictions.runtime_claims import CLAIMS as RUNTIME_CLAIMS
 from wfrun.runners.studies.predictions.runtime_figures import draw_runtimes
@@ -36,5 +37,6 @@ PARTS: tuple[Part, ...] = (
         wait_page,
         draw_waits,
     ),
+    BURST,
 )
 """Names are unique: they name files of results."""
