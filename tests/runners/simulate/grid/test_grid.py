@@ -14,11 +14,11 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.policies.placement.ect import Ect
 from wfrun.engine.policy_error import PolicyError
-from wfrun.engine.prediction.classes import ByClass
 from wfrun.runners.experiments.metrics.grid_waits import grid_means
 from wfrun.runners.experiments.metrics.jobs import JobTiming, busy_cores
 from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
+from wfrun.runners.simulate.grid.predictors import RunPredictor
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 
 PERFECT = Scheduler(PLACEMENT["ect"])
@@ -30,7 +30,7 @@ MWT = Scheduler(PLACEMENT["mwt"])
 
 
 def last2(*, corrected: bool = True) -> Scheduler:
-    return Scheduler(PLACEMENT["ect-p"], ByClass("last2", "application"), corrected=corrected)
+    return Scheduler(PLACEMENT["ect-p"], RunPredictor(()), corrected=corrected)
 
 
 def clusters(*slots_and_speeds: tuple[int, float]) -> list[SiteSpec]:

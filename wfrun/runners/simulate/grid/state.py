@@ -8,7 +8,7 @@ from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import uses_queues
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.engine.prediction.job import Job, Prediction, is_plausible
 from wfrun.engine.queues import make_lrm
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
@@ -70,26 +70,31 @@ class GridState:
     def expected_s(self, job: int, site: int) -> float:
         """Expected run time of a job at a site: the actual one if run times are known, else its
         prediction; without one the mean of all jobs that have ended."""
-        predictor = self._predictor
-        if predictor is None:
+        if self._predictor is None:
             return self.jobs[job].runtime_s / self.speeds[site]
         if self._is_once:
             return self._predicted_s[job] / self.speeds[site]
-        if not self.scheduler.per_site:
-            return self._predict_s(job) / self.speeds[site]
-        found = predictor.predict(self._kinds_of(job)[site])
-        return self._default_s() / self.speeds[site] if found is None else found.value_s
+        found = self._predict(job, site)
+        if found is None:
+            return self._default_s() / self.speeds[site]
+        return found.value_s if self.scheduler.per_site else found.value_s / self.speeds[site]
 
-    def _predict_s(self, job: int) -> float:
-        """The prediction of a job at speed 1, from the jobs of all sites."""
+    def prediction(self, job: int, site: int) -> Prediction | None:
+        """The expected run time of a job at a site with what it was made from; None if unknown."""
+        if self._predictor is None:
+            return Prediction(self.expected_s(job, site), "known", 0)
+        found = self._predict(job, site)
+        return None if found is None else found._replace(value_s=self.expected_s(job, site))
+
+    def _predict(self, job: int, site: int) -> Prediction | None:
         assert self._predictor is not None
-        found = self._predictor.predict(self._kinds_of(job)[0])
-        return self._default_s() if found is None else found.value_s
+        return self._predictor.predict(self._kinds_of(job)[site if self.scheduler.per_site else 0])
 
     def submitted(self, job: int) -> None:
         """Predict a job that is submitted now, if it is predicted once."""
         if self._predictor is not None and self._is_once:
-            self._predicted_s[job] = self._predict_s(job)
+            found = self._predict(job, 0)
+            self._predicted_s[job] = self._default_s() if found is None else found.value_s
 
     def ended(self, job: int, site: int) -> None:
         """Learn from a job that has ended."""

@@ -10,6 +10,7 @@ from typing import NoReturn
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Knowledge
+from wfrun.engine.prediction.job import Prediction
 from wfrun.runners.simulate.grid.state import GridState
 
 
@@ -110,6 +111,9 @@ class GridView:
 
     def predict_s(self, task: int, site: int) -> float:
         return self._state.expected_s(task, site)
+
+    def predict(self, task: int, site: int) -> Prediction | None:
+        return self._state.prediction(task, site)
 
     def size_bytes(self, file: int) -> int:
         return 0
