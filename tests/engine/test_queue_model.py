@@ -54,6 +54,16 @@ def test_staging_is_a_part_of_the_hole_that_a_task_needs() -> None:
     assert in_order.estimate_completion_s(0, 0, 3.0) == 31.0
 
 
+@pytest.mark.parametrize(("backfills", "idle"), [(False, 0), (True, 3), (None, 3)])
+def test_cores_behind_a_blocked_head_are_idle_only_where_tasks_may_pass_it(
+    backfills: bool | None, idle: int
+) -> None:
+    """One of 4 cores is held, and a later job waits. Batch systems let others pass; the strict
+    first come, first served of simulations does not."""
+    view = view_of(SiteSpec("a", 4, backfills=backfills), (1, 1.0))
+    assert (view.idle(0), view.idle(1)) == (idle, 8)
+
+
 @BOTH
 def test_a_task_that_is_larger_than_the_site_never_starts_there(backfills: bool) -> None:
     view = view_of(SiteSpec("a", 2, backfills=backfills), (1, 1.0), (3, 1.0))
@@ -63,7 +73,7 @@ def test_a_task_that_is_larger_than_the_site_never_starts_there(backfills: bool)
 def test_logs_from_before_queues_were_told_apart_still_load() -> None:
     started = ev.RunStarted(0.0, "r", ev.Settings(policy="heft"), (SiteSpec("a", 2),), (), 1)
     document = msgspec.to_builtins(started)
-    assert document["sites"][0].pop("backfills") is False
+    assert document["sites"][0].pop("backfills") is None
     assert msgspec.convert(document, ev.RunStarted) == started
 
 

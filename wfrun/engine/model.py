@@ -375,8 +375,10 @@ class SiteSpec(msgspec.Struct, frozen=True):
     contain ``$NAME``. None: inside the run directory (local sites only)."""
     pin_cores: bool = False
     """Bind each task to cores of its own (local sites and launchers only)."""
-    backfills: bool = False
-    """Whether its LRM may start jobs before earlier ones that have to wait (EASY, conservative)."""
+    backfills: bool | None = None
+    """Whether its LRM may start jobs before earlier ones that have to wait (EASY, conservative).
+    False: it is strictly first come, first served, as simulated queues may be. None: unknown, as
+    for real sites, whose batch systems usually do."""
     nodes: tuple[NodeGroup, ...] = ()
     """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None

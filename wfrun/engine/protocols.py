@@ -72,7 +72,9 @@ class View(Protocol):
 
     def idle(self, site: int) -> int:
         """Number of free cores: those that no job of any user holds. At a site with launchers only
-        live ones count. 0 if more is dispatched than fits [status]."""
+        live ones count. 0 if more is dispatched than fits, and at a site whose queue is strictly
+        first come, first served, while jobs of other users wait there: a task would wait behind
+        them [status]."""
 
     def load(self, site: int) -> float:
         """Cores requested by all running and queued jobs of all users, relative to the size of the

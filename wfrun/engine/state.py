@@ -170,6 +170,11 @@ class SiteState:
         """CPU seconds used by us on its head node."""
 
     @property
+    def others_wait(self) -> bool:
+        """Whether jobs of other users wait in its queue."""
+        return self.foreign_cores > self.slots - self.slots_now and not self.is_provisioned
+
+    @property
     def pause_reason(self) -> str | None:
         """Why it gets no attempts now, or fewer; None if it is open."""
         if HELD in self.conditions:

@@ -315,6 +315,26 @@ def test_times_of_the_log_do_not_go_back() -> None:
     assert times_s == sorted(times_s)
 
 
+@pytest.mark.parametrize(
+    ("lrm", "site", "end_s"), [("fcfs", "beta", 110.0), ("easy", "alpha", 105.0)]
+)
+def test_policies_pass_over_free_cores_behind_a_blocked_job(
+    lrm: str, site: str, end_s: float
+) -> None:
+    """Another user's wide job waits at the faster site for 500 s, with two cores free."""
+    jobs = [SimulatedJob(10.0, 600.0, 2, 600.0), SimulatedJob(20.0, 600.0, 4, 600.0)]
+    platform = Platform(
+        Catalog((SiteSpec("alpha", 4, speed_ratio=2.0), SiteSpec("beta", 4))),
+        SiteModel(lrm=lrm),
+        background={"alpha": jobs},
+        start_s=100.0,
+    )
+    workflow = Workflow("w", "w", [Task("a", "x", "x", runtime_s=10.0)], [], [()])
+    state = simulate([workflow], platform, ev.Settings(policy="cluster-min"))
+    assert state.now_s == end_s
+    assert [s.spec.name for s in state.sites if s.done] == [site]
+
+
 def test_status_and_report_read_a_simulated_run(tmp_path: Path) -> None:
     workflow = generate("montage", 40, seed=1)
     store = Store(tmp_path, create=True)

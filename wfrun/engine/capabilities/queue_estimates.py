@@ -35,7 +35,7 @@ class QueueEstimates(Capability):
         super().__init__(run)
         self._predictions = self.state.get(Predictions)
         self.models = [
-            make_queue_model(site.spec.slots, backfills=site.spec.backfills)
+            make_queue_model(site.spec.slots, backfills=bool(site.spec.backfills))
             for site in self.state.sites
         ]
         make = METHODS[self.state.settings.predictor].make

@@ -92,7 +92,9 @@ class StateView:
     def idle(self, site: int) -> int:
         s = self._state.sites[site]
         idle = s.slots_now - s.committed_cores
-        return idle if idle > 0 else 0
+        if idle <= 0 or (s.spec.backfills is False and s.others_wait):
+            return 0
+        return idle
 
     def load(self, site: int) -> float:
         s = self._state.sites[site]

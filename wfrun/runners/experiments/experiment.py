@@ -117,7 +117,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         for readers, and a digest of the content that distinguishes experiments."""
         catalog, background = self.platform.catalog, self.background
         sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
-                  s.backfills) for s in catalog.sites]  # fmt: skip
+                  bool(s.backfills)) for s in catalog.sites]  # fmt: skip
         jobs = background.jobs() if background is not None else ()
         changed = self.changed()
         basis = (self.platform.model.lrm, self.platform.sharing)
