@@ -7,7 +7,8 @@ from random import Random
 
 import msgspec
 
-from wfrun.engine.queues import SimulatedJob, simulate_batch
+from wfrun.engine.prediction.waits.point import OpenJob, expected_start_s
+from wfrun.engine.queues import SimulatedJob
 from wfrun.engine.queues.easy import Easy
 
 BOUND = 0.95
@@ -66,7 +67,7 @@ def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]
     return jobs
 
 
-def _wait_s(cores: int, requested_s: float, slots: int, ahead: list[SimulatedJob]) -> float:
-    probe = SimulatedJob(0.0, requested_s, min(cores, slots), requested_s)
-    schedule = simulate_batch([*ahead, probe], slots, Easy.name, kill_overruns=False)
-    return schedule.start_s[-1]
+def _wait_s(cores: int, requested_s: float, slots: int, ahead: Sequence[SimulatedJob]) -> float:
+    jobs = [OpenJob(job.cores, job.requested_s, job.runtime_s) for job in ahead]
+    probe = OpenJob(min(cores, slots), requested_s, requested_s)
+    return expected_start_s(Easy.name, slots, jobs, probe, 0.0)
