@@ -56,8 +56,8 @@ class WaitCell(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     site: str
-    jobs: int
-    """Maximum number of jobs."""
+    jobs: int | None
+    """Maximum number of jobs; None: all."""
     waits: Waits
     predictor: str
 
@@ -110,8 +110,10 @@ def cells(setting: Setting) -> list[WaitCell]:
         elif not workload.is_grid:
             made = [("1", "fcfs", (*POINTS, *BOUNDS)), ("1", "logged", BOUNDS[:2])]
         for site, waits, names in made:
+            # Bounds of logged waits cost microseconds a job: the full study has the whole log.
+            jobs = None if waits == "logged" and not setting.quick else limit
             found += [
-                WaitCell(workload=workload.label, site=site, jobs=limit, waits=waits, predictor=n)
+                WaitCell(workload=workload.label, site=site, jobs=jobs, waits=waits, predictor=n)
                 for n in names
             ]
     return found
@@ -138,7 +140,7 @@ def replayed(site: Site, waits: Waits, *names: str) -> Replay:
 
 
 @lru_cache(maxsize=2)  # the next cell often has the same
-def site_of(workload: Workload, rank: int, jobs: int) -> Site:
+def site_of(workload: Workload, rank: int, jobs: int | None) -> Site:
     """The site with the most jobs (``rank`` 1), or the next (2): its first jobs."""
     # The busiest of several sites has at least a few percent of the jobs.
     found = jobs_of(workload, None if workload.generated else jobs)
