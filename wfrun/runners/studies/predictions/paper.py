@@ -63,7 +63,6 @@ ACCURACY_GAIN = (0.01, 0.10)
 ERROR_GAIN = (0.01, 0.16)
 """That of the mean absolute error."""
 
-GRIDS = ("das-3", "auvergrid")
 POLICIES = ("ECT-Perfect", "ECT-Last2", "LB", "FPF")
 
 
@@ -76,13 +75,13 @@ class GridLine(NamedTuple):
 
 
 TABLE_7_6: dict[str, dict[str, GridLine]] = {
-    "das-3": {
+    "das3": {
         "ECT-Perfect": GridLine(1320, 105, 1.7),
         "ECT-Last2": GridLine(1400, 186, 1.6),
         "LB": GridLine(4318, 3061, 80),
         "FPF": GridLine(1911, 681, 26),
     },
-    "auvergrid": {
+    "auver": {
         "ECT-Perfect": GridLine(40951, 6515, 48),
         "ECT-Last2": GridLine(41003, 6574, 43.6),
         "LB": GridLine(40959, 6534, 48),

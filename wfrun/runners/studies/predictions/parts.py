@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from wfrun.runners.studies.predictions import queue_waits, runtimes
+from wfrun.runners.studies.predictions import grids, queue_waits, runtimes
 from wfrun.runners.studies.predictions.burst import PART as BURST
+from wfrun.runners.studies.predictions.grid_claims import CLAIMS as GRID_CLAIMS
+from wfrun.runners.studies.predictions.grid_figures import draw_grids
+from wfrun.runners.studies.predictions.grid_page import grid_page
+from wfrun.runners.studies.predictions.grid_samples import GridSamples
 from wfrun.runners.studies.predictions.part import Part
 from wfrun.runners.studies.predictions.runtime_claims import CLAIMS as RUNTIME_CLAIMS
 from wfrun.runners.studies.predictions.runtime_figures import draw_runtimes
@@ -38,5 +42,16 @@ PARTS: tuple[Part, ...] = (
         draw_waits,
     ),
     BURST,
+    Part(
+        "grids",
+        grids.GridCell,
+        grids.GridRow,
+        grids.cells,
+        grids.run,
+        GridSamples,
+        GRID_CLAIMS,
+        grid_page,
+        draw_grids,
+    ),
 )
 """Names are unique: they name files of results."""

@@ -29,7 +29,7 @@ def draw_waits(samples: WaitSamples, folder: Path) -> dict[str, str]:
     for column, (title, chosen) in enumerate(columns):
         for number, place in enumerate(chosen):
             for name, style in (("point", "-"), ("point-corrected", "--")):
-                row, label = place.rows[name], place.title + (" (corr)" if style == "--" else "")
+                row, label = place.rows[name], place.title if style == "-" else None
                 look = {"color": f"C{number}", "linestyle": style, "linewidth": 1, "label": label}
                 grid[0][column].plot(ACCURACIES, row.accuracy_shares, **look)
                 grid[1][column].plot(MINUTES, row.error_shares, **look)

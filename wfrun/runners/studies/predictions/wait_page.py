@@ -31,6 +31,8 @@ def wait_page(samples: WaitSamples, pictures: Pictures) -> Iterator[str]:
         yield "### Figure 7.7: distributions of the point-valued predictions"
         yield ""
         yield f"![Figure 7.7: point-valued predictions]({pictures['7.7']})"
+        yield ""
+        yield "Dashed: with correction."
     yield from _bounds(samples)
 
 

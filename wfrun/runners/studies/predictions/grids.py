@@ -1,0 +1,97 @@
+"""Thesis section 7.4: prediction-based grid scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.prediction.classes import ByClass
+from wfrun.runners.experiments.metrics.grid_waits import (
+    grid_means,
+    responses_s,
+    slowdowns,
+    waits_s,
+)
+from wfrun.runners.simulate.grid.grids import GRIDS, generated_jobs
+from wfrun.runners.simulate.grid.model import GridJob, Scheduler
+from wfrun.runners.simulate.grid.simulation import simulate_grid
+from wfrun.runners.studies.predictions.part import Setting
+from wfrun.runners.studies.predictions.runtimes import shares
+
+QUICK_PART, FULL_PART = 0.1, 1.0
+"""Share of the four months of Table 7.5."""
+QUICK_SEEDS, FULL_SEEDS = 1, 3
+
+SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
+    "ECT-Perfect": lambda: Scheduler(PLACEMENT["ect"]),
+    "ECT-Last2": lambda: Scheduler(PLACEMENT["ect-p"], ByClass("last2", "application")),
+    "LB": lambda: Scheduler(PLACEMENT["all-clusters"]),
+    "FPF": lambda: Scheduler(PLACEMENT["fpf"]),
+    "FPF, first blocks": lambda: Scheduler(PLACEMENT["fpf"], blocks=True),
+}
+"""The policies of section 7.4.2. FPF keeps jobs in the global queue, all of which are eligible; in
+the last one the first of them blocks the others, as in a first-come, first-served queue. The load
+of LB is that of All-Clusters: the processors of all jobs running or queued over the cluster's
+size."""
+
+TIMES_S = tuple(float(f"{10 ** (step / 5):.3g}") for step in range(31))
+"""Places at which the distributions of waits and responses are kept: 1 to 1,000,000 s."""
+SLOWDOWNS = tuple(float(f"{10 ** (step / 10):.3g}") for step in range(41))
+"""Those of the bounded slowdown: 1 to 10,000."""
+
+
+class GridCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulation."""
+
+    grid: str
+    policy: str
+    part: float
+    seed: int
+
+
+class GridRow(GridCell, frozen=True, kw_only=True):
+    """See `wfrun.runners.experiments.metrics.grid_waits.GridMeans`."""
+
+    jobs: int
+    response_s: float
+    wait_s: float
+    slowdown: float
+    waited: float
+    long_waits: float
+    utilization: float
+    share: tuple[float, ...]
+    wait_shares: tuple[float, ...]
+    response_shares: tuple[float, ...]
+    slowdown_shares: tuple[float, ...]
+
+
+def cells(setting: Setting) -> list[GridCell]:
+    """All policies on the same workloads."""
+    part, seeds = (QUICK_PART, QUICK_SEEDS) if setting.quick else (FULL_PART, FULL_SEEDS)
+    return [
+        GridCell(grid=grid, policy=policy, part=part, seed=seed)
+        for grid in GRIDS
+        for seed in range(seeds)
+        for policy in SCHEDULERS
+    ]
+
+
+def run(setting: Setting, cell: GridCell) -> GridRow:
+    """Simulate the grid."""
+    jobs = _jobs(cell.grid, cell.seed, cell.part)
+    schedule = simulate_grid(jobs, GRIDS[cell.grid].sites, SCHEDULERS[cell.policy]())
+    return GridRow(
+        **msgspec.structs.asdict(cell),
+        **msgspec.structs.asdict(grid_means(schedule)),
+        wait_shares=shares(sorted(waits_s(schedule)), TIMES_S),
+        response_shares=shares(sorted(responses_s(schedule)), TIMES_S),
+        slowdown_shares=shares(sorted(slowdowns(schedule)), SLOWDOWNS),
+    )
+
+
+@lru_cache(maxsize=1)  # the next cell often has the same
+def _jobs(grid: str, seed: int, part: float) -> Sequence[GridJob]:
+    return generated_jobs(GRIDS[grid], seed, part=part)
