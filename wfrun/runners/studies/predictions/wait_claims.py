@@ -42,8 +42,8 @@ def accuracy_gain(place: Place) -> float:
 
 def error_gain(place: Place) -> float:
     """Improvement of the mean absolute error by the correction, as a share."""
-    rows = place.rows
-    return 1 - rows["point-corrected"].nonzero_error_s / rows["point"].nonzero_error_s
+    before_s = place.rows["point"].nonzero_error_s
+    return 1 - place.rows["point-corrected"].nonzero_error_s / before_s if before_s else 0.0
 
 
 @CLAIMS.add(_WHERE, "The accuracy of the point-valued predictor is low (at most 0.69, with "
