@@ -16,7 +16,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.capabilities.performance import Performance
-from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
+from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
@@ -346,9 +346,6 @@ def test_what_earlier_runs_have_seen_is_known_at_once() -> None:
     core.step(ev.WorkflowAdded(0, 0, "b", "b"))
     view = StateView(core.run, core.state.workflows[0], Information(task_runtime=H))
     assert view.predict_s(0, 0) == 4.0
-    predictions = core.state.find(Predictions)
-    assert predictions is not None
-    assert not predictions.run_times.seen
     assert view.predict(0, 0) == Prediction(
         4.0, "mean of the last two of (User + Application + Size) on Site", 2
     )

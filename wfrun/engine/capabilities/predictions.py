@@ -9,6 +9,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
+from wfrun.engine.prediction.intervals import COVERAGE
 from wfrun.engine.prediction.job import MAX_RUNTIME_S, Prediction, is_plausible
 from wfrun.engine.prediction.run_times import JobClass, RunTimes
 from wfrun.engine.queue_model import Predict
@@ -63,7 +64,6 @@ class Predictions(Capability):
             if one.site in speeds:
                 for runtime_s in filter(is_plausible, one.runtimes_s):
                     self.run_times.observe(kind, one.site, runtime_s, speeds[one.site])
-        self.run_times.seen.clear()
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
         if not self._observes or outcome.started_s is None or outcome.ended_s is None:
@@ -92,6 +92,15 @@ class Predictions(Capability):
         if w.runtimes_s is not None:
             return Prediction(w.runtimes_s[task] / spec.speed_ratio, "documented", 0)
         return self.run_times.predict(self._class_of(w, task), spec.name, spec.speed_ratio)
+
+    def upper_s(
+        self, w: WorkflowState, task: int, site: int, coverage: float = COVERAGE
+    ) -> float | None:
+        """A run time at a site that at least this share of tasks of the same class does not exceed,
+        from those that have ended, whatever is documented; None if they are too few."""
+        spec = self.state.sites[site].spec
+        kind = self._class_of(w, task)
+        return self.run_times.upper_s(kind, spec.name, spec.speed_ratio, coverage)
 
     def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
         """A function for the current prediction of a run time; None if it is documented, and thus

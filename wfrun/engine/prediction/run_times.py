@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.intervals import COVERAGE, WINDOW, ClassBounds
 from wfrun.engine.prediction.job import Prediction
 from wfrun.engine.prediction.methods import METHODS, Method
-
-MAX_KEPT = 2
-"""Number of run times of a class that are kept for later runs: as many as Last2 needs."""
 
 _HERE = CLASSIFICATIONS["application"].title
 
@@ -38,10 +38,11 @@ class RunTimes:
         """Series of run times by class and name of the site."""
         self._counts: dict[tuple[JobClass, str], int] = {}
         """Number of run times of each of these series."""
-        self.latest: dict[tuple[JobClass, str], tuple[float, ...]] = {}
-        """The last ``MAX_KEPT`` run times by class and site, the oldest first."""
-        self.seen: set[tuple[JobClass, str]] = set()
-        """Classes and sites with tasks of this run."""
+        self._recent: dict[Hashable, deque[float]] = {}
+        """The latest run times by class and site, and by class on the reference processor."""
+        self._bounds: dict[Hashable, ClassBounds] = {}
+        """The bounds that were made from them. A cache, since few runs ask for bounds: they follow
+        from ``_recent`` alone, so that it does not matter who has asked before."""
         self._anywhere: dict[JobClass, Method] = {}
         """Series by class, of run times on the reference processor at any site."""
         self._anywhere_counts: dict[JobClass, int] = {}
@@ -57,8 +58,6 @@ class RunTimes:
             here = self._classes[key] = self._make()
         here.observe(runtime_s)
         self._counts[key] = self._counts.get(key, 0) + 1
-        self.seen.add(key)
-        self.latest[key] = (*self.latest.get(key, ())[1 - MAX_KEPT :], runtime_s)
         anywhere = self._anywhere.get(kind)
         if anywhere is None:
             anywhere = self._anywhere[kind] = self._make()
@@ -66,6 +65,15 @@ class RunTimes:
         self._anywhere_counts[kind] = self._anywhere_counts.get(kind, 0) + 1
         self._all.observe(runtime_s * speed_ratio)
         self._all_count += 1
+        self._keep(key, runtime_s)
+        self._keep(kind, runtime_s * speed_ratio)
+
+    def _keep(self, key: Hashable, runtime_s: float) -> None:
+        recent = self._recent.get(key)
+        if recent is None:
+            recent = self._recent[key] = deque(maxlen=WINDOW)
+        recent.append(runtime_s)
+        self._bounds.pop(key, None)
 
     def predict_s(self, kind: JobClass, site: str, speed_ratio: float) -> float | None:
         """Predicted run time at this site; None if nothing was observed."""
@@ -76,7 +84,29 @@ class RunTimes:
         return None if reference_s is None else reference_s / speed_ratio
 
     def predict(self, kind: JobClass, site: str, speed_ratio: float) -> Prediction | None:
-        """``predict_s``, and what it was made from."""
+        """``predict_s`` with what it was made from, and its interval once the class has enough run
+        times."""
+        found = self._predict(kind, site, speed_ratio)
+        chosen = None if found is None else self._bounds_for(kind, site, speed_ratio, COVERAGE)
+        if found is None or chosen is None:
+            return found
+        bounds, speed = chosen
+        around = bounds.around(found._replace(value_s=found.value_s * speed))
+        return found._replace(low_s=around.low_s / speed, high_s=around.high_s / speed)
+
+    def upper_s(
+        self, kind: JobClass, site: str, speed_ratio: float, coverage: float = COVERAGE
+    ) -> float | None:
+        """A run time at this site that at least this share of tasks of the class does not exceed,
+        from its tasks there, or else at all sites by their speeds; None if too few have ended."""
+        chosen = self._bounds_for(kind, site, speed_ratio, coverage)
+        if chosen is None:
+            return None
+        bounds, speed = chosen
+        upper_s = bounds.upper_s(coverage)
+        return None if upper_s is None else upper_s / speed
+
+    def _predict(self, kind: JobClass, site: str, speed_ratio: float) -> Prediction | None:
         value_s = self.predict_s(kind, site, speed_ratio)
         if value_s is None:
             return None
@@ -86,3 +116,19 @@ class RunTimes:
             title = f"{self._title} of its class at other sites, by their speeds"
             return Prediction(value_s, title, count)
         return Prediction(value_s, f"{self._title} of all tasks, by speeds", self._all_count)
+
+    def _bounds_for(
+        self, kind: JobClass, site: str, speed_ratio: float, coverage: float
+    ) -> tuple[ClassBounds, float] | None:
+        """Bounds of a class with enough run times, and the speed that they are to be divided by."""
+        for key, speed in (((kind, site), 1.0), (kind, speed_ratio)):
+            bounds = self._bounds_of(key)
+            if bounds.upper_s(coverage) is not None:
+                return bounds, speed
+        return None
+
+    def _bounds_of(self, key: Hashable) -> ClassBounds:
+        bounds = self._bounds.get(key)
+        if bounds is None:
+            bounds = self._bounds[key] = ClassBounds(self._recent.get(key, ()))
+        return bounds
