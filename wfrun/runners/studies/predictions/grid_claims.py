@@ -7,6 +7,7 @@ of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from wfrun.runners.studies.claim import MUCH, SIMILAR, Claims, Finding, listed, spread
 from wfrun.runners.studies.predictions.grid_samples import GridSamples, distance
@@ -73,7 +74,9 @@ def _(s: GridSamples) -> Finding:
 
 def _similar(s: GridSamples, grid: str, policies: Sequence[str], measure: str) -> Finding:
     def ratio(seed: int) -> float:
-        return spread(_value(s, grid, policy, measure, seed) for policy in policies)
+        values = [_value(s, grid, policy, measure, seed) for policy in policies]
+        # Small workloads may have policies without any wait.
+        return spread(values) if min(values) > 0 else inf if max(values) > 0 else 1.0
 
     values = listed(s.means(grid, measure, policies))
     worst = max(ratio(seed) for seed in s.seeds)

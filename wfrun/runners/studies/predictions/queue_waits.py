@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from math import inf, isnan
+from math import inf, isnan, nan
 from random import Random
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from wfrun.engine.prediction.replay import accuracy
+from wfrun.engine.prediction.waits.accuracy import EXACT_S, judge, judged_waits
+from wfrun.engine.prediction.waits.bursts import in_bursts
 from wfrun.engine.prediction.waits.predictor import WAIT_PREDICTORS, Cluster
 from wfrun.engine.prediction.waits.replay import (
     Replay,
@@ -45,8 +46,6 @@ LARGEST_ESTIMATE = 5.0
 and Feitelson), for logs without the users' own."""
 TRAINING = 0.1
 """Share of the jobs at the beginning that is not judged (section 7.3.2)."""
-PERFECT_S = 0.5
-"""Maximum error of a perfect prediction: the traces of the thesis have whole seconds."""
 MINUTES = tuple(float(f"{10 ** (step / 6):.3g}") for step in range(-6, 25))
 """Places at which the distribution of the absolute error is kept: 0.1 to 10,000 min."""
 
@@ -78,11 +77,14 @@ class WaitRow(WaitCell, frozen=True, kw_only=True):
     """This and the next: of the jobs that waited."""
     nonzero_error_s: float
     burst_share: float
-    burst_under: float
-    """Share of the jobs in bursts that waited longer than predicted."""
-    other_under: float
+    """Share of the jobs that are submitted in bursts (`wfrun.engine.prediction.waits.bursts`)."""
+    burst_within: float | None
+    """Share of them that waited no longer than predicted; None: there is none."""
+    other_within: float | None
+    """Share of the others."""
     burst_same: float
-    """Share of the jobs in bursts that have the prediction of the job before."""
+    """Share of the jobs submitted within ``BURST_GAP_S`` after another one of the same user and
+    size that have its prediction."""
     mean_wait_s: float
     mean_predicted_s: float
     accuracy_shares: tuple[float, ...]
@@ -163,67 +165,55 @@ def site_of(workload: Workload, rank: int, jobs: int | None) -> Site:
     return Site(processors, tuple(replayed_jobs))
 
 
-class _Judged(NamedTuple):
-    wait_s: float
-    predicted_s: float
-    in_burst: bool
-    same: bool
-
-    @property
-    def error_s(self) -> float:
-        return abs(self.predicted_s - self.wait_s)
-
-    @property
-    def accuracy(self) -> float:
-        return accuracy(self.predicted_s, self.wait_s)
-
-    @property
-    def is_under(self) -> bool:
-        return self.predicted_s < self.wait_s - PERFECT_S
-
-
 def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> WaitRow:
     """What is measured of a replay with one predictor."""
     predicted_s = replay.predicted_s[cell.predictor]
     first = int(TRAINING * len(jobs))
-    judged = list(_judged(jobs, replay.waits_s, predicted_s, first))
-    waited = [one for one in judged if one.wait_s > 0]
-    burst = [one for one in judged if one.in_burst]
-    under = mean([float(one.is_under) for one in judged])
-    perfect = mean([float(one.error_s <= PERFECT_S) for one in judged])
-    all_waits = replay.waits_s[first:]
+    bursts = in_bursts([job.submit_s for job in jobs])
+    # An infinite prediction of a wait behind a job without an estimate is none.
+    answers_s = [nan if value_s == inf else value_s for value_s in predicted_s]
+    judged = list(judged_waits(replay.waits_s, answers_s, bursts, first))
+    known = [one for one in judged if not isnan(one.predicted_s)]
+    waited = [one for one in known if one.wait_s > 0]
+    found = judge(judged)
     return WaitRow(
         **msgspec.structs.asdict(cell),
-        predicted=len(judged),
-        unknown=len(jobs) - first - len(judged),
-        nonzero=mean([float(wait_s > 0) for wait_s in all_waits]),
-        accuracy=mean([one.accuracy for one in judged]),
-        error_s=mean([one.error_s for one in judged]),
-        under=under,
-        perfect=perfect,
-        over=max(0.0, 1 - under - perfect),
-        nonzero_accuracy=mean([one.accuracy for one in waited]),
-        nonzero_error_s=mean([one.error_s for one in waited]),
-        burst_share=len(burst) / len(judged) if judged else 0.0,
-        burst_under=mean([float(one.is_under) for one in burst]),
-        other_under=mean([float(one.is_under) for one in judged if not one.in_burst]),
-        burst_same=mean([float(one.same) for one in burst]),
-        mean_wait_s=mean([one.wait_s for one in judged]),
-        mean_predicted_s=mean([one.predicted_s for one in judged]),
-        accuracy_shares=shares(sorted(one.accuracy for one in waited), ACCURACIES),
-        error_shares=shares(sorted(one.error_s / 60 for one in waited), MINUTES),
+        predicted=found.jobs,
+        unknown=found.unknown,
+        nonzero=found.waited or 0.0,
+        accuracy=found.accuracy or 0.0,
+        error_s=found.error_s or 0.0,
+        under=found.under or 0.0,
+        perfect=found.perfect or 0.0,
+        over=found.over or 0.0,
+        nonzero_accuracy=found.accuracy_waited or 0.0,
+        nonzero_error_s=found.error_waited_s or 0.0,
+        burst_share=found.in_bursts or 0.0,
+        burst_within=found.within_in_bursts,
+        other_within=found.within_outside,
+        burst_same=_same(jobs, answers_s, first),
+        mean_wait_s=mean([one.wait_s for one in known]),
+        mean_predicted_s=mean([one.predicted_s for one in known]),
+        accuracy_shares=shares(
+            sorted(accuracy(one.predicted_s, one.wait_s) for one in waited), ACCURACIES
+        ),
+        error_shares=shares(
+            sorted(abs(one.predicted_s - one.wait_s) / 60 for one in waited), MINUTES
+        ),
     )
 
 
-def _judged(
-    jobs: Sequence[ReplayedJob], waits_s: array[float], predicted_s: array[float], first: int
-) -> Iterator[_Judged]:
+def _same(jobs: Sequence[ReplayedJob], predicted_s: Sequence[float], first: int) -> float:
+    """Share of the jobs submitted soon after another one of the same user and size that have its
+    prediction."""
     latest: dict[Hashable, tuple[float, float]] = {}
-    for number, (job, wait_s, value_s) in enumerate(zip(jobs, waits_s, predicted_s, strict=True)):
-        before = latest.get(job.job.owner)
-        latest[job.job.owner] = (job.submit_s, value_s)
-        if number < first or isnan(value_s) or value_s == inf:
+    same = []
+    for number, (job, value_s) in enumerate(zip(jobs, predicted_s, strict=True)):
+        key = (job.job.owner, job.job.cores)
+        before = latest.get(key)
+        latest[key] = (job.submit_s, value_s)
+        if number < first or isnan(value_s) or before is None:
             continue
-        in_burst = before is not None and job.submit_s - before[0] <= BURST_GAP_S
-        same = in_burst and before is not None and abs(before[1] - value_s) <= PERFECT_S
-        yield _Judged(wait_s, value_s, in_burst, same)
+        if job.submit_s - before[0] <= BURST_GAP_S:
+            same.append(float(abs(before[1] - value_s) < EXACT_S))
+    return mean(same)

@@ -21,8 +21,9 @@ def wait_page(samples: WaitSamples, pictures: Pictures) -> Iterator[str]:
     yield (
         "Waits are those of a simulated FCFS queue without backfilling, as in the thesis, at the "
         "two busiest sites of each generated grid and on the machines of the logs; for the bounds "
-        "also those in the logs. The first 10% of the jobs are for training. Jobs of one user "
-        "with at most two minutes between them are a burst. A prediction within half a second is "
+        "also those in the logs. The first 10% of the jobs are for training. A burst is "
+        "an interval of five minutes with as many submissions as less than one interval in 1,000 "
+        "would have if they came at random. A prediction within half a second is "
         "perfect: the traces of the thesis have whole seconds."
     )
     yield from _points(samples)
@@ -108,7 +109,7 @@ def _bounds(samples: WaitSamples) -> Iterator[str]:
 def _bound(title: str, place: Place, name: str) -> Sequence[str]:
     row = place.rows[name]
     site = place.title + (", logged" if place.waits == "logged" else "")
-    kept = (1 - row.burst_under, 1 - row.other_under)
+    kept = (row.burst_within, row.other_within)
     return (title, site, number(row.error_s / 60), f"{row.accuracy:.2f}",
             *(f"{share:.0%}" for share in (row.under, row.perfect, row.over)),
-            *(f"{share:.1%}" for share in kept))  # fmt: skip
+            *("-" if share is None else f"{share:.1%}" for share in kept))  # fmt: skip
