@@ -43,3 +43,13 @@ def test_sampled_times_have_their_expected_time_as_median() -> None:
     assert median(times) == pytest.approx(100, rel=0.1)
     assert sum(each > 900 for each in times) / 2000 == pytest.approx(0.1, abs=0.02)
     assert max(times) <= 1900
+
+
+def test_no_job_is_sampled_past_its_limit() -> None:
+    limited = SimulatedJob(0.0, 100.0, 8, 400.0)
+    random = Random(3)
+    times = [sampled([limited], random)[0] for _ in range(500)]
+    assert max(each.runtime_s for each in times) == 400
+    assert {each.requested_s for each in times} == {400}
+    assert expected_wait(8, 3600, 8, [limited]).bound_s == 400
+    assert expected_wait(8, 3600, 8, [job(100, 8)]).bound_s > 400

@@ -65,6 +65,7 @@ def test_a_real_queue() -> None:
     assert jobs["2.pbshost"] == Job(
         id="2.pbshost", element=1, name="wf-r1-t2-a1", user="griduser", state="refused", cores=64,
         reason="Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 8)",
+        requested_s=300,
     )  # fmt: skip
 
 

@@ -39,6 +39,16 @@ def test_a_real_queue() -> None:
     }
 
 
+def test_time_limits_of_jobs() -> None:
+    header = HEADER.replace("NAME", "TIME_LIMIT\x1fNAME")
+    limits = {"1:00": 60.0, "2-00:00:00": 172_800.0, "UNLIMITED": None, "NOT_SET": None, "": None}
+    rows = [row(str(i)).replace("wfrun", f"{limit}\x1fa\x1fb") for i, limit in enumerate(limits)]
+    jobs = read_queue(header + "".join(rows))
+    assert [job.requested_s for job in jobs] == list(limits.values())
+    assert {job.name for job in jobs} == {"a\x1fb-r-1"}
+    assert [job.requested_s for job in read_queue(HEADER + row())] == [None]
+
+
 def test_an_empty_queue_has_a_header() -> None:
     assert read_queue(recorded(SLURM, "queue-empty").output) == []
 

@@ -57,13 +57,18 @@ def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]
     """The jobs with random run times.
 
     With the density of run times that `jobs_ahead` assumes, which falls as 1/t², the remaining time
-    R of a job whose median is m follows P(R > r) = m / (m + r).
+    R of a job whose median is m follows P(R > r) = m / (m + r). No job runs past its limit, where
+    that is known.
     """
     jobs = []
     for job in ahead:
         share = random.random()
         runtime_s = job.runtime_s * min(_MAX_RATIO, share / (1 - share))
-        jobs.append(SimulatedJob(job.submit_s, runtime_s, job.cores, runtime_s))
+        requested_s = runtime_s
+        if job.requested_s > job.runtime_s:  # a limit, see `jobs_ahead`
+            requested_s = job.requested_s
+            runtime_s = min(runtime_s, requested_s)
+        jobs.append(SimulatedJob(job.submit_s, runtime_s, job.cores, requested_s))
     return jobs
 
 

@@ -154,6 +154,7 @@ def _job(
         cores=_cores(attributes),
         reason=comment if waits else "",
         nodes=_nodes(attributes),
+        requested_s=_seconds(attributes.get("Resource_List.walltime", "")),
         running_elements=running_elements,
     )
 

@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from wfrun.engine.exchange import Cause
 from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.offers import clock_s
 
 _FIELD = "\x1f"
 _END = "\x1e"
-SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%j")) + _END
-"""Id, state, user, cores, start, nodes, reason, name. The separators are control characters because
-a name may contain anything else, line breaks too."""
+SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%l", "%j")) + _END
+"""Id, state, user, cores, start, nodes, reason, time limit, name. The separators are control
+characters because a name may contain anything else, line breaks too."""
 SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
 
-_FIELDS = 8
+_FIELDS = 9
+_LIMIT = 7
+"""Place of the time limit."""
 _ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
 _STATES: dict[str, State | None] = {
     "PENDING": "queued",
@@ -64,7 +67,7 @@ _NO_OUTPUT = 53
 def read_queue(output: str) -> list[Job]:
     """The jobs in ``squeue --array --format SQUEUE_FORMAT``. Raises QueueUnknownError."""
     jobs: list[Job] = []
-    for ident, state_name, user, cores, start, nodes, reason, name in _rows(output):
+    for ident, state_name, user, cores, start, nodes, reason, limit, name in _rows(output):
         state = _STATES.get(state_name)
         if state is None:
             if state_name in _STATES or state_name in _CAUSES:
@@ -87,6 +90,7 @@ def read_queue(output: str) -> list[Job]:
                 reason="" if reason == "None" else reason,
                 nodes=(nodes,) if nodes else (),
                 started_s=started,
+                requested_s=clock_s(limit),
             )
             for element in elements
         ]
@@ -99,7 +103,7 @@ def read_queue_endings(output: str) -> dict[tuple[str, int], Ending]:
     line counts as element 1, unless element 1 has a line of its own. Raises QueueUnknownError."""
     endings: dict[tuple[str, int], Ending] = {}
     rest: dict[tuple[str, int], Ending] = {}
-    for ident, state, _, _, _, nodes, reason, _ in _rows(output):
+    for ident, state, _, _, _, nodes, reason, _, _ in _rows(output):
         cause = _CAUSES.get(state)
         if cause is None:
             continue
@@ -156,16 +160,21 @@ def _waiting(reason: str) -> State:
 
 
 def _rows(output: str) -> Iterator[list[str]]:
-    """The fields of each job. Raises QueueUnknownError without a header."""
+    """The fields of each job; an empty limit in tables without one. Raises QueueUnknownError
+    without a header."""
     records = output.split(f"{_END}\n")
-    if records.pop() or not records or records[0].count(_FIELD) != _FIELDS - 1:
+    header = records[0].split(_FIELD)
+    shown = _FIELDS if "TIME_LIMIT" in header else _FIELDS - 1
+    if records.pop() or not records or len(header) != shown:
         raise QueueUnknownError(f"no whole table of squeue: {output[:200]!r}")
     if not records[0].startswith("JOBID"):
         raise QueueUnknownError(f"no header of squeue: {output[:200]!r}")
     for record in records[1:]:
-        fields = record.split(_FIELD, _FIELDS - 1)
-        if len(fields) != _FIELDS:
+        fields = record.split(_FIELD, shown - 1)
+        if len(fields) != shown:
             raise QueueUnknownError(f"not a line of squeue: {record[:200]!r}")
+        if shown < _FIELDS:
+            fields.insert(_LIMIT, "")
         yield fields
 
 
