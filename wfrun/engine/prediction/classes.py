@@ -40,13 +40,13 @@ class ByClass:
 
     def __init__(self, method: str = "last2", classification: str = "application") -> None:
         kind, by = METHODS[method], CLASSIFICATIONS[classification]
-        self._make, self._key = kind.make, by.key
+        self._make, self._classification = kind.make, classification
         self._title = f"{kind.title} of {by.title}"
         self._series: dict[Hashable, Method] = {}
         self._counts: dict[Hashable, int] = {}
 
     def observe(self, job: Job, runtime_s: float) -> None:
-        key = self._key(job)
+        key = CLASSIFICATIONS[self._classification].key(job)
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = self._make()
@@ -55,7 +55,7 @@ class ByClass:
         self._counts[key] += 1
 
     def predict(self, job: Job) -> Prediction | None:
-        key = self._key(job)
+        key = CLASSIFICATIONS[self._classification].key(job)
         series = self._series.get(key)
         value_s = None if series is None else series.predict()
         return None if value_s is None else Prediction(value_s, self._title, self._counts[key])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -62,12 +61,12 @@ class SlidingMedian:
     __slots__ = ("_sorted_s", "_window_s")
 
     def __init__(self) -> None:
-        self._window_s: deque[float] = deque()
+        self._window_s: list[float] = []  # a deque takes 600 bytes
         self._sorted_s: list[float] = []
 
     def observe(self, runtime_s: float) -> None:
         if len(self._window_s) == WINDOW:
-            del self._sorted_s[bisect_left(self._sorted_s, self._window_s.popleft())]
+            del self._sorted_s[bisect_left(self._sorted_s, self._window_s.pop(0))]
         self._window_s.append(runtime_s)
         insort(self._sorted_s, runtime_s)
 
@@ -110,6 +109,40 @@ class Last2:
 
     def predict(self) -> float | None:
         return self._mean_s
+
+
+class AllMethods:
+    """All methods of ``METHODS`` on one series, at a quarter of their cost one by one."""
+
+    __slots__ = ("_mean_s", "_smoothed_s", "_window_s", "count", "values_s")
+
+    def __init__(self) -> None:
+        self.values_s: tuple[float, ...] = ()
+        """The prediction of each method, in the order of ``METHODS``; empty before the first
+        observation."""
+        self.count = 0
+        """Number of run times of the series."""
+        self._mean_s = self._smoothed_s = 0.0
+        self._window_s: list[float] = []
+
+    def observe(self, runtime_s: float) -> None:
+        """Observe the next run time of the series."""
+        window_s = self._window_s
+        window_s.append(runtime_s)
+        self.count = count = self.count + 1
+        self._mean_s = mean_s = self._mean_s + (runtime_s - self._mean_s) / count
+        if count == 1:
+            self._smoothed_s = runtime_s
+            self.values_s = (runtime_s,) * 5
+            return
+        if count > WINDOW:
+            del window_s[0]
+        self._smoothed_s = smoothed_s = ALPHA * runtime_s + (1 - ALPHA) * self._smoothed_s
+        ordered, middle = sorted(window_s), len(window_s) // 2
+        median_s = ordered[middle]
+        if not len(ordered) % 2:
+            median_s = (ordered[middle - 1] + median_s) / 2
+        self.values_s = smoothed_s, mean_s, median_s, runtime_s, (window_s[-2] + runtime_s) / 2
 
 
 class MethodKind(NamedTuple):

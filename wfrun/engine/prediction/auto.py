@@ -1,0 +1,178 @@
+"""The method with the best record so far, for each class of jobs.
+
+The Network Weather Service forecasts by the method that was the most accurate up to now (Wolski,
+Spring, Hayes 1999). Here the choice is among the methods and classifications of thesis section
+7.2.1, the user's estimate, and regression on the size of inputs; the record is the mean accuracy of
+equation 7.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.estimates import ESTIMATE_TITLE, as_estimated, estimate_s
+from wfrun.engine.prediction.job import Job, Prediction
+from wfrun.engine.prediction.methods import METHODS, AllMethods
+from wfrun.engine.prediction.regression import Regression
+
+MEMORY = 20
+"""Number of jobs that a record remembers: each new one has at least the weight 1/20."""
+PRIOR = 5
+"""Weight of the record of the more general class in a new one, in jobs."""
+
+_LEVELS = tuple(reversed(CLASSIFICATIONS))
+"""Classifications, the most specific first: of two equal records that one counts."""
+_TITLES = tuple(
+    f"{kind.title} of {CLASSIFICATIONS[level].title}"
+    for level in _LEVELS
+    for kind in METHODS.values()
+)
+"""Titles of the candidates that need only run times; the two others follow them."""
+_ESTIMATE, _REGRESSION = len(_TITLES), len(_TITLES) + 1
+_KEYS = tuple(CLASSIFICATIONS[level].key for level in _LEVELS)
+
+
+class _Record:
+    """Mean accuracies of the candidates for the jobs of one class."""
+
+    __slots__ = ("_weight", "means")
+
+    def __init__(self, means: Sequence[float]) -> None:
+        """``means``: those of a more general class."""
+        self.means = list(means)
+        self._weight = PRIOR
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it needs no record of a more general class."""
+        return self._weight == MEMORY
+
+    def observe(self, accuracies: list[float]) -> None:
+        """Observe the accuracies of the candidates for the next job."""
+        if self._weight < MEMORY:
+            self._weight += 1
+        rate = 1 / self._weight
+        self.means = [m + rate * (a - m) for m, a in zip(self.means, accuracies, strict=True)]
+
+
+class Auto:
+    """Predicts each job by the candidate with the best record for jobs of its class: the same
+    application, user and size at the site, or as long as there is none, the same user there, or
+    all.
+
+    A candidate of a class without a history answers from the next more general one. Its record
+    consists of what it would have predicted just before each job of the class ended. Cost:
+    constant. Memory: two kilobytes a class.
+    """
+
+    def __init__(self) -> None:
+        self._series: tuple[dict[Hashable, AllMethods], ...] = tuple({} for _ in _LEVELS)
+        """By classification."""
+        self._all = _Record([0.5] * (_REGRESSION + 1))
+        self._of_users: dict[Hashable, _Record] = {}
+        """By user and site."""
+        self._of_applications: dict[Hashable, _Record] = {}
+        self._regression = Regression()
+
+    def observe(self, job: Job, runtime_s: float) -> None:
+        keys = [key(job) for key in _KEYS]
+        found = [series.get(key) for series, key in zip(self._series, keys, strict=True)]
+        values_s = _values_s(found)
+        if values_s is not None:
+            self._record(job, runtime_s, keys, values_s, is_known=found[0] is not None)
+        for series, key, one in zip(self._series, keys, found, strict=True):
+            if one is None:
+                one = series[key] = AllMethods()
+            one.observe(runtime_s)
+        if job.input_bytes is not None:
+            self._regression.observe(job, runtime_s)
+
+    def _record(
+        self,
+        job: Job,
+        runtime_s: float,
+        keys: Sequence[Hashable],
+        values_s: Sequence[float],
+        *,
+        is_known: bool,
+    ) -> None:
+        """Record what the candidates would have predicted. ``is_known``: the application has a
+        history. A class of a single job, as some logs have them without number, gets no record."""
+        accuracies = _accuracies(values_s, runtime_s)
+        requested_s, by_size = estimate_s(job), self._by_size(job)
+        others = requested_s, None if by_size is None else by_size.value_s
+        for record in self._records(keys, is_known=is_known):
+            # A candidate that has nothing to say keeps its mean.
+            record.observe(accuracies + [
+                record.means[_ESTIMATE + n] if value_s is None
+                else _accuracies((value_s,), runtime_s)[0]
+                for n, value_s in enumerate(others)
+            ])  # fmt: skip
+
+    def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> Iterator[_Record]:
+        """The records of a job: that of its application, and those of the user and of all as long
+        as more specific ones are not full. They serve new applications and new users."""
+        if is_known:
+            record = self._of_applications.get(keys[0])
+            if record is None:
+                means = self._of_users.get(keys[1], self._all).means
+                record = self._of_applications[keys[0]] = _Record(means)
+            yield record
+            if record.is_full:
+                return
+        record = self._of_users.get(keys[1])
+        if record is None:
+            record = self._of_users[keys[1]] = _Record(self._all.means)
+        yield record
+        if not record.is_full:
+            yield self._all
+
+    def predict(self, job: Job) -> Prediction | None:
+        keys = [key(job) for key in _KEYS]
+        record = self._of_applications.get(keys[0]) or self._of_users.get(keys[1]) or self._all
+        means = record.means
+        best = max(means[:_ESTIMATE])
+        requested_s, by_size = estimate_s(job), self._by_size(job)
+        if requested_s is not None and means[_ESTIMATE] > best:
+            best, by_estimate = means[_ESTIMATE], Prediction(requested_s, ESTIMATE_TITLE, 0)
+        else:
+            by_estimate = None
+        if by_size is not None and means[_REGRESSION] > best:
+            return by_size
+        if by_estimate is not None:
+            return by_estimate
+        level, method = divmod(means.index(best), len(METHODS))
+        for chosen in (*range(level, len(_LEVELS)), *range(level)):
+            series = self._series[chosen].get(keys[chosen])
+            if series is not None:
+                title = _TITLES[chosen * len(METHODS) + method]
+                return Prediction(series.values_s[method], title, series.count)
+        return as_estimated(job)
+
+    def _by_size(self, job: Job) -> Prediction | None:
+        return None if job.input_bytes is None else self._regression.predict(job)
+
+
+def _values_s(found: Sequence[AllMethods | None]) -> list[float] | None:
+    """What each candidate predicts, in the order of ``_TITLES``; None: nothing is known. A class
+    without a history answers from the next more general one that has some, or else from the next
+    more specific one: a site without a history, from the user elsewhere."""
+    values_s: list[float] = []
+    for level, one in enumerate(found):
+        if one is None:
+            others = (*found[level:], *reversed(found[:level]))
+            one = next((other for other in others if other is not None), None)
+            if one is None:
+                return None
+        values_s += one.values_s
+    return values_s
+
+
+def _accuracies(values_s: Sequence[float], runtime_s: float) -> list[float]:
+    """Equation 7.1 for each prediction."""
+    if runtime_s <= 0:
+        return [1.0 if value_s <= 0 else 0.0 for value_s in values_s]
+    return [
+        value_s / runtime_s if value_s < runtime_s else runtime_s / value_s for value_s in values_s
+    ]
