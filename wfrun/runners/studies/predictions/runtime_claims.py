@@ -19,7 +19,6 @@ HIGH = 0.9
 """Accuracy above which the text calls a prediction highly accurate."""
 FEW = (0.2, 0.3)
 """Section 7.2.3: the share of such predictions on all traces but SHARCNET."""
-
 _WHERE = "7.2.3"
 
 

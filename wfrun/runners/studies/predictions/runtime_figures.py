@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
-from wfrun.runners.studies.predictions.runtime_page import TITLES
-from wfrun.runners.studies.predictions.runtime_samples import Choice, RuntimeSamples
+from wfrun.runners.studies.predictions.runtime_samples import TITLES, Choice, RuntimeSamples
 from wfrun.runners.studies.predictions.runtimes import ACCURACIES, ERRORS_S, GENERAL, SPECIFIC
 from wfrun.runners.studies.workflows.figures import save
 

@@ -7,9 +7,13 @@ from typing import NamedTuple
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.registry import PREDICTORS
 from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.runtimes import GENERAL, SPECIFIC, RuntimeRow
+from wfrun.runners.studies.predictions.runtimes import CHAIN, GENERAL, SPECIFIC, RuntimeRow
 from wfrun.runners.studies.predictions.workloads import Workload
+
+TITLES = {"es": "ES", "rm": "RM", "sm": "SM", "last": "Last", "last2": "Last2"}
+"""Of the methods, as in the thesis."""
 
 
 class Choice(NamedTuple):
@@ -19,7 +23,7 @@ class Choice(NamedTuple):
     classification: str
 
     def __str__(self) -> str:
-        return f"{self.method}, {CLASSIFICATIONS[self.classification].title}"
+        return f"{TITLES[self.method]}, {CLASSIFICATIONS[self.classification].title}"
 
 
 class RuntimeSamples:
@@ -46,6 +50,12 @@ class RuntimeSamples:
         if not self.serves(workload, classification):
             return {}
         return {m: self.row(workload, Choice(m, classification)).accuracy for m in METHODS}
+
+    def chained(self, workload: Workload) -> dict[str, RuntimeRow]:
+        """The results of the predictors that choose classes themselves, by name; without those that
+        know nothing here."""
+        rows = {name: self.row(workload, Choice(name, CHAIN)) for name in PREDICTORS}
+        return {name: row for name, row in rows.items() if row.predicted}
 
     def best(
         self, workload: Workload, classifications: Sequence[str] = (*GENERAL, SPECIFIC)

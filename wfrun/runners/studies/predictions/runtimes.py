@@ -11,6 +11,7 @@ import msgspec
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.registry import PREDICTORS, make_predictor
 from wfrun.engine.prediction.replay import Outcome, accuracy, replay
 from wfrun.runners.studies.predictions.part import Setting
 from wfrun.runners.studies.predictions.workloads import jobs_of
@@ -21,6 +22,9 @@ GENERAL = ("site", "user", "user-site")
 """The classifications of Figures 7.2 to 7.4."""
 SPECIFIC = "application"
 """That of Figure 7.5."""
+CHAIN = "chain"
+"""Stands for a predictor of `wfrun.engine.prediction.registry`, which chooses the class of each job
+itself: the most specific one with a history, or another."""
 
 ACCURACIES = tuple(step / 50 for step in range(51))
 """Places at which the distribution of the accuracy is kept."""
@@ -65,13 +69,14 @@ class RuntimeRow(RuntimeCell, frozen=True, kw_only=True):
 
 
 def cells(setting: Setting) -> list[RuntimeCell]:
-    """Each method under each classification."""
+    """Each method under each classification, and the predictors that choose classes themselves."""
     limit = QUICK_JOBS if setting.quick else None
+    kinds = [(method, c) for c in CLASSIFICATIONS for method in METHODS]
+    kinds += [(name, CHAIN) for name in PREDICTORS]
     return [
         RuntimeCell(workload=w.label, jobs=limit, method=method, classification=classification)
         for w in setting.workloads
-        for classification in CLASSIFICATIONS
-        for method in METHODS
+        for method, classification in kinds
     ]
 
 
@@ -79,6 +84,8 @@ def run(setting: Setting, cell: RuntimeCell) -> RuntimeRow:
     """Replay the workload. Classes that it cannot serve have no predictions."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
     history = jobs_of(workload, cell.jobs).history
+    if cell.classification == CHAIN:
+        return measure(cell, replay(history.moments, make_predictor(cell.method)))
     if set(CLASSIFICATIONS[cell.classification].needs) & set(history.missing):
         return measure(cell, ())
     return measure(cell, replay(history.moments, ByClass(cell.method, cell.classification)))
