@@ -19,6 +19,8 @@ HIGH = 0.9
 """Accuracy above which the text calls a prediction highly accurate."""
 FEW = (0.2, 0.3)
 """Section 7.2.3: the share of such predictions on all traces but SHARCNET."""
+WITHIN = 0.02
+
 _WHERE = "7.2.3"
 
 
@@ -145,3 +147,18 @@ def _(s: RuntimeSamples) -> Finding:
 
 def _burst_choice(s: RuntimeSamples, workload: Workload) -> Choice:
     return Choice("last2", "user-site" if s.serves(workload, "user-site") else "site")
+
+
+_WHERE = "beyond the papers"
+
+
+@CLAIMS.add(_WHERE, "auto is at least as accurate as the best single method, within 2%")
+def _(s: RuntimeSamples) -> Finding:
+    ratios = {}
+    for workload in s.workloads():
+        found = {name: row.accuracy for name, row in s.chained(workload).items()}
+        own = found.pop("auto")
+        ratios[workload.title] = own / max(found.values())
+    findings = {name: ratio >= 1 - WITHIN for name, ratio in ratios.items()}
+    values = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    return s.agree(findings), f"auto over the best of the others: {values}"
