@@ -18,7 +18,7 @@ from wfrun.engine.copies import outdate_copies, request_inputs, request_output
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.failures import Failure
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.retry import RULES, apply_retry_rule, note_site_to_avoid
+from wfrun.engine.retry import RULES, apply_retry_rule, is_too_short, note_site_to_avoid
 from wfrun.engine.state import (
     HELD,
     SUPERSEDED,
@@ -69,6 +69,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     task, site_index = event.task, event.site
     cores = w.workflow.tasks[task].resources.cores
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s, cores)
+    attempt.walltime_s = event.walltime_s
     status = w.status[task]
     if status == DISPATCHED:
         _add_replica(state, w, attempt)
@@ -287,7 +288,8 @@ def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
         gone = _vanished_too_often(state, attempt) if outcome.cause == "staging" else ""
         if gone:
             outcome = msgspec.structs.replace(outcome, message=f"{outcome.message}\n  {gone}")
-        fail_attempt(run, w, attempt, outcome, own=RULES[outcome.cause].own, final=bool(gone))
+        own = RULES[outcome.cause].own and not is_too_short(attempt, outcome)
+        fail_attempt(run, w, attempt, outcome, own=own, final=bool(gone))
     settle(state, w, event.at_s)
 
 

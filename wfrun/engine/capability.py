@@ -243,6 +243,11 @@ class Capability:
         """The sites of a mask that may get this task."""
         return mask
 
+    def limit_walltime(self, w: WorkflowState, task: int, site: int) -> float | None:
+        """The walltime that the job of a task at a site requests, although no document states one,
+        in seconds; None: as for any other job. Asked when the task is placed."""
+        return None
+
     def decide(self, decisions: Decisions, possible: bool) -> None:
         """Decide what follows from the latest event.
 
@@ -305,6 +310,7 @@ class Hooks:
         self.copy_started: list[Callable[[tuple[int, int, int], int], None]] = []
         self.file_removed: list[Callable[[WorkflowState, int, int], None]] = []
         self.limit_candidates: list[Callable[[WorkflowState, int, int, int], int]] = []
+        self.limit_walltime: list[Callable[[WorkflowState, int, int], float | None]] = []
         self.declined: list[Callable[[WorkflowState, int, int], None]] = []
         self.decide: list[Callable[[Decisions, bool], None]] = []
         self.explain_end: list[Callable[[], str | None]] = []

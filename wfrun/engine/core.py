@@ -117,7 +117,10 @@ class Core:
                 "It returns one of view.candidates(task), or None",
             )
         key = key_of(state, w, task, w.attempts_of[task] + 1)
-        self.take(AttemptPlaced(state.now_s, key, w.index, task, site))
+        walltime_s = None
+        for limit in self.run.hooks.limit_walltime:
+            walltime_s = limit(w, task, site)
+        self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s))
 
     def _end_if_settled(self) -> None:
         """End the run if nothing can start any more. The run waits for superseded attempts while

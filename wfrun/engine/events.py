@@ -39,7 +39,7 @@ words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
 ``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
 TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``, and ``ended_s``,
-``requested_s`` and ``input_bytes`` of ClassHistory."""
+``requested_s`` and ``input_bytes`` of ClassHistory, and ``AttemptPlaced.walltime_s``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -173,13 +173,16 @@ class RunChanged(Event, frozen=True, tag="run-changed"):
     awaited, and their files are read."""
 
 
-class AttemptPlaced(Event, frozen=True, gc=False, tag="attempt-placed"):
+class AttemptPlaced(Event, frozen=True, gc=False, omit_defaults=True, tag="attempt-placed"):
     """The core decided to run a task at a site. From here on the attempt is dispatched."""
 
     key: str
     workflow: int
     task: int
     site: int
+    walltime_s: float | None = None
+    """The walltime that its job requests, learned from earlier tasks; None: no such one, and so
+    until version 6 of the log."""
 
 
 class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):

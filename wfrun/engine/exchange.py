@@ -45,6 +45,9 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     resources: Resources
     avoid_hosts: tuple[str, ...] = ()
     """Hosts where several attempts in a row have failed. Sites with a single host ignore this."""
+    job_walltime_s: float | None = None
+    """Walltime that its job requests; None: that of ``resources``, or else of the site. Unlike that
+    of ``resources`` it is no limit of the task itself."""
     expected_s: float | None = None
     """Expected run time at this site; None if unknown. A launcher does not start an attempt that
     would outlast it."""

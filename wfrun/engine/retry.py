@@ -88,6 +88,8 @@ def apply_retry_rule(
         note = "" if own else f"given up after {times} failures that were not its own"
         return RetryDecision(False, 0.0, note)
     note = ""
+    if is_too_short(attempt, outcome):
+        return RetryDecision(True, delay_s, "again with the longest walltime of its site")
     grown = _grown(state, w, attempt, outcome) if rule.grows else None
     if grown is not None:
         asked, note = grown
@@ -100,6 +102,12 @@ def apply_retry_rule(
         if rule.where == "elsewhere" and not w.feasible_sites(task) & ~w.avoid[task]:
             return RetryDecision(False, 0.0, "")
     return RetryDecision(True, delay_s, note)
+
+
+def is_too_short(attempt: Attempt, outcome: Outcome) -> bool:
+    """Whether a walltime that was learned from earlier tasks, not one of the user or the site,
+    ended an attempt."""
+    return outcome.cause == "walltime" and attempt.walltime_s is not None
 
 
 def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:

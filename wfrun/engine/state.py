@@ -56,7 +56,7 @@ class Attempt:
 
     __slots__ = ("cores", "found_idle", "host", "is_replica", "key", "launcher", "missing",
                  "phase", "placed_s", "ready_s", "site", "started_s", "superseded", "task",
-                 "withdrawn", "workflow")  # fmt: skip
+                 "walltime_s", "withdrawn", "workflow")  # fmt: skip
 
     def __init__(
         self, key: str, workflow: int, task: int, site: int, placed_s: float, cores: int
@@ -82,6 +82,8 @@ class Attempt:
         """Node that it runs on, as the batch system names it; empty: unknown."""
         self.withdrawn = False
         """Whether its cancellation was ordered, in case it has not started."""
+        self.walltime_s: float | None = None
+        """The walltime that its job requests, learned from earlier tasks; None: no such one."""
         self.is_replica = False
         self.superseded = False
         """Whether another attempt of its task was done first. It is being cancelled, and its

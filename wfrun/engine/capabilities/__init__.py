@@ -22,6 +22,7 @@ from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.capabilities.walltimes import Walltimes
 from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.capability import Capability
 
@@ -35,6 +36,7 @@ CAPABILITIES: list[type[Capability]] = [
     ExpectedTimes,
     Predictions,
     Observations,
+    Walltimes,
     Performance,
     QueueEstimates,
     Usages,

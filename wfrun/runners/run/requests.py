@@ -42,6 +42,7 @@ class Requests:
         workflow, task = w.workflow, w.workflow.tasks[task_index]
         files = workflow.files
 
+        attempt = self._state.attempts.get(key)
         own = variant(key) if self._state.own_outputs else 0
 
         def name(file: int | None) -> str | None:
@@ -65,6 +66,7 @@ class Requests:
             stderr=name(task.stderr),
             resources=w.asked(task_index),
             avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
+            job_walltime_s=None if attempt is None else attempt.walltime_s,
             expected_s=self._expected_s(w, task_index, site),
             max_log_bytes=self._state.settings.max_log_bytes,
             environment=self._specs[site].environment,
@@ -136,7 +138,7 @@ class Requests:
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None
-        return self._launchers.expected_s(w, task, spec)
+        return self._launchers.expected_s(w, task, site)
 
     @property
     def _health(self) -> Health | None:

@@ -124,9 +124,9 @@ def content(requests: Sequence[AttemptRequest]) -> bytes:
     return b"".join(encode(request) + b"\n" for request in requests)
 
 
-def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...]]:
+def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...], float | None]:
     """Return what must be equal for attempts that are elements of one array."""
-    return request.resources, request.avoid_hosts
+    return request.resources, request.avoid_hosts, request.job_walltime_s
 
 
 def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:

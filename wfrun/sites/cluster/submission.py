@@ -185,7 +185,7 @@ class Submission:
 
     def _job(self, batch: Batch, like: AttemptRequest) -> BatchJob:
         resources, access = like.resources, self._access
-        walltime_s = resources.walltime_s
+        walltime_s = like.job_walltime_s or resources.walltime_s
         if walltime_s is not None:
             walltime_s += MARGIN_S
         if self._spec.walltime_s is not None:

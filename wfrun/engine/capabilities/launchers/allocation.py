@@ -20,6 +20,7 @@ from wfrun.engine.capabilities.launchers.demand import Demand
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.walltimes import Walltimes, rounded_s
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
@@ -267,13 +268,20 @@ class Allocation(Capability):
 
     def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
         """Walltime to request: twice the expected time of the work plus the longest task, since
-        short jobs start sooner. Without known run times, the maximum of the catalog."""
-        longest_s = self._launchers.runtimes.longest_s
-        if pool.task_s is None or longest_s is None:
-            return pool.spec.walltime_s
-        longest_s /= self.state.sites[index].spec.speed_ratio
-        waiting = self.state.counts[TaskStatus.WAITING]
-        wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
+        short jobs start sooner. The run times are those that earlier runs and this one have
+        learned, or else those of this run. Without any, the maximum of the catalog."""
+        learned = self.state.get(Walltimes).work_at(index)
+        if learned.core_s is not None:
+            wanted_s = rounded_s(2 * (learned.core_s / slots + learned.longest_s))
+        else:
+            longest_s = self._launchers.runtimes.longest_s
+            if pool.task_s is None or longest_s is None:
+                return pool.spec.walltime_s
+            # No launcher starts a task whose bound exceeds its time.
+            speed_ratio = self.state.sites[index].spec.speed_ratio
+            longest_s = max(longest_s / speed_ratio, learned.longest_s)
+            waiting = self.state.counts[TaskStatus.WAITING]
+            wanted_s = 2 * ((work + waiting) * pool.task_s / slots + longest_s)
         return min(pool.spec.walltime_s, max(MIN_WALLTIME_S, wanted_s))
 
     def _stop_launchers(

@@ -21,9 +21,10 @@ from wfrun.engine.capabilities.health import (
 )
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.launchers.runtimes import RuntimeEstimates
+from wfrun.engine.capabilities.walltimes import Walltimes
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.model import LauncherSpec, SiteSpec, Workflow
+from wfrun.engine.model import Workflow
 from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
 RECONNECT_TIMEOUT_S = 120.0
@@ -320,16 +321,25 @@ class Launchers(Capability):
         w = self.state.workflows[attempt.workflow]
         return w.index, w.workflow.tasks[attempt.task].name
 
-    def expected_s(self, w: WorkflowState, task: int, site: SiteSpec) -> float | None:
-        """Expected run time of a task at a site, for its launchers; None if unknown.
+    def expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
+        """Expected run time of a task at a site with launchers, for these; None if unknown.
 
         An estimate is capped at a share of the walltime, or no launcher would start the task if the
         estimate is wrong. It is not capped for a task that has filled most of a launcher already.
         """
-        spec = _launcher_spec(site)
+        spec = self.pools[site].spec
         record = w.workflow.tasks[task]
-        kind = w.index, record.name
-        runtime_s = self.runtimes.expected_s(kind, record.runtime_s, site.speed_ratio)
+        # The bound, not the mean: a task that ends with its launcher costs more than an idle slot.
+        runtime_s = self.state.get(Walltimes).bound_s(w, task, site)
+        if runtime_s is not None:
+            # The bound may have grown since the launchers were requested.
+            asked_s = (x.request.walltime_s for x in self.pools[site].launchers.values())
+            longest_s = max(asked_s, default=spec.walltime_s)
+            runtime_s = min(runtime_s, MAX_WALLTIME_SHARE * longest_s)
+        else:
+            speed_ratio = self.state.sites[site].spec.speed_ratio
+            kind = w.index, record.name
+            runtime_s = self.runtimes.expected_s(kind, record.runtime_s, speed_ratio)
         ran_s = w.ran_s.get(task)
         if ran_s is not None:
             runtime_s = max(runtime_s or 0.0, EXPIRED_GROWTH * ran_s)
@@ -342,13 +352,6 @@ def pool_at(state: RunState, site: int) -> LauncherPool | None:
     """The launchers of a site; None if it has none."""
     launchers = state.find(Launchers)
     return None if launchers is None else launchers.pools.get(site)
-
-
-def _launcher_spec(site: SiteSpec) -> LauncherSpec:
-    """The launchers of a site that has some, as the catalog describes them."""
-    assert site.access is not None, "a site with launchers is a cluster"
-    assert site.access.launchers is not None, "the catalog has checked it"
-    return site.access.launchers
 
 
 def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
