@@ -6,15 +6,16 @@ fitted to the published synthetic documents of 30 to 1,000 tasks.
 
 ExtractSGT cuts strain Green tensors for a rupture out of two files of 20 GB. For each variation
 SeismogramSynthesis makes a seismogram, ZipSeis packs them all, PeakValCalcOkaya takes each one's
-peaks, and ZipPSA packs these: extracts + 2 x variations + 2 tasks, with one extract for about
-250 tasks. Sizes 5, 7 and all from 8 on are possible; the nearest is made.
+peaks, and ZipPSA packs these: extracts + 2 x variations + 2 tasks. There are as many extracts as in
+the published documents of this size, and one for 250 tasks beyond them. Sizes 5, 7 and all from 8
+on are possible; the nearest is made.
 
-Unlike in the published documents, where the two last steps read no files, they read what the
-tasks that they wait for write.
+As in the published documents, the two last steps wait for all others and read no files.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -40,7 +41,8 @@ ZIPPED_PEAKS_BYTES = 21.3
 
 _OTHERS = 2
 _TASKS_PER_EXTRACT = 250
-_SMALLEST_EXTRACTS = 2
+_EXTRACTS = ((30, 2), (50, 4), (100, 8), (1000, 4))
+"""Numbers of tasks and of extracts of the published documents."""
 
 
 class _Shape(NamedTuple):
@@ -49,11 +51,21 @@ class _Shape(NamedTuple):
 
 
 def _fit(tasks: int) -> _Shape | None:
-    extracts = max(_SMALLEST_EXTRACTS, round(tasks / _TASKS_PER_EXTRACT))
+    extracts = _extracts(tasks)
     if (tasks - extracts) % 2:
         extracts -= 1
     variations = (tasks - _OTHERS - extracts) // 2
     return _Shape(extracts, variations) if variations >= extracts else None
+
+
+def _extracts(tasks: int) -> int:
+    """Interpolated between the published documents."""
+    if tasks <= _EXTRACTS[0][0]:
+        return _EXTRACTS[0][1]
+    for (low, fewer), (high, more) in pairwise(_EXTRACTS):
+        if tasks <= high:
+            return round(fewer + (more - fewer) * (tasks - low) / (high - low))
+    return round(tasks / _TASKS_PER_EXTRACT)
 
 
 def build(tasks: int, rng: Random) -> Workflow:
@@ -79,14 +91,16 @@ def build(tasks: int, rng: Random) -> Workflow:
     sketch.task(
         "ZipSeis",
         ZIP_SEISMOGRAMS_S_PER_FILE * variations * SPREAD.draw(rng),
-        seismograms,
+        [],
         [("Cybershake_Seismograms.zip", ZIPPED_SEISMOGRAM_BYTES * variations)],
+        after=seismograms,
     )
     sketch.task(
         "ZipPSA",
         ZIP_PEAKS_S_PER_FILE * variations * SPREAD.draw(rng),
-        peaks,
+        [],
         [("Cybershake_PSA.zip", ZIPPED_PEAKS_BYTES * variations)],
+        after=peaks,
     )
     return sketch.workflow()
 

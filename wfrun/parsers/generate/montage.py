@@ -10,7 +10,8 @@ are four overlaps an image, as in the published documents, fewer in small workfl
 are not that many pairs. Sizes 11, 14, 15 and all from 17 on are possible; the nearest is made.
 
 The serial steps take time in proportion to the images. Unlike in the published documents, where
-all mDiffFit write files of the same two names, each writes its own, and mConcatFit reads all.
+all mDiffFit write files of the same two names, each writes its own. As there, mConcatFit waits for
+all of them and reads one pair of files.
 """
 
 from __future__ import annotations
@@ -125,8 +126,9 @@ def _background_model(sketch: Sketch, shape: _Shape, differences: list[int]) -> 
     fits = sketch.task(
         "mConcatFit",
         CONCAT_S_PER_OVERLAP * shape.overlaps * SPREAD.draw(rng),
-        [listed, *differences],
+        [listed, *differences[-2:]],
         [("fits.tbl", FIT_LINE_BYTES * shape.overlaps)],
+        after=differences,
     )
     images = sketch.initial("pimages.tbl", IMAGE_LINE_BYTES * shape.images)
     corrections = sketch.task(

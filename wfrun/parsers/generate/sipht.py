@@ -77,10 +77,10 @@ PATSER_BYTES = Normal(90_500, 26_000, 45_000, 140_000)
 SIZE_SPREAD = LogNormal(1.0, 0.15, 0.6, 1.6)
 GENOME_BYTES = LogNormal(5.6e6, 1.5e6, 2.0e6, 9.0e6)
 TABLE_BYTES = 341e3
-GENES_BYTES = 3.78e6
+GENES_BYTES = 4.75e6
 ANNOTATED_BYTES = 13.2e6
 MATRIX_BYTES = 170_917
-PARTNER_BYTES = Normal(290e3, 80e3, 10e3, 790e3)
+PARTNER_BYTES = Normal(370e3, 100e3, 10e3, 1e6)
 PARTNERS = 880
 
 TOOLS = (("blasta", 786_856), ("xdformat", 380_164), ("time", 11_944))
@@ -145,10 +145,11 @@ def _genome(sketch: Sketch, common: _Common, stem: str, patsers: int) -> None:
         [(f"{stem}_PatserOut.txt", sketch.size_bytes(motifs))],
     )
     found = _search(sketch, common, stem, fna)
-    candidates, rest = found[0], found[1:]
+    candidates, summary = found[0], found[-1]
     results = _compare(sketch, common, stem, candidates)
     matrix = common.file("access_matrix.txt", MATRIX_BYTES)
-    _task(sketch, stem, "SRNA_annotate", [matrix, *joined, candidates, *rest, *results])
+    read = [matrix, common.file("sRNAPredict.in", 1_198), *joined, candidates, summary, *results]
+    _task(sketch, stem, "SRNA_annotate", read)
 
 
 def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
@@ -156,18 +157,21 @@ def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
     terms = _task(sketch, stem, "Findterm", [fna, common.file("RNAfold", 591_942)])
     descriptor = common.file("RNAM_descriptor.txt", 17_626)
     motifs = _task(sketch, stem, "RNAMotif", [fna, descriptor])
-    read = [fna, common.file("expterm.dat", 45_788), sketch.initial(f"{stem}.ptt", TABLE_BYTES)]
-    terminators = _task(sketch, stem, "Transterm", read)
-    sorted_hits = _task(sketch, stem, "Blast", [*common.tools(), *common.partners()])
+    expected = common.file("expterm.dat", 45_788)
+    table = common.file(f"{stem}.ptt", TABLE_BYTES)
+    terminators = _task(sketch, stem, "Transterm", [fna, expected, table])
+    hits = _task(sketch, stem, "Blast", [*common.tools(), *common.partners()])
     read = [
         common.file("access_genomes.txt", 83_722),
         common.file("sRNAPredict.in", 1_198),
         sketch.initial(f"{stem}.gbk", ANNOTATED_BYTES),
         fna,
+        table,
+        common.file("All_known_sRNAs.txt", 1_028_403),
         *terms,
         *motifs,
         *terminators,
-        *sorted_hits,
+        *hits[1:],
     ]
     return _task(sketch, stem, "SRNA", read)
 
@@ -175,11 +179,12 @@ def _search(sketch: Sketch, common: _Common, stem: str, fna: int) -> range:
 def _compare(sketch: Sketch, common: _Common, stem: str, candidates: int) -> list[int]:
     """Compare the candidates with known genes and other genomes; give the results."""
     genes = sketch.initial(f"{stem}.ffn", GENES_BYTES)
-    parsed = _task(sketch, stem, "FFN_Parse", [genes, candidates])
+    table = common.file(f"{stem}.ptt", TABLE_BYTES)
+    parsed = _task(sketch, stem, "FFN_Parse", [genes, table, candidates])
     known = common.file("known_sRNAs.txt", 172_432)
     results = [*_task(sketch, stem, "Blast_candidate", [known, *common.tools(), candidates])]
     read = [*common.tools(), common.file("mix_tied_linux.cfg", 11_964), *common.partners()]
-    results += _task(sketch, stem, "Blast_QRNA", [*read, candidates])
+    results.append(_task(sketch, stem, "Blast_QRNA", [*read, candidates])[0])
     known = common.file("known_ORFs.txt", 1_419_426)
     read = [known, *common.tools(), candidates, *parsed]
     results += _task(sketch, stem, "Blast_synteny", read)

@@ -1,4 +1,4 @@
-"""A workflow in the making: tasks are added in order, and files imply the edges."""
+"""A workflow in the making: tasks are added in order, and files imply most edges."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ class Sketch:
         runtime_s: float,
         inputs: Sequence[int],
         outputs: Iterable[tuple[str, float]],
+        after: Iterable[int] = (),
     ) -> range:
         """Add a task of the transformation ``name``; give the indices of its outputs.
 
         ``outputs`` are (file name, size in bytes). Sizes are rounded to whole bytes, run times to
-        milliseconds, at least one.
+        milliseconds, at least one. The task also waits for the producers of the files ``after``,
+        which it does not read.
         """
         index = len(self._tasks)
-        parents = set()
+        parents = {self._producers[file] for file in after}
         producers, read = self._producers, self._read
         for file in inputs:
             parents.add(producers[file])
