@@ -6,11 +6,23 @@ from typing import Any
 
 import click
 
-from wfrun.runners.cli import predict_documents, predict_learn, predict_log, predict_waits
+from wfrun.runners.cli import (
+    predict_documents,
+    predict_grid,
+    predict_learn,
+    predict_log,
+    predict_waits,
+)
 from wfrun.runners.cli.predict_modes import choose
 from wfrun.runners.cli.sections import SectionedCommand, SectionedOption
 
-_MODES = (predict_waits.MODE, predict_log.MODE, predict_learn.MODE, predict_documents.MODE)
+_MODES = (
+    predict_grid.MODE,
+    predict_waits.MODE,
+    predict_log.MODE,
+    predict_learn.MODE,
+    predict_documents.MODE,
+)
 """In the order in which they are tried: one that adds an option to another one is before it."""
 _OUTPUT = "Output"
 _COMMON = (

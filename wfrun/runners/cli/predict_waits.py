@@ -194,7 +194,8 @@ MODE = Mode(
         SectionedOption(
             ["--load"], type=click.FloatRange(min=0, min_open=True), metavar="RATIO",
             section=_SECTION,
-            help="Scale the times between submissions to this load, such as 0.7."),
+            help="Scale the times between submissions to this load, such as 0.7; also of a "
+            "--grid."),
         SectionedOption(
             ["--processors"], type=click.IntRange(min=1), metavar="N", section=_SECTION,
             help="Size of the simulated cluster; default: that of the log."),

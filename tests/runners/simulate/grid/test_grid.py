@@ -90,7 +90,7 @@ def test_corrections_change_the_plan_of_open_jobs(corrected: bool, start_s: floa
     """Three jobs of one class on one processor, believed to take 100 s until one elsewhere has
     taken 10 s."""
     expected_s = 100.0
-    plan = FcfsEstimates(1, lambda job: expected_s, corrected=corrected)
+    plan = FcfsEstimates(1, lambda job: expected_s, [0, 0, 0] if corrected else None)
     for job in range(3):
         plan.submit(job, 1, expected_s, 0.0)
     plan.start(0, 0.0)

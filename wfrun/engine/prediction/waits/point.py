@@ -94,7 +94,8 @@ class FcfsPlan:
         free, start_s = self._free, max(self._last_s, now_s)
         if free >= cores:
             return start_s
-        for end_s, released in nsmallest(cores - free, self._ends):
+        missing, ends = cores - free, self._ends
+        for end_s, released in ends[:1] if missing == 1 else nsmallest(missing, ends):
             free += released
             if free >= cores:
                 return max(start_s, end_s)

@@ -20,7 +20,7 @@ class Estimates(Protocol):
         """A running job has ended."""
 
     def correct(self) -> None:
-        """Expected run times have changed."""
+        """Expected run times have changed, by an end elsewhere."""
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         """The start of a job that is submitted now."""

@@ -1,9 +1,9 @@
 """The point-valued prediction of the waits in a first-come, first-served queue (thesis section
-7.3.1), for simulations: exact at every question."""
+7.3.1), for simulations of many jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -13,22 +13,29 @@ ExpectedS = Callable[[int], float]
 """The run time that a job is expected to have at the site by now, in seconds."""
 
 
+EXACT = 500
+"""Number of open jobs up to which a plan is exact. Beyond, one deviation for each so many jobs is
+tolerated: a plan costs as much as there are jobs, and a burst leaves thousands."""
+
+
 class FcfsEstimates:
     """The schedule of one queue by the expected run times of its jobs. Implements `Estimates`.
 
-    ``wfrun.engine.queue_model`` bounds the cost of a real run: it plans anew only when a share of
-    the jobs has ended at other times than expected. Here the plan is made anew before the first
-    question after each deviation, as in the simulations of the thesis.
-
-    Cost of a question: constant for one core as long as all jobs end when they are expected to;
-    otherwise that of a plan of all open jobs.
+    Jobs that end at other times than expected, jobs that are overdue and changes of expected run
+    times are deviations. After a deviation the plan is made anew before the next question, as in
+    the simulations of the thesis, or after a few in long queues (``EXACT``). Cost of a question:
+    constant for one core as long as there is no deviation; otherwise, shared by all questions, at
+    most ``EXACT`` jobs for each deviation.
     """
 
-    def __init__(self, processors: int, expected_s: ExpectedS, *, corrected: bool = False) -> None:
-        """``corrected``: expected run times change while jobs wait or run; `correct` says when."""
+    def __init__(
+        self, processors: int, expected_s: ExpectedS, kinds: Sequence[int] | None = None
+    ) -> None:
+        """``kinds``, for expected run times that change while jobs wait or run: by job, a number
+        that jobs with equal expected run times share. `correct` says when they change."""
         self._processors = processors
         self._expected_s = expected_s
-        self._corrected = corrected
+        self._kinds = kinds
         self._cores: dict[int, int] = {}
         """Cores of all open jobs."""
         self._lengths_s: dict[int, float] = {}
@@ -40,35 +47,36 @@ class FcfsEstimates:
         self._planned_s: dict[int, float] = {}
         """By open job: planned or actual start."""
         self._plan = FcfsPlan(processors, (), -inf)
-        self._is_stale = False
+        self._deviations = 0
+        """Since the plan was made."""
         self._due: list[tuple[float, int]] = []
         """A heap of the expected ends of running jobs; those of jobs that have ended are stale."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         self._cores[job], self._lengths_s[job] = cores, length_s
         self._submitted_s[job] = now_s
-        if not self._is_stale:
-            self._refresh(now_s)
-            self._planned_s[job] = self._plan.add(cores, length_s, now_s)
+        self._refresh(now_s)
+        self._planned_s[job] = self._plan.add(cores, length_s, now_s)
         self._waiting[job] = None
 
     def start(self, job: int, now_s: float) -> None:
         del self._waiting[job]
         self._started_s[job] = now_s
-        if self._planned_s.get(job) != now_s:
+        if self._planned_s[job] != now_s:
             self._planned_s[job] = now_s
-            self._is_stale = True
+            self._deviations += 1
         heappush(self._due, (now_s + self._lengths_s[job], job))
 
     def end(self, job: int, now_s: float) -> None:
         started_s = self._started_s.pop(job)
-        if started_s + self._lengths_s[job] != now_s:
-            self._is_stale = True
+        # An end also changes the expected run times of its class.
+        if self._kinds is not None or started_s + self._lengths_s[job] != now_s:
+            self._deviations += 1
         for known in (self._cores, self._lengths_s, self._submitted_s, self._planned_s):
             del known[job]
 
     def correct(self) -> None:
-        self._is_stale = True
+        self._deviations += 1
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         self._refresh(now_s)
@@ -82,19 +90,25 @@ class FcfsEstimates:
         return total_s / len(self._cores)
 
     def _refresh(self, now_s: float) -> None:
-        """Make the plan anew if it is stale, or a job is overdue."""
+        """Make the plan anew after too many deviations."""
         due, started = self._due, self._started_s
-        while due and due[0][1] not in started:
-            heappop(due)
-        if self._is_stale or (due and due[0][0] <= now_s):
+        while due and due[0][0] <= now_s:
+            if heappop(due)[1] in started:
+                self._deviations += 1
+        if self._deviations > len(self._cores) // EXACT:
             self._plan_anew(now_s)
 
     def _plan_anew(self, now_s: float) -> None:
-        self._is_stale = False
+        self._deviations = 0
         lengths_s = self._lengths_s
-        if self._corrected:
-            for job in self._cores:
-                lengths_s[job] = self._expected_s(job)
+        if (kinds := self._kinds) is not None:
+            known: dict[int, float] = {}
+            for job in lengths_s:
+                kind = kinds[job]
+                length_s = known.get(kind)
+                if length_s is None:
+                    length_s = known[kind] = self._expected_s(job)
+                lengths_s[job] = length_s
         running = []
         self._due = []
         for job, started_s in self._started_s.items():

@@ -47,7 +47,14 @@ class GridState:
         self.is_requested = self.is_asked or lrm != Fcfs.name
         """Whether queues are given expected run times."""
         self._predictor = scheduler.predictor
-        self._kinds: dict[tuple[str, str, int, float | None], tuple[Job, ...]] = {}
+        self._numbers: dict[tuple[str, str, int, float | None], int] = {}
+        """Numbers of the kinds of job: jobs that predictors cannot distinguish."""
+        self._kinds: list[tuple[Job, ...]] = []
+        """What predictors are given of jobs of a kind, by site."""
+        self._kind: list[int] = []
+        """The kind of each job."""
+        if self._predictor is not None:
+            self._kind = [self._number_of(job) for job in jobs]
         self._predicted_s: dict[int, float] = {}
         """By open job: its prediction at speed 1, if it is made once for all sites."""
         self._is_once = not (scheduler.per_site or scheduler.corrected)
@@ -65,7 +72,7 @@ class GridState:
         def expected_s(job: int) -> float:
             return self.expected_s(job, site)
 
-        return FcfsEstimates(self.slots[site], expected_s, corrected=self.corrects)
+        return FcfsEstimates(self.slots[site], expected_s, self._kind if self.corrects else None)
 
     def expected_s(self, job: int, site: int) -> float:
         """Expected run time of a job at a site: the actual one if run times are known, else its
@@ -88,7 +95,9 @@ class GridState:
 
     def _predict(self, job: int, site: int) -> Prediction | None:
         assert self._predictor is not None
-        return self._predictor.predict(self._kinds_of(job)[site if self.scheduler.per_site else 0])
+        return self._predictor.predict(
+            self._kinds[self._kind[job]][site if self.scheduler.per_site else 0]
+        )
 
     def submitted(self, job: int) -> None:
         """Predict a job that is submitted now, if it is predicted once."""
@@ -108,23 +117,21 @@ class GridState:
         per_site = self.scheduler.per_site
         elapsed_s = runtime_s / self.speeds[site] if per_site else runtime_s
         if is_plausible(elapsed_s):
-            predictor.observe(self._kinds_of(job)[site if per_site else 0], elapsed_s)
-        if self.corrects:
-            corrected = [self.estimates[site]] if per_site and self.is_asked else self.estimates
-            for estimates in corrected:
-                estimates.correct()
+            predictor.observe(self._kinds[self._kind[job]][site if per_site else 0], elapsed_s)
+        if self.corrects and not per_site:
+            for other, estimates in enumerate(self.estimates):
+                if other != site:  # which knows of the end
+                    estimates.correct()
 
     def _default_s(self) -> float:
         return self._sum_s / self._seen if self._seen else UNKNOWN_S
 
-    def _kinds_of(self, job: int) -> tuple[Job, ...]:
-        """What predictors are given of a job, by site."""
-        one = self.jobs[job]
-        key = one.owner, one.application, one.cores, one.estimate_s
-        found = self._kinds.get(key)
-        if found is None:
+    def _number_of(self, job: GridJob) -> int:
+        key = job.owner, job.application, job.cores, job.estimate_s
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._kinds)
             names = [spec.name for spec in self.sites] if self.scheduler.per_site else [""]
-            found = self._kinds[key] = tuple(
-                Job(name, one.owner, one.application, one.cores, one.estimate_s) for name in names
-            )
-        return found
+            kind = Job("", job.owner, job.application, job.cores, job.estimate_s)
+            self._kinds.append(tuple(kind._replace(site=name) for name in names))
+        return number

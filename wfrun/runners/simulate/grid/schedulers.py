@@ -1,0 +1,54 @@
+"""The grid schedulers of thesis section 7.4.2, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.policies.placement.all_clusters import AllClusters
+from wfrun.engine.policies.placement.ect import Ect, EctP
+from wfrun.engine.policies.placement.fpf import Fpf
+from wfrun.runners.simulate.grid.model import Scheduler
+from wfrun.runners.simulate.grid.predictors import RunPredictor
+
+
+class SchedulerKind(NamedTuple):
+    """An entry of the registry."""
+
+    title: str
+    """As the thesis names it."""
+    summary: str
+    make: Callable[[Sequence[SiteSpec]], Scheduler]
+    """A new one for each simulation, since predictors learn."""
+
+
+SCHEDULERS: dict[str, SchedulerKind] = {
+    "ect-perfect": SchedulerKind(
+        "ECT-Perfect", "earliest completion, run times known", lambda _: Scheduler(Ect)
+    ),
+    "ect-last2": SchedulerKind(
+        "ECT-Last2",
+        "earliest completion, run times predicted from the last two of their class at the site",
+        lambda sites: Scheduler(EctP, RunPredictor(sites)),
+    ),
+    "lb": SchedulerKind(
+        "LB", "the least-loaded cluster (policy all-clusters)", lambda _: Scheduler(AllClusters)
+    ),
+    "fpf": SchedulerKind(
+        "FPF", "the fastest cluster with room; all jobs of one global queue are eligible",
+        lambda _: Scheduler(Fpf),
+    ),
+    "fcfs": SchedulerKind(
+        "FCFS", "as FPF, but the first job of the global queue blocks the others",
+        lambda _: Scheduler(Fpf, blocks=True),
+    ),
+    "ect-last2-grid": SchedulerKind(
+        "ECT-Last2, whole grid",
+        "as ECT-Last2, with classes of jobs over all sites, scaled by the speeds",
+        lambda sites: Scheduler(EctP, RunPredictor(sites), per_site=False),
+    ),
+}  # fmt: skip
+"""The first four are those of Table 7.6."""
+
+TABLE_7_6 = ("ect-perfect", "ect-last2", "lb", "fpf")
