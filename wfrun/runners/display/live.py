@@ -15,6 +15,7 @@ from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.runners.display.console import Hanging, name_cell, stderr_above
 from wfrun.runners.display.counts import progress_line
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.failures import failure_line, nothing_succeeds
 from wfrun.runners.display.layout import Section, SharedLines
 from wfrun.runners.display.rate import Rate
@@ -32,6 +33,10 @@ BAR_COLUMNS = 30
 """Maximum width of a progress bar, and at most a quarter of the terminal's."""
 
 
+WIDE = 100
+"""Minimum width of a terminal for the interval of the time that is left."""
+
+
 class LiveProgress:
     """The display on a terminal: the run and its documents, the sites and why some have free cores,
     running tasks, failures by kind. It fills the terminal and never exceeds it."""
@@ -41,6 +46,7 @@ class LiveProgress:
         self._state = state
         self._title = title
         self._rate = Rate()
+        self._eta = Eta(state)
         self.note = ""
         """A line under the display, for example after a Ctrl-C."""
 
@@ -103,9 +109,10 @@ class LiveProgress:
         """The run on one line, and the numbers of its tasks on a second."""
         state = self._state
         tasks, settled = state.tasks, state.done + state.failed + state.blocked
-        rate, seconds_per_task = self._rate.update(state.done)
+        rate = self._rate.update(state.done)
         elapsed_s = now_s - state.started_s if state.started_s else 0.0
-        left = f"{duration((tasks - settled) * seconds_per_task)} left" if seconds_per_task else ""
+        is_wide = self._console.size.width >= WIDE
+        left = self._eta.text(now_s, has_interval=is_wide)
         bar = Table.grid(padding=(0, 2), pad_edge=False)
         for shrinks in (True, True, False, False, False, False):
             bar.add_column(no_wrap=not shrinks)

@@ -16,6 +16,7 @@ from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.counts import progress_line
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.display.idle_sites import grouped
 from wfrun.runners.display.rate import Rate
@@ -47,6 +48,7 @@ class LineProgress:
         self._state = state
         self._title = title
         self._rate = Rate()
+        self._eta = Eta(state)
         self._looks: list[tuple[Idleness | None, int]] = []
         """By site: the reason why it runs nothing, and the number of looks that found it."""
         self._printed: dict[int, str] = {}
@@ -71,8 +73,11 @@ class LineProgress:
     def line(self) -> str:
         """The numbers of the run, the reasons why sites have free cores, and the oldest task."""
         state, now_s = self._state, time.time()
-        rate, _ = self._rate.update(state.done)
+        rate = self._rate.update(state.done)
         parts = [f"{self._title}: {progress_line(state)}, {rate:.1f} tasks/s"]
+        left = self._eta.text(now_s)
+        if left:
+            parts[0] += f", {left}"
         reasons = grouped(state, explain_idleness(state))
         parts += [name_line(found.line(now_s), MAX_REASON) for found in reasons[:MAX_REASONS]]
         if len(reasons) > MAX_REASONS:

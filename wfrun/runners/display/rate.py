@@ -15,14 +15,13 @@ class Rate:
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
-    def update(self, done: int) -> tuple[float, float | None]:
-        """Add a sample; returns (tasks per second, seconds per task or None if the rate is 0)."""
+    def update(self, done: int) -> float:
+        """Add a sample; returns tasks per second."""
         now_s = time.monotonic()
         self._samples.append((now_s, done))
         while now_s - self._samples[0][0] > RATE_WINDOW_S and len(self._samples) > 2:
             self._samples.popleft()
         first_s, first = self._samples[0]
         if done == first or now_s == first_s:
-            return 0.0, None
-        rate = (done - first) / (now_s - first_s)
-        return rate, 1 / rate
+            return 0.0
+        return (done - first) / (now_s - first_s)

@@ -13,10 +13,12 @@ from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.state import Phase, RunState
+from wfrun.engine.time_left import TimeLeftEstimator
 from wfrun.engine.visible import name_line
 from wfrun.runners.display.console import Hanging, name_cell
 from wfrun.runners.display.counts import counted, retries_text, task_counts
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.eta import eta_text
 from wfrun.runners.display.failures import failure_summary
 from wfrun.runners.display.idle_sites import idle_sites
 from wfrun.runners.display.launcher_advice import launcher_advice
@@ -108,7 +110,11 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     head.append(word, style=style)
     head.append(f": {task_counts(state, is_over=not driven)} in {duration(elapsed_s)}")
     ran = max(0, state.done - state.reused)
-    head.append(f" ({ran / elapsed_s:.1f} tasks/s), policy {state.settings.policy}")
+    head.append(f" ({ran / elapsed_s:.1f} tasks/s)")
+    left = TimeLeftEstimator(state).at(now_s) if driven else None
+    if left is not None:
+        head.append(f", {eta_text(left)}")
+    head.append(f", policy {state.settings.policy}")
     if state.settings.selection:
         head.append(f", selection {state.settings.selection}")
     head.append(retries_text(state))

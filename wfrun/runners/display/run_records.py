@@ -11,6 +11,7 @@ import msgspec
 from wfrun.engine.failures import Failure, FailureGroup
 from wfrun.engine.idleness import Idleness, explain_idleness
 from wfrun.engine.state import Phase, RunState, SiteState, WorkflowState
+from wfrun.engine.time_left import TimeLeftEstimator
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.report import outcome_text
 from wfrun.runners.display.running import running_tasks
@@ -128,6 +129,14 @@ class RunningRecord(msgspec.Struct, frozen=True):
     """None: nothing is known."""
 
 
+class LeftRecord(msgspec.Struct, frozen=True):
+    """The time until a run ends, in seconds, and an interval around it."""
+
+    value_s: float
+    low_s: float
+    high_s: float
+
+
 class StatusRecord(RunRecord, frozen=True):
     """A run with its parts. Failures are the last ones, running tasks the oldest."""
 
@@ -136,11 +145,14 @@ class StatusRecord(RunRecord, frozen=True):
     failures: tuple[FailureRecord, ...] = ()
     failure_kinds: tuple[FailureKindRecord, ...] = ()
     running: tuple[RunningRecord, ...] = ()
+    left: LeftRecord | None = None
+    """None: unknown, or nothing drives the run."""
 
 
 def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
     """The record of a run that can be read. ``driven``: an engine drives it now."""
     now_s = time.time() if driven else state.now_s
+    left = TimeLeftEstimator(state).at(now_s) if driven else None
     idle = explain_idleness(state) if driven else [None] * len(state.sites)
     return StatusRecord(
         **msgspec.structs.asdict(run_record(path, state, driven=driven)),
@@ -151,6 +163,7 @@ def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
         running=tuple(
             RunningRecord(*task[:5]) for task in running_tasks(state, now_s, MAX_RUNNING)
         ),
+        left=None if left is None else LeftRecord(*left),
     )
 
 

@@ -7,6 +7,8 @@ from rich.text import Text
 from wfrun.engine.visible import name_line
 from wfrun.runners.display.counts import retries_text, task_counts
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.eta import eta_text
+from wfrun.runners.display.live import WIDE
 from wfrun.runners.display.report import outcome_text
 from wfrun.runners.display.watch.bars import FAILED, USED, Part, bar
 from wfrun.runners.display.watch.observation import Observation
@@ -30,9 +32,9 @@ def heading(look: Observation, width: int) -> list[Text]:
     if not is_over:
         right.append(f"  {look.tasks_per_s:.1f} tasks/s", style="cyan")
     right.append(f"  {duration(max(0.0, look.now_s - state.started_s))}")
-    if not is_over and look.seconds_per_task:
-        left_s = (state.tasks - settled) * look.seconds_per_task
-        right.append(f"  {duration(left_s)} left", style="cyan")
+    if not is_over and look.left is not None:
+        left = eta_text(look.left, has_interval=width >= WIDE)
+        right.append(f"  {left}", style="cyan")
     name = Text(name_line(look.title), style="bold")
     status = Text("  ").append(word, style=_STYLES.get(word, "bold yellow"))
     if state.run_id == SIMULATED_ID:

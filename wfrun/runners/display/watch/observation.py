@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from wfrun.engine.state import RunState
+from wfrun.engine.time_left import TimeLeft
+from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.event_lines import event_line
 from wfrun.runners.display.followed_run import FollowedRun
 from wfrun.runners.display.rate import Rate
@@ -28,8 +30,8 @@ class Observation(NamedTuple):
     """Time of the look; of a run that nothing drives, that of its last event."""
     is_driven: bool
     tasks_per_s: float
-    seconds_per_task: float | None
-    """None: no task has ended lately."""
+    left: TimeLeft | None
+    """Time until the run ends; None: unknown, or nothing drives it."""
     links: Mapping[Link, LinkRate]
     events: tuple[str, ...]
     """The last events, as lines."""
@@ -41,6 +43,7 @@ class Observer:
     def __init__(self, followed: FollowedRun) -> None:
         self._followed = followed
         self._rate = Rate()
+        self._eta = Eta(followed.state)
         self._links = LinkRates()
         recent = followed.recent(MAX_EVENTS)
         self._links.observe(recent)
@@ -58,10 +61,11 @@ class Observer:
         state, is_driven = self._followed.state, self._followed.is_driven
         self._links.observe(events)
         self._events.extend(event_line(state, event) for event in events[-MAX_EVENTS:])
-        tasks_per_s, seconds_per_task = self._rate.update(state.done)
+        tasks_per_s = self._rate.update(state.done)
         is_live = is_driven and state.ended is None and state.run_id != SIMULATED_ID
         now_s = time.time() if is_live else state.end_s
+        left = self._eta.at(now_s) if is_live else None
         return Observation(
-            state, self._followed.run.name, now_s, is_driven, tasks_per_s, seconds_per_task,
+            state, self._followed.run.name, now_s, is_driven, tasks_per_s, left,
             self._links.at(now_s), tuple(self._events),
         )  # fmt: skip

@@ -1,0 +1,104 @@
+"""The time that is left of a run, for live displays: ``about 12 min left (9–20)``."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from wfrun.engine.state import RunState
+from wfrun.engine.time_left import TimeLeft, TimeLeftEstimator
+
+EVERY_S = 2.0
+"""Minimum interval between two estimates, in seconds."""
+MAX_SHARE = 0.01
+"""Maximum share of a core that estimates take: they are less frequent where they cost more."""
+WEIGHT = 0.3
+"""Weight of a new estimate in the shown one, so that it does not flicker."""
+JUMP = 0.5
+"""Difference between a new estimate and the shown one, relative to the larger, from which the new
+one is shown as it is."""
+
+
+class _Unit(NamedTuple):
+    """A unit of times, and how fine they are rounded."""
+
+    word: str
+    seconds: float
+    step: int
+    below_s: float
+    """Times below this are shown in it."""
+
+
+_UNITS = (
+    _Unit("s", 1.0, 5, 95.0),
+    _Unit("min", 60.0, 1, 30 * 60.0),
+    _Unit("min", 60.0, 5, 100 * 60.0),
+    _Unit("h", 3600.0, 1, 48 * 3600.0),
+    _Unit("days", 86400.0, 1, float("inf")),
+)
+_SOON_S = 5.0
+"""Times below this are not distinguished."""
+
+
+class Eta:
+    """Shows the time that is left of one run. Between two estimates the time goes on."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._estimator = TimeLeftEstimator(state)
+        self._shown: TimeLeft | None = None
+        """As of ``_at_s``."""
+        self._at_s = 0.0
+        self._next_s = 0.0
+        """Monotonic time of the next estimate."""
+
+    def at(self, now_s: float) -> TimeLeft | None:
+        """The time left; None: unknown, or the run has ended. ``now_s``: as of events."""
+        begun_s = time.monotonic()
+        if begun_s >= self._next_s:
+            cpu_s = time.process_time()
+            found = self._estimator.at(now_s)
+            cost_s = time.process_time() - cpu_s
+            self._next_s = begun_s + max(EVERY_S, cost_s / MAX_SHARE)
+            self._shown, self._at_s = _smoothed(self._gone_on(now_s), found), now_s
+        if self._state.ended is not None:
+            self._shown = None
+        return self._gone_on(now_s)
+
+    def text(self, now_s: float, *, has_interval: bool = True) -> str:
+        """``about 12 min left (9–20)``; empty if unknown."""
+        found = self.at(now_s)
+        return "" if found is None else eta_text(found, has_interval=has_interval)
+
+    def _gone_on(self, now_s: float) -> TimeLeft | None:
+        """What was shown, less the time since then."""
+        if self._shown is None:
+            return None
+        since_s = max(0.0, now_s - self._at_s)
+        return TimeLeft(*(max(0.0, each - since_s) for each in self._shown))
+
+
+def _smoothed(before: TimeLeft | None, found: TimeLeft | None) -> TimeLeft | None:
+    if before is None or found is None:
+        return found
+    larger_s = max(before.value_s, found.value_s)
+    if abs(before.value_s - found.value_s) > JUMP * larger_s:
+        return found
+    return TimeLeft(*(old + WEIGHT * (new - old) for old, new in zip(before, found, strict=True)))
+
+
+def eta_text(left: TimeLeft, *, has_interval: bool = True) -> str:
+    """``about 12 min left (9–20)``: both ends of the interval in the unit of the estimate."""
+    if left.high_s < _SOON_S:
+        return "a few seconds left"
+    unit = next(unit for unit in _UNITS if left.value_s < unit.below_s)
+    value = max(unit.step, _rounded(left.value_s, unit))
+    text = f"about {value} {unit.word} left"
+    low, high = _rounded(left.low_s, unit), _rounded(left.high_s, unit)
+    if not has_interval or low >= value >= high:
+        return text
+    return f"{text} ({min(low, value)}–{max(high, value)})"
+
+
+def _rounded(seconds: float, unit: _Unit) -> int:
+    return round(seconds / unit.seconds / unit.step) * unit.step
