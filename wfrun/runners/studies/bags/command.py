@@ -22,7 +22,7 @@ from wfrun.runners.studies.bags.experiments import (
 )
 from wfrun.runners.studies.bags.figures import draw_bags
 from wfrun.runners.studies.bags.page import bags_page
-from wfrun.runners.studies.claim import answer
+from wfrun.runners.studies.claim import answer, tally
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import claim_table, unwritable
 
@@ -31,7 +31,7 @@ def study_bags(
     output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
 ) -> None:
     """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
-    print which claims hold.
+    print the verdicts on all claims.
 
     Raises InvalidError for a corpus without a log and for a results.csv of something else,
     InfeasibleError where ``output`` cannot be written.
@@ -50,15 +50,15 @@ def study_bags(
             run_missing(wanted, results, experiment.simulate, processes, progress.update)
     finally:
         results.close()
-    rows = results.of(wanted)
-    samples = BagSamples(rows, scale, real)
-    found = answer(CLAIMS, samples, BagSamples(rows, scale, real, medians=True))
+    samples = BagSamples(results.of(wanted), scale, real)
+    found = answer(CLAIMS, samples)
     try:
         pictures = draw_bags(samples, output) if figures.available() else []
         (output / "page.md").write_text(bags_page(samples, found, pictures))
     except OSError as error:
         raise unwritable(output, error) from error
     make_console().print(claim_table(found))
-    click.echo(f"{sum(a.holds for a in found)} of {len(found)} claims hold; see {output}/page.md")
+    once = ", by one repetition, without confidence" if scale.seeds == 1 else ""
+    click.echo(f"{tally(found)}{once}; see {output}/page.md")
     if not pictures:
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)

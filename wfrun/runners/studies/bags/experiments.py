@@ -21,6 +21,7 @@ from wfrun.runners.experiments.workloads import (
 )
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform
+from wfrun.runners.studies.verdict import Sample
 
 SELECTIONS = ("s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr")
 ARCHITECTURES = ("csp", "sep-c", "fcondor")
@@ -128,23 +129,34 @@ class BagSamples:
     """The measures over the repetitions. ``measure`` is a field of Row; what is varied is named as
     the fields of Cell; all else is as in BASE."""
 
-    def __init__(
-        self, rows: Sequence[Row], scale: Scale, real: str, *, medians: bool = False
-    ) -> None:
-        """With ``medians``, these replace the means."""
+    def __init__(self, rows: Sequence[Row], scale: Scale, real: str) -> None:
         self.scale = scale
         self.real = real
-        self._medians = medians
         self._groups: dict[Cell, list[Row]] = {}
         for row in rows:
             self._groups.setdefault(_without_seed(row), []).append(row)
 
     def of(self, measure: str, **changes: object) -> Summary:
         """Summary over the repetitions."""
-        return self._summary([getattr(row, measure) for row in self._rows(changes)])
+        return self.sample(measure, **changes).summary
+
+    def sample(self, measure: str, **changes: object) -> Sample:
+        """The value of each repetition, by its seed."""
+        return Sample({row.seed: getattr(row, measure) for row in self._rows(changes)})
+
+    def sample_of_size(self, size: int, measure: str, **changes: object) -> Sample:
+        """The mean of the bags of a class of SIZES, by seed; of the repetitions that have such
+        bags."""
+        return Sample(
+            {
+                row.seed: getattr(row, f"class_{measure}")[size]
+                for row in self._rows(changes)
+                if row.class_bags[size]
+            }
+        )
 
     def mean(self, measure: str, **changes: object) -> float:
-        """The mean, or the median if medians replace means."""
+        """The mean over the repetitions."""
         return self.of(measure, **changes).mean
 
     def of_size(self, size: int, measure: str, **changes: object) -> float | None:
@@ -163,12 +175,6 @@ class BagSamples:
     def _rows(self, changes: Mapping[str, object]) -> list[Row]:
         cell = msgspec.structs.replace(BASE, **{"tasks": self.scale.tasks, **changes})
         return self._groups[_without_seed(cell)]
-
-    def _summary(self, values: Sequence[float]) -> Summary:
-        summary = summarize(values)
-        if self._medians:
-            return msgspec.structs.replace(summary, mean=summary.median, half_width=None)
-        return summary
 
 
 def _without_seed(cell: Cell) -> Cell:

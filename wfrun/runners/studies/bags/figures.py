@@ -8,7 +8,7 @@ from typing import Any
 
 from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import Summary
-from wfrun.runners.studies.bags.claims import SHOWN
+from wfrun.runners.studies.bags.compare import SHOWN
 from wfrun.runners.studies.bags.experiments import (
     ARCHITECTURES,
     ARRIVALS,

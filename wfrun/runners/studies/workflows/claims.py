@@ -15,4 +15,4 @@ CLAIMS: tuple[Claim[Samples], ...] = (*claims_single.CLAIMS, *claims_rest.CLAIMS
 
 def answers(rows: Sequence[Outcome]) -> list[Answer]:
     """Test every claim."""
-    return answer(CLAIMS, Samples(rows), Samples(rows, medians=True))
+    return answer(CLAIMS, Samples(rows))

@@ -1,22 +1,37 @@
 """Claims of thesis section 6.3 on task throttling (6.3.1), on several workflows (6.3.2), and of the
-discussion (6.3.3)."""
+discussion (6.3.3).
+
+A docstring has the words of the text that decide what is tested.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from wfrun.runners.studies.claim import (
-    IDENTICAL,
-    LARGE,
     SIMILAR,
     Claims,
     Finding,
     both,
     listed,
-    means,
     ranked,
     spread,
     without,
 )
+from wfrun.runners.studies.verdict import (
+    Sample,
+    all_less,
+    all_more,
+    all_of,
+    any_of,
+    less,
+    lower_half,
+    mean_of,
+    most_of,
+    similar,
+)
 from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.claims_single import samples_of
 from wfrun.runners.studies.workflows.paper import (
     ALL,
     CLUSTER_MIN,
@@ -24,6 +39,7 @@ from wfrun.runners.studies.workflows.paper import (
     FILE_AWARE,
     HEFT,
     HEFT_P,
+    LARGE,
     ROUND_ROBIN,
     SINGLE,
 )
@@ -34,23 +50,19 @@ DYNAMIC = (FILE_AWARE, CLUSTER_MIN)
 MEASURES = ("makespan_s", "nsl")
 
 
-def changes(s: Samples, workload: str, policy: str, measure: str, *, loaded: bool) -> list[float]:
-    """Percent by which each of paper.LIMITS changes a mean, in ascending order, best first."""
-    without_s = s.single(workload, policy, measure, loaded=loaded).mean
-    limited = (
-        s.single(workload, policy, measure, loaded=loaded, throttle=limit).mean
-        for limit in paper.LIMITS
-    )
-    return sorted(100 * (value / without_s - 1) for value in limited)
+def percent(changes: Iterable[Sample]) -> str:
+    """As ``-15%/+16%``, in ascending order, best first."""
+    return "/".join(f"{mean:+.0f}%" for mean in sorted(change.mean for change in changes))
 
 
-def _percent(values: list[float]) -> str:
-    return "/".join(f"{value:+.0f}%" for value in values)
+def _limits(s: Samples, workload: str, measure: str, *, loaded: bool) -> list[Sample]:
+    """The changes by all limits, of both policies."""
+    return [c for p in DYNAMIC for c in s.changes(workload, p, measure, loaded=loaded)]
 
 
-def _best(s: Samples, workload: str, measure: str, *, loaded: bool) -> float:
+def _best(s: Samples, workload: str, measure: str, *, loaded: bool) -> Sample:
     """The best change over both policies and all limits."""
-    return min(changes(s, workload, p, measure, loaded=loaded)[0] for p in DYNAMIC)
+    return min(_limits(s, workload, measure, loaded=loaded), key=lambda change: change.mean)
 
 
 _WHERE = "6.3.1, throttling"
@@ -58,46 +70,61 @@ _WHERE = "6.3.1, throttling"
 
 @CLAIMS.add(_WHERE, "wf-large1, idle system: some limit improves makespan and NSL")
 def _(s: Samples) -> Finding:
+    """*The makespan (NSL) performance can be improved by 15% (20%)*: in Table 6.4 by a limit of
+    File-Aware, and by one of Cluster Minimization."""
+    statement = all_of(
+        any_of(less(change, 0.0) for change in _limits(s, "wf-large1", m, loaded=False))
+        for m in MEASURES
+    )
     best = [_best(s, "wf-large1", m, loaded=False) for m in MEASURES]
-    return max(best) < 0, f"best change of makespan and NSL {_percent(best)} (thesis -15%/-20%)"
+    numbers = "/".join(percent([change]) for change in best)
+    return statement, f"best change of makespan and NSL {numbers} (thesis -15%/-20%)"
 
 
 @CLAIMS.add(_WHERE, "wf-large1, loaded: the improvement is larger than in an idle system")
 def _(s: Samples) -> Finding:
     idle = [_best(s, "wf-large1", m, loaded=False) for m in MEASURES]
     loaded = [_best(s, "wf-large1", m, loaded=True) for m in MEASURES]
-    holds = all(two < min(one, 0) for one, two in zip(idle, loaded, strict=True))
-    return holds, f"loaded {_percent(loaded)}, idle {_percent(idle)} (thesis -50%/-40%)"
+    pairs = zip(idle, loaded, strict=True)
+    statement = all_of(s for one, two in pairs for s in (less(two, one), less(two, 0.0)))
+    numbers = ["/".join(percent([change]) for change in best) for best in (loaded, idle)]
+    return statement, f"loaded {numbers[0]}, idle {numbers[1]} (thesis -50%/-40%)"
 
 
 @CLAIMS.add(_WHERE, "wf-large2: every limit worsens makespan and NSL, idle or loaded")
 def _(s: Samples) -> Finding:
-    least = {
-        f"{p} {'loaded' if loaded else 'idle'}": min(
-            changes(s, "wf-large2", p, m, loaded=loaded)[0] for m in MEASURES
-        )
+    found = {
+        f"{p} {'loaded' if loaded else 'idle'}": [
+            change for m in MEASURES for change in s.changes("wf-large2", p, m, loaded=loaded)
+        ]
         for p in DYNAMIC
         for loaded in (False, True)
     }
-    return min(least.values()) > 0, "smallest change in %: " + listed(least)
+    least = {name: min(change.mean for change in changes) for name, changes in found.items()}
+    statement = all_of(less(0.0, change) for changes in found.values() for change in changes)
+    return statement, "smallest change in %: " + listed(least)
 
 
 @CLAIMS.add(_WHERE, "wf-large2: throttling costs less in a loaded system than in an idle one")
 def _(s: Samples) -> Finding:
-    def one(policy: str) -> Finding:
-        idle = changes(s, "wf-large2", policy, "makespan_s", loaded=False)
-        loaded = changes(s, "wf-large2", policy, "makespan_s", loaded=True)
-        return loaded[-1] < idle[-1], f"makespan loaded {_percent(loaded)}, idle {_percent(idle)}"
+    """*The performance degradation is smaller when background load is imposed*: the mean over the
+    limits."""
 
-    return both((p, one(p)) for p in DYNAMIC)
+    def one(policy: str, measure: str) -> Finding:
+        idle = s.changes("wf-large2", policy, measure, loaded=False)
+        loaded = s.changes("wf-large2", policy, measure, loaded=True)
+        statement = less(mean_of(loaded), mean_of(idle))
+        return statement, f"loaded {percent(loaded)}, idle {percent(idle)}"
+
+    return both((f"{p} {m.removesuffix('_s')}", one(p, m)) for p in DYNAMIC for m in MEASURES)
 
 
 # Several workflows
 
 
-def _named(s: Samples, size: int, instances: int, measure: str) -> dict[str, float]:
+def _named(s: Samples, size: int, instances: int, measure: str) -> dict[str, Sample]:
     return {
-        variant_name(i): s.multi(size, instances, i, measure).mean
+        variant_name(i): s.multi(size, instances, i, measure)
         for i in range(len(paper.MULTI_VARIANTS))
     }
 
@@ -109,6 +136,7 @@ def variant_name(variant: int) -> str:
 
 
 FILE_AWARE_T, CLUSTER_MIN_T = variant_name(2), variant_name(4)
+_THROTTLED = ((FILE_AWARE, FILE_AWARE_T), (CLUSTER_MIN, CLUSTER_MIN_T))
 _SMALL = ((100, 5), (100, 50))
 _ALL_MULTI = (*_SMALL, (1000, 5))
 _WHERE = "6.3.2"
@@ -123,7 +151,7 @@ def _each(experiments: tuple[tuple[int, int], ...], findings: list[Finding]) -> 
 def _(s: Samples) -> Finding:
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")
-        return ranked(values)[0] == HEFT, f"total makespan {listed(values)}"
+        return all_less(values, [HEFT]), f"total makespan {listed(values)}"
 
     return _each(_SMALL, [one(*e) for e in _SMALL])
 
@@ -132,8 +160,8 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")
-        ratio = spread((values[SINGLE], values[FILE_AWARE_T]))
-        return ratio <= SIMILAR, f"larger/smaller {number(ratio)}"
+        two = [values[SINGLE], values[FILE_AWARE_T]]
+        return similar(two, SIMILAR), f"larger/smaller {number(spread(two))}"
 
     return _each(_SMALL, [one(*e) for e in _SMALL])
 
@@ -141,8 +169,9 @@ def _(s: Samples) -> Finding:
 @CLAIMS.add(_WHERE, "CyberShake-100: these two outperform all others but HEFT")
 def _(s: Samples) -> Finding:
     def one(size: int, instances: int) -> Finding:
-        order = ranked(without(_named(s, size, instances, "makespan_s"), HEFT))
-        return set(order[:2]) == {SINGLE, FILE_AWARE_T}, f"best two {', '.join(order[:2])}"
+        values = without(_named(s, size, instances, "makespan_s"), HEFT)
+        best = ", ".join(ranked(values)[:2])
+        return all_less(values, [SINGLE, FILE_AWARE_T]), f"best two {best}"
 
     return _each(_SMALL, [one(*e) for e in _SMALL])
 
@@ -151,53 +180,52 @@ def _(s: Samples) -> Finding:
             "ahead of HEFT")  # fmt: skip
 def _(s: Samples) -> Finding:
     values = _named(s, 1000, 5, "makespan_s")
-    return set(ranked(values)[:2]) == {
-        FILE_AWARE_T,
-        CLUSTER_MIN_T,
-    }, f"total makespan {listed(values)}"
+    return all_less(values, [FILE_AWARE_T, CLUSTER_MIN_T]), f"total makespan {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "CyberShake-1000: File-Aware and Cluster Minimization without a throttle have "
             "the worst NSL")  # fmt: skip
 def _(s: Samples) -> Finding:
     values = _named(s, 1000, 5, "nsl")
-    return set(ranked(values)[-2:]) == set(DYNAMIC), f"NSL {listed(values)}"
+    return all_more(values, DYNAMIC), f"NSL {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "CyberShake-1000: the NSL of the others is similar")
 def _(s: Samples) -> Finding:
     values = without(_named(s, 1000, 5, "nsl"), *DYNAMIC)
-    return spread(values.values()) <= SIMILAR, f"NSL {listed(values)}"
+    return similar(values.values(), SIMILAR), f"NSL {listed(values)}"
 
 
-@CLAIMS.add(_WHERE, "Single Cluster transfers nothing")
+@CLAIMS.add(_WHERE, "Single Cluster transfers nothing", always="by the definition of the policy")
 def _(s: Samples) -> Finding:
-    values = [s.multi(size, n, 0, "nft").maximum for size, n in _ALL_MULTI]
-    return not any(values), f"NFT {', '.join(map(number, values))}"
+    values = [s.multi(size, n, 0, "nft") for size, n in _ALL_MULTI]
+    nothing = all_of(less(value, 0.0, strict=False) for value in values)
+    return nothing, f"NFT {', '.join(number(value.mean) for value in values)}"
 
 
-@CLAIMS.add(_WHERE, "Throttling decreases the transfers between clusters")
+@CLAIMS.add(_WHERE, "Throttling decreases the transfers between clusters (except of Cluster "
+            "Minimization for 5 x CS-100, where Table 6.5 has 12 and 12.8)")  # fmt: skip
 def _(s: Samples) -> Finding:
+    """*Task throttling decreases the amount of inter-cluster communication (see Table 6.5)*."""
+
     def one(size: int, instances: int) -> Finding:
         nft = _named(s, size, instances, "nft")
-        holds = all(
-            nft[throttled] < nft[free] or nft[throttled] == nft[free] == 0
-            for free, throttled in ((FILE_AWARE, FILE_AWARE_T), (CLUSTER_MIN, CLUSTER_MIN_T))
-        )
-        return holds, f"NFT {listed(without(nft, SINGLE, HEFT))}"
+        pairs = _THROTTLED[:1] if (size, instances) == (100, 5) else _THROTTLED
+        statement = all_of(less(nft[throttled], nft[free]) for free, throttled in pairs)
+        return statement, f"NFT {listed(without(nft, SINGLE, HEFT))}"
 
     return _each(_ALL_MULTI, [one(*e) for e in _ALL_MULTI])
 
 
 @CLAIMS.add(_WHERE, "Throttling improves File-Aware and Cluster Minimization")
 def _(s: Samples) -> Finding:
+    """*Hence both the performance of the File-Aware and the Cluster Minimization policies
+    improve*."""
+
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")
-        holds = (
-            values[FILE_AWARE_T] < values[FILE_AWARE]
-            and values[CLUSTER_MIN_T] < values[CLUSTER_MIN]
-        )
-        return holds, f"total makespan {listed(without(values, SINGLE, HEFT))}"
+        statement = all_of(less(values[throttled], values[free]) for free, throttled in _THROTTLED)
+        return statement, f"total makespan {listed(without(values, SINGLE, HEFT))}"
 
     return _each(_ALL_MULTI, [one(*e) for e in _ALL_MULTI])
 
@@ -206,31 +234,38 @@ def _(s: Samples) -> Finding:
 
 _WHERE = "6.3.3"
 
+MORE_INFORMATION = (
+    *((ROUND_ROBIN, p) for p in (SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT)),
+    *((p, q) for p in (SINGLE, ALL) for q in (FILE_AWARE, CLUSTER_MIN, HEFT)),
+    *((p, HEFT) for p in (FILE_AWARE, CLUSTER_MIN)),
+)
+"""Table 6.1: pairs of policies of which the second uses all the information of the first and more.
+File-Aware and Cluster Minimization use different information; Coarsening does not run on all
+workloads."""
 
-def _over_all(s: Samples, policies: tuple[str, ...]) -> dict[str, float]:
+
+def _over_all(s: Samples, policies: tuple[str, ...]) -> dict[str, Sample]:
     """Mean NSL over the workloads, with background load."""
-    tables = [means(s, w, "nsl", loaded=True, policies=policies) for w in paper.WORKLOADS]
-    return {p: sum(table[p] for table in tables) / len(tables) for p in policies}
+    tables = [samples_of(s, w, "nsl", loaded=True, policies=policies) for w in paper.WORKLOADS]
+    return {p: mean_of(table[p] for table in tables) for p in policies}
 
 
-@CLAIMS.add(_WHERE, "The more information a policy uses, the better: by NSL HEFT, then Cluster "
-            "Minimization and File-Aware, then All-Clusters, then Round Robin")  # fmt: skip
+@CLAIMS.add(_WHERE, "In general, a policy that uses more information is better: by NSL, in most of "
+            "the 13 pairs of policies of which one knows more (Table 6.1)")  # fmt: skip
 def _(s: Samples) -> Finding:
-    values = _over_all(s, (HEFT, CLUSTER_MIN, FILE_AWARE, ALL, ROUND_ROBIN))
-    informed = max(values[CLUSTER_MIN], values[FILE_AWARE])
-    holds = (
-        values[HEFT] <= min(values[CLUSTER_MIN], values[FILE_AWARE])
-        and informed <= values[ALL] <= values[ROUND_ROBIN]
-    )
-    return holds, f"mean NSL, loaded: {listed(values)}"
+    """*In general, increasing information usage … improves the performance*: not in every pair."""
+    values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT))
+    better = [less(values[more], values[fewer]) for fewer, more in MORE_INFORMATION]
+    count = sum(values[more].mean < values[fewer].mean for fewer, more in MORE_INFORMATION)
+    return most_of(better), f"{count} pairs; mean NSL, loaded: {listed(values)}"
 
 
-@CLAIMS.add(_WHERE, "HEFT-P is a good alternative: next after HEFT")
+@CLAIMS.add(_WHERE, "HEFT-P is a good alternative to HEFT: better than at least half of the others")
 def _(s: Samples) -> Finding:
-    values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT, HEFT_P))
-    order = ranked(values)
-    near = values[HEFT_P] <= IDENTICAL * values[order[1]]
-    return order[0] == HEFT and near, f"mean NSL, loaded: {listed(values)}"
+    """*A good alternative to be used provided that the application characteristics are known*: not
+    the next after HEFT."""
+    values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT_P))
+    return lower_half(values, HEFT_P), f"mean NSL, loaded: {listed(values)}"
 
 
 @CLAIMS.add(_WHERE, "Policies that consider communication (File-Aware, Coarsening) beat those that "
@@ -238,31 +273,48 @@ def _(s: Samples) -> Finding:
 def _(s: Samples) -> Finding:
     def one(workload: str) -> Finding:
         four = (FILE_AWARE, COARSENING, ROUND_ROBIN, ALL)
-        values = means(s, workload, "makespan_s", loaded=True, policies=four)
-        return set(ranked(values)[:2]) == {FILE_AWARE, COARSENING}, f"makespan {listed(values)}"
+        values = samples_of(s, workload, "makespan_s", loaded=True, policies=four)
+        return all_less(values, four[:2]), f"makespan {listed(values)}"
 
     return both((w, one(w)) for w in LARGE)
 
 
-@CLAIMS.add(_WHERE, "wf-large1: Coarsening and throttled File-Aware are good without all "
-            "information: better than Round Robin, All-Clusters, Cluster Minimization")  # fmt: skip
+@CLAIMS.add(_WHERE, "wf-large1: Coarsening and File-Aware with some throttle are good without all "
+            "information: each better than at least half of Round Robin, Single Cluster, "
+            "All-Clusters, File-Aware and Cluster Minimization")  # fmt: skip
 def _(s: Samples) -> Finding:
-    four = (COARSENING, ROUND_ROBIN, ALL, CLUSTER_MIN)
-    values = means(s, "wf-large1", "makespan_s", loaded=True, policies=four)
-    values[FILE_AWARE_T] = min(
-        s.single("wf-large1", FILE_AWARE, "makespan_s", loaded=True, throttle=limit).mean
+    """*Good alternatives that can be considered in the absence of complete task and resource
+    information*: not the two best."""
+    rest = (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN)
+    values = samples_of(s, "wf-large1", "makespan_s", loaded=True, policies=rest)
+    coarsening = s.single("wf-large1", COARSENING, "makespan_s", loaded=True)
+    throttled = [
+        s.single("wf-large1", FILE_AWARE, "makespan_s", loaded=True, throttle=limit)
         for limit in paper.LIMITS
-    )
-    return set(ranked(values)[:2]) == {COARSENING, FILE_AWARE_T}, f"makespan {listed(values)}"
+    ]
+    statement = all_of((
+        lower_half({**values, COARSENING: coarsening}, COARSENING),
+        any_of(lower_half({**values, FILE_AWARE_T: limited}, FILE_AWARE_T)
+               for limited in throttled),
+    ))  # fmt: skip
+    best = min(throttled, key=lambda limited: limited.mean)
+    shown = {**values, COARSENING: coarsening, FILE_AWARE_T: best}
+    return statement, f"makespan {listed(shown)}"
 
 
-@CLAIMS.add(_WHERE, "Several workflows: balancing them over clusters, or throttling, beats "
-            "File-Aware and Cluster Minimization as they are")  # fmt: skip
+@CLAIMS.add(_WHERE, "Many tasks: balancing workflows over clusters (Single Cluster), and "
+            "throttling, each improve on File-Aware and Cluster Minimization")  # fmt: skip
 def _(s: Samples) -> Finding:
+    """*When many workflow applications are submitted together, balancing the workflows … or
+    applying task throttling improves the performance, since both approaches prevent high
+    inter-cluster network traffic … when many tasks are distributed*: both, not the better of the
+    two; 5 x CyberShake-100 are not many tasks."""
+
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")
-        balanced = min(values[SINGLE], values[FILE_AWARE_T], values[CLUSTER_MIN_T])
-        plain = min(values[FILE_AWARE], values[CLUSTER_MIN])
-        return balanced < plain, f"best {number(balanced)}, without {number(plain)}"
+        pairs = ((SINGLE, FILE_AWARE), (SINGLE, CLUSTER_MIN), *((t, p) for p, t in _THROTTLED))
+        statement = all_of(less(values[better], values[plain]) for better, plain in pairs)
+        return statement, f"total makespan {listed(without(values, HEFT))}"
 
-    return _each(_ALL_MULTI, [one(*e) for e in _ALL_MULTI])
+    many = _ALL_MULTI[1:]
+    return _each(many, [one(*e) for e in many])

@@ -14,7 +14,8 @@ from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
-from wfrun.runners.studies.claim import Answer
+from wfrun.runners.studies.claim import Answer, tally
+from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import figures, paper
 from wfrun.runners.studies.workflows.claims import answers
 from wfrun.runners.studies.workflows.experiments import (
@@ -34,7 +35,7 @@ def study_workflows(
     output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
 ) -> None:
     """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
-    print which claims hold.
+    print the verdicts on all claims.
 
     Raises InvalidError for a corpus without workflows and for a results.csv of something else,
     InfeasibleError where ``output`` cannot be written.
@@ -62,10 +63,7 @@ def study_workflows(
     except OSError as error:
         raise unwritable(output, error) from error
     make_console().print(claim_table(found))
-    click.echo(
-        f"{sum(a.holds for a in found)} of {len(found)} claims hold by means, "
-        f"{sum(a.usually for a in found)} by medians; see {output}/page.md"
-    )
+    click.echo(f"{tally(found)}; see {output}/page.md")
     if not pictures:
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
 
@@ -100,17 +98,25 @@ def claim_table(found: list[Answer]) -> Table:
     table.add_column("", justify="right")
     table.add_column("section", no_wrap=True)
     table.add_column("claim")
-    table.add_column("by means")
-    table.add_column("by medians")
+    table.add_column("verdict", no_wrap=True)
     for answer in found:
         table.add_row(
             str(answer.number),
             answer.claim.where,
             answer.claim.text,
-            yes_or_no(answer.holds),
-            yes_or_no(answer.usually),
+            verdict_text(answer),
         )
     return table
+
+
+_COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNCLEAR: "yellow"}
+
+
+def verdict_text(answer: Answer) -> Text:
+    """The verdict, in colour; of a claim that cannot fail, only that."""
+    if answer.claim.always:
+        return Text("cannot fail", "dim")
+    return Text(answer.verdict.value, _COLOURS[answer.verdict])
 
 
 def yes_or_no(holds: bool) -> Text:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wfrun.runners.experiments.metrics.samples import Summary
+from wfrun.runners.studies.verdict import Sample
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.claims_rest import DYNAMIC, variant_name
 from wfrun.runners.studies.workflows.samples import Samples
@@ -40,11 +40,11 @@ def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def _bars(axes: Any, names: Sequence[str], values: Sequence[Summary], colour: str = "C0") -> None:
+def _bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
     axes.bar(
         names,
         [v.mean for v in values],
-        yerr=[v.half_width or 0.0 for v in values],
+        yerr=[v.summary.half_width or 0.0 for v in values],
         capsize=2,
         color=colour,
     )

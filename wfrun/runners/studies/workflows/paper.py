@@ -28,6 +28,9 @@ WORKLOADS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 """Table 6.2: the families and sizes of each workload."""
 
+SMALL = ("wf-small1", "wf-small2")
+LARGE = ("wf-large1", "wf-large2")
+
 CHARACTERISTICS: dict[str, tuple[float, float]] = {
     "wf-small1": (220, 2246),
     "wf-small2": (1260, 23),

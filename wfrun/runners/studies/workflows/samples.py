@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 
-import msgspec
-
-from wfrun.runners.experiments.metrics.samples import Summary, summarize
+from wfrun.runners.experiments.metrics.samples import Summary
+from wfrun.runners.studies.verdict import Sample, combine
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.experiments import Outcome, multi_name
 
@@ -21,9 +20,7 @@ class Samples:
     confidence intervals are over repetitions.
     """
 
-    def __init__(self, rows: Sequence[Outcome], *, medians: bool = False) -> None:
-        """With ``medians``, these replace the means."""
-        self._medians = medians
+    def __init__(self, rows: Sequence[Outcome]) -> None:
         groups: dict[tuple[object, ...], dict[int, list[Outcome]]] = {}
         for row in rows:
             key = (row.experiment, row.workload, row.policy, row.throttle, row.loaded, row.places)
@@ -32,34 +29,54 @@ class Samples:
 
     def single(
         self, workload: str, policy: str, measure: str, *, loaded: bool, throttle: int | None = None
-    ) -> Summary:
+    ) -> Sample:
         """A measure of single workflows."""
-        return self._summary(("single", workload, policy, throttle, loaded, 1), measure)
+        return self._sample(("single", workload, policy, throttle, loaded, 1), measure)
 
-    def multi(self, size: int, instances: int, variant: int, measure: str) -> Summary:
+    def multi(self, size: int, instances: int, variant: int, measure: str) -> Sample:
         """A measure of several instances; ``variant`` is an index of paper.MULTI_VARIANTS."""
         policy, throttled = paper.MULTI_VARIANTS[variant]
         throttle = paper.MULTI_LIMITS[size] if throttled else None
         key = ("multi", multi_name(size, instances), policy, throttle, False, 1)
-        return self._summary(key, measure)
+        return self._sample(key, measure)
 
-    def places(self, workload: str, places: int, measure: str) -> Summary:
+    def places(self, workload: str, places: int, measure: str) -> Sample:
         """A measure of Single Cluster, with ``places`` tasks per node."""
         experiment = "single" if places == 1 else "places"
-        return self._summary((experiment, workload, paper.SINGLE, None, False, places), measure)
+        return self._sample((experiment, workload, paper.SINGLE, None, False, places), measure)
 
-    def _summary(self, key: tuple[object, ...], measure: str) -> Summary:
-        repetitions = self._groups[key].values()
-        summary = summarize(
-            fsum(float(getattr(row, measure)) for row in rows) / len(rows) for rows in repetitions
+    def changes(self, workload: str, policy: str, measure: str, *, loaded: bool) -> list[Sample]:
+        """By each of paper.LIMITS, the change of a measure in percent of its mean without a
+        throttle."""
+        free = self.single(workload, policy, measure, loaded=loaded)
+        mean = free.mean
+        return [
+            combine(
+                lambda limited, unlimited: 100 * (limited - unlimited) / mean,
+                self.single(workload, policy, measure, loaded=loaded, throttle=limit),
+                free,
+            )
+            for limit in paper.LIMITS
+        ]
+
+    def runs(self, workload: str, policy: str, measure: str) -> list[float]:
+        """A measure of each single workflow with background load, unsorted."""
+        rows = self._groups["single", workload, policy, None, True, 1].values()
+        return [float(getattr(row, measure)) for several in rows for row in several]
+
+    def _sample(self, key: tuple[object, ...], measure: str) -> Sample:
+        return Sample(
+            {
+                repetition: fsum(float(getattr(row, measure)) for row in rows) / len(rows)
+                for repetition, rows in self._groups[key].items()
+            }
         )
-        if self._medians:
-            return msgspec.structs.replace(summary, mean=summary.median, half_width=None)
-        return summary
 
 
-def shown(summary: Summary) -> str:
+def shown(summary: Summary | Sample) -> str:
     """As ``12.3 ± 0.4``, mean and half width of the 95% confidence interval."""
+    if isinstance(summary, Sample):
+        summary = summary.summary
     text = number(summary.mean)
     if not summary.half_width or number(summary.half_width) == "0":
         return text
