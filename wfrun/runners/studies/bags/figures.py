@@ -16,7 +16,7 @@ from wfrun.runners.studies.bags.experiments import (
     SELECTIONS,
     BagSamples,
 )
-from wfrun.runners.studies.workflows.figures import grid_of, save
+from wfrun.runners.studies.workflows.figures import grid_of, label_powers, save
 
 MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 MARKS = "osv^D<>x"
@@ -97,22 +97,11 @@ def _scale(axes: Any) -> None:
     """Make the axis logarithmic if values differ much."""
     low, high = axes.dataLim.intervaly
     if low > 0 and high > 10 * low:
-        _logarithmic(axes)
+        axes.set_yscale("log")
+        label_powers(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-
-
-def _logarithmic(axes: Any) -> None:
-    """Label 1, 2 and 5 of each power of ten with plain numbers; in wide ranges the powers only."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    steps = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=steps))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def _legend(figure: Any, grid: Any) -> None:
@@ -152,7 +141,8 @@ def _arrivals(samples: BagSamples, folder: Path) -> str:
                 label=arrival,
             )
         axes.set_xticks(range(len(SHOWN)), SHOWN, rotation=60, fontsize=7)
-        _logarithmic(axes)
+        axes.set_yscale("log")
+        label_powers(axes.yaxis)
         axes.set_title(title, fontsize=9)
         axes.grid(axis="y", alpha=0.3)
     _legend(figure, grid)

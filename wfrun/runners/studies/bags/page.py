@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import Summary
 from wfrun.runners.studies.bags.compare import SHOWN
+from wfrun.runners.studies.bags.contradictions import CONTRADICTIONS
 from wfrun.runners.studies.bags.differences import DIFFERENCES
 from wfrun.runners.studies.bags.experiments import (
     ARCHITECTURES,
@@ -58,6 +59,7 @@ def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[s
         *_one_table(samples, "tasks done when the last bag arrives", "architecture", ARCHITECTURES,
                     loads, lambda **k: f"{samples.mean('completed_share', **k):.0%}"),
         *_claims(found, scale),
+        *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"

@@ -58,7 +58,7 @@ def study_workflows(
     samples = Samples(rows)
     found = answers(rows)
     try:
-        pictures = figures.draw(samples, output) if figures.available() else []
+        pictures = figures.draw(samples, scale, output) if figures.available() else []
         (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
     except OSError as error:
         raise unwritable(output, error) from error

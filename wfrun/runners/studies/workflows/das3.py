@@ -7,6 +7,7 @@ Table 1.2 (clusters), Table 2.1 (links), section 6.2 (what is simulated).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from math import exp, log
 from random import Random
 from statistics import NormalDist
@@ -125,6 +126,30 @@ def background(
     return {
         site.name: list(_jobs(site, Random(f"das3/{seed}/{site.name}"), load)) for site in sites
     }
+
+
+def total_utilization() -> float:
+    """UTILIZATION of the whole system."""
+    sites = das3().sites
+    work = sum(UTILIZATION[site.name] * site.slots for site in sites)
+    return work / sum(site.slots for site in sites)
+
+
+@cache
+def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
+    """By cluster, and ``all`` of them: the share of its capacity that the background of each
+    repetition submits. The seeds are the numbers of the repetitions."""
+    sites = das3().sites
+    slots = {site.name: site.slots for site in sites}
+    slots["all"] = sum(slots.values())
+    found: dict[str, list[float]] = {name: [] for name in ("all", *UTILIZATION)}
+    for seed in range(repetitions):
+        jobs = background(sites, seed)
+        work = {name: sum(j.cores * j.runtime_s for j in ours) for name, ours in jobs.items()}
+        work["all"] = sum(work.values())
+        for name, values in found.items():
+            values.append(work[name] / ((WARM_UP_S + HORIZON_S) * slots[name]))
+    return found
 
 
 def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[SimulatedJob]:

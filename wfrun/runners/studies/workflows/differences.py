@@ -26,17 +26,9 @@ The other differences have these causes.
   beat it.
 - **Cluster Minimization.** If no cluster has an idle processor, tasks go to the cluster of the last
   one (section 6.1.3), which gets the whole overflow: queue waits of tens of seconds for wf-large2
-  in the idle system. Table 6.3 has 0.4 s and 638 transfers, like All-Clusters next to it. Sending
-  the overflow to the least loaded cluster instead (tried here, with the published documents) gives
-  queue waits of 3.7 s for wf-large1 and 0.5 s for wf-large2, and 528 transfers for wf-large1, where
-  the thesis has 3.3 s, 0.4 s and 495; its program seems to do this. Implemented as in the text, the
-  policy is no better than File-Aware for large workflows here, and throttling, which avoids the
-  overflow, helps it more.
-- **wf-large1 without background load.** In the thesis' figure Single Cluster and Coarsening are
-  best. Its table gives a wait of 49 s for tasks of Single Cluster, and of 4.6 s, with transfers,
-  for All-Clusters; here the same waits (and the same delays, charged once) make Single Cluster
-  worst, as for wf-large2. Only transfers of minutes on the critical path could reverse the order of
-  the makespans. The longest transfer here takes a minute (600 MB over 10 MB/s).
+  in the idle system. Table 6.3 has 0.4 s there, and Table 6.5 has 406 s (see above). Implemented
+  as in the text, the policy is no better than File-Aware for large workflows here, and throttling,
+  which avoids the overflow, helps it more.
 - **File transfer delay.** Here a task also waits for a file that is already being transferred to
   the site. The thesis seems to charge each transfer to one task; charged in this way, Round Robin
   agrees (column *FTD once*). For Inspiral and SIPHT, whose files are small, the thesis' delays are
@@ -44,12 +36,10 @@ The other differences have these causes.
   have (its latencies are 0.03 to 1.45 ms).
 - **Background load.** Bursts on FCFS queues make waits with a heavy tail: a few runs that place one
   critical task behind a burst of an hour determine the mean, and confidence intervals are wide. By
-  medians HEFT-P is close to HEFT and the small workflows are similar, as the thesis says. Once no
-  cluster is idle, File-Aware and Coarsening place by transfer cost only, so that they meet these
-  queues, as does HEFT-P when two short jobs precede a burst of long ones. The four months of the
+  medians the small workflows are similar, as the thesis says. Once no cluster is idle, File-Aware
+  and Coarsening place by transfer cost only, so that they meet these queues. The four months of the
   DAS-3's log have different bursts.
-- **Several workflows.** One engine schedules all instances, and knows immediately what it has
-  placed for the others. Separate brokers see each other's placements late, and meet in the same
-  queues and links: HEFT suffers in the thesis (4.87 s of delay for 5 x CyberShake-1000) and does
-  not here, and File-Aware needs no throttle for 5 x CyberShake-100.
+- **Several workflows.** One engine schedules all instances and knows immediately what it has
+  placed for the others (see above). Separate brokers see each other's placements late, and meet in
+  the same queues and links.
 """

@@ -1,4 +1,4 @@
-"""Figures 6.3, 6.5 and 6.6 of the thesis with our results (matplotlib)."""
+"""Figures 6.2 to 6.6 of the thesis with our results (matplotlib)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wfrun.runners.experiments.metrics.samples import cumulative
 from wfrun.runners.studies.verdict import Sample
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.claims_rest import DYNAMIC, variant_name
+from wfrun.runners.studies.workflows.das3 import utilizations
+from wfrun.runners.studies.workflows.experiments import Scale
 from wfrun.runners.studies.workflows.samples import Samples
 
 MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
@@ -23,10 +26,12 @@ def available() -> bool:
     return True
 
 
-def draw(samples: Samples, folder: Path) -> list[str]:
+def draw(samples: Samples, scale: Scale, folder: Path) -> list[str]:
     """Write all figures as PNG; returns their names. Raises OSError."""
     return [
+        _utilization(scale, folder),
         _policies(samples, folder),
+        _distributions(samples, folder),
         _throttles(samples, folder),
         _several(samples, folder),
     ]
@@ -51,6 +56,45 @@ def _bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str
     axes.tick_params(axis="x", labelrotation=60, labelsize=7)
     axes.grid(axis="y", alpha=0.3)
     axes.set_ylim(bottom=0)
+
+
+def _utilization(scale: Scale, folder: Path) -> str:
+    """Figure 6.2: means over the repetitions, with the lowest and the highest."""
+    figure, grid = grid_of(1, 1)
+    found = utilizations(scale.loaded)
+    axes = grid[0][0]
+    means = {name: 100 * sum(values) / len(values) for name, values in found.items()}
+    below = [means[name] - 100 * min(values) for name, values in found.items()]
+    above = [100 * max(values) - means[name] for name, values in found.items()]
+    axes.bar(list(means), list(means.values()), yerr=(below, above), capsize=3, color="C1")
+    axes.tick_params(axis="x", labelrotation=45, labelsize=7)
+    axes.set_ylabel("utilization [%]")
+    axes.grid(axis="y", alpha=0.3)
+    return save(figure, folder, "figure-6.2.png")
+
+
+def _distributions(samples: Samples, folder: Path) -> str:
+    """Figure 6.4: cumulative distributions with background load."""
+    figure, grid = grid_of(len(MEASURES), len(paper.CDF_WORKLOADS))
+    for column, workload in enumerate(paper.CDF_WORKLOADS):
+        for row, (measure, label) in enumerate(MEASURES):
+            axes = grid[row][column]
+            for policy in paper.TABLE_6_3[workload, True]:
+                points = cumulative(samples.runs(workload, policy, measure))
+                values = [points[0][0], *(value for value, _ in points)]
+                shares = [0.0, *(100 * share for _, share in points)]
+                colour = f"C{paper.POLICIES.index(policy)}"
+                axes.step(values, shares, colour, where="post", linewidth=1, label=policy)
+            axes.set_xscale("log")
+            label_powers(axes.xaxis)
+            axes.tick_params(axis="x", labelsize=7, labelrotation=45)
+            axes.set_xlabel(label)
+            axes.set_ylabel("runs [%]")
+            axes.set_title(f"{workload}+BG", fontsize=9)
+            axes.grid(alpha=0.3)
+    handles, names = grid[0][-1].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=4)
+    return save(figure, folder, "figure-6.4.png")
 
 
 def _policies(samples: Samples, folder: Path) -> str:
@@ -101,6 +145,18 @@ def _several(samples: Samples, folder: Path) -> str:
             axes.set_title(f"CyberShake-{size}, N = {instances}", fontsize=9)
             axes.set_ylabel(label if row else "total makespan [s]")
     return save(figure, folder, "figure-6.6.png")
+
+
+def label_powers(axis: Any) -> None:
+    """Label 1, 2 and 5 of each power of ten of a logarithmic axis with plain numbers; in wide
+    ranges the powers only."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    steps = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def save(figure: Any, folder: Path, name: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from wfrun.parsers.generate import generate
+from wfrun.runners.experiments.metrics.samples import percentile, summarize
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.claims_rest import variant_name
-from wfrun.runners.studies.workflows.das3 import UTILIZATION
+from wfrun.runners.studies.workflows.contradictions import CONTRADICTIONS
+from wfrun.runners.studies.workflows.das3 import UTILIZATION, total_utilization, utilizations
 from wfrun.runners.studies.workflows.differences import DIFFERENCES
 from wfrun.runners.studies.workflows.experiments import Scale
 from wfrun.runners.studies.workflows.samples import Samples, number, shown
@@ -26,13 +28,16 @@ def page(
     parts = [
         *_head(found, scale, origins),
         *_setting(samples),
+        *_figure_6_2(scale),
         *_figure_6_3(samples),
         *_table_6_3(samples),
+        *_figure_6_4(samples),
         *_figure_6_5(samples),
         *_table_6_4(samples),
         *_figure_6_6(samples),
         *_table_6_5(samples),
         *_claims(found),
+        *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
         *(line for name in pictures for line in ("", f"![{name}]({name})")),
     ]
@@ -119,6 +124,53 @@ def _characteristics(samples: Samples, workload: str) -> tuple[str, ...]:
     measured = samples.single(workload, paper.SINGLE, "makespan_s", loaded=False)
     mean_mb = sum(sizes) / len(sizes)
     return workload, number(makespan_s), shown(measured), number(output_mb), number(mean_mb)
+
+
+def _figure_6_2(scale: Scale) -> Iterator[str]:
+    yield ""
+    yield "## Figure 6.2: utilization by other users"
+    yield ""
+    yield (
+        f"In percent of the processors, over the {scale.loaded} repetitions with background load: "
+        "the work that is submitted until the end of a run. The bars of the thesis have no numbers."
+    )
+    rows = (
+        (
+            name,
+            f"{100 * (UTILIZATION[name] if name in UTILIZATION else total_utilization()):.0f}",
+            shown(summarize(100 * value for value in values)),
+            number(100 * min(values)),
+            number(100 * max(values)),
+        )
+        for name, values in utilizations(scale.loaded).items()
+    )
+    yield from table(("cluster", "chosen", "mean", "lowest", "highest"), rows)
+
+
+def _figure_6_4(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Figure 6.4: distributions with background load"
+    yield ""
+    yield (
+        "Percentiles over all runs, of the distributions that the figure draws; makespans in "
+        "seconds. The figure of the thesis has no numbers in the text."
+    )
+    shares = (10, 50, 90, 100)
+    header = ("workload", "policy", *(f"{m} {p}%" for m in ("makespan", "NSL") for p in shares))
+    rows = (
+        (
+            workload,
+            policy,
+            *(
+                number(percentile(samples.runs(workload, policy, measure), share))
+                for measure in ("makespan_s", "nsl")
+                for share in shares
+            ),
+        )
+        for workload in paper.CDF_WORKLOADS
+        for policy in paper.TABLE_6_3[workload, True]
+    )
+    yield from table(header, rows)
 
 
 def _figure_6_3(samples: Samples) -> Iterator[str]:

@@ -129,6 +129,9 @@ TABLE_6_3: dict[tuple[str, bool], dict[str, Task]] = {
 }
 """By workload, and whether there is background load."""
 
+CDF_WORKLOADS = ("wf-small1", "wf-large1")
+"""Figure 6.4: the workloads whose distributions are drawn."""
+
 LIMITS = (50, 100, 150)
 """Section 6.3.1: the concurrency limits for single large workflows."""
 
