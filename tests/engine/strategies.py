@@ -98,4 +98,5 @@ def settings_of_runs(draw: st.DrawFn) -> Settings:
         replication=draw(st.sampled_from(["idle", "stragglers"])),
         replicas=draw(st.none() | st.integers(0, 3)),
         replica_share=draw(st.sampled_from([0.3, 1.0])),
+        predictor=draw(st.sampled_from(["last2", "auto"])),
     )

@@ -73,9 +73,10 @@ class Settings(msgspec.Struct, frozen=True):
         resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
-    predictor: Annotated[Literal["es", "rm", "sm", "last", "last2"], Option(
+    predictor: Annotated[Literal["es", "rm", "sm", "last", "last2", "auto"], Option(
         "Method that predicts the run times of tasks and of other users' jobs: exponential "
-        "smoothing, running mean, sliding median, the last, or the mean of the last two.",
+        "smoothing, running mean, sliding median, the last, the mean of the last two, or for each "
+        "class of tasks the one with the best record so far.",
         SCHEDULING,
     )] = "last2"
     retries: Annotated[int, Option(

@@ -7,10 +7,10 @@ from math import inf
 from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
-from wfrun.engine.prediction.methods import METHODS
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
@@ -38,8 +38,8 @@ class QueueEstimates(Capability):
             make_queue_model(site.spec.slots, backfills=bool(site.spec.backfills))
             for site in self.state.sites
         ]
-        make = METHODS[self.state.settings.predictor].make
-        self._foreign = [make() for _ in self.state.sites]
+        predictor = self.state.settings.predictor
+        self._foreign = [ForeignRuntimes(predictor) for _ in self.state.sites]
         """Predictors of the run times of other users' jobs, by site."""
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
         """Other users' jobs of the latest observation, by site and id."""
@@ -112,14 +112,15 @@ class QueueEstimates(Capability):
         now = {job.id: job for job in event.background}
         for job in self._jobs[index].values():
             if job.id not in now and job.started_s is not None:
-                predictor.observe(event.at_s - job.started_s)
+                predictor.observe(job.cores, event.at_s - job.started_s)
         self._jobs[index] = now
         accurate = self.state.information.background_runtime is Knowledge.KNOWN
-        predicted_s = predictor.predict() or 0.0
         background = [
             Expected(
                 job.cores,
-                job.runtime_s if accurate and job.runtime_s is not None else predicted_s,
+                job.runtime_s
+                if accurate and job.runtime_s is not None
+                else predictor.predict_s(job.cores),
                 job.started_s,
             )
             for job in event.background

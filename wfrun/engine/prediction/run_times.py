@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from wfrun.engine.prediction.auto import Auto
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.intervals import COVERAGE, WINDOW, ClassBounds
-from wfrun.engine.prediction.job import Prediction
+from wfrun.engine.prediction.job import Job, Prediction
 from wfrun.engine.prediction.methods import METHODS, Method
 
 _HERE = CLASSIFICATIONS["application"].title
@@ -23,12 +24,25 @@ class JobClass(NamedTuple):
     cores: int
 
 
+class Details(NamedTuple):
+    """What distinguishes tasks of a class; the fields of `Job`."""
+
+    estimate_s: float | None = None
+    input_bytes: float | None = None
+
+
+NO_DETAILS = Details()
+
+
 class RunTimes:
     """Predicts run times of tasks at sites of different speeds, by one method.
 
     A task is predicted from those of its class at the site. Without any: from those of its class at
     other sites, or else from all tasks, at the speed of this site. Cost: constant.
     """
+
+    uses_details: ClassVar[bool] = False
+    """Whether predictions depend on `Details`."""
 
     def __init__(self, method: str = "last2") -> None:
         """``method``: a name in ``METHODS``."""
@@ -50,7 +64,14 @@ class RunTimes:
         """Series of the run times of all classes on the reference processor."""
         self._all_count = 0
 
-    def observe(self, kind: JobClass, site: str, runtime_s: float, speed_ratio: float) -> None:
+    def observe(
+        self,
+        kind: JobClass,
+        site: str,
+        runtime_s: float,
+        speed_ratio: float,
+        details: Details = NO_DETAILS,
+    ) -> None:
         """Observe the run time of a task of this class at a site of this speed."""
         key = kind, site
         here = self._classes.get(key)
@@ -75,7 +96,9 @@ class RunTimes:
         recent.append(runtime_s)
         self._bounds.pop(key, None)
 
-    def predict_s(self, kind: JobClass, site: str, speed_ratio: float) -> float | None:
+    def predict_s(
+        self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
+    ) -> float | None:
         """Predicted run time at this site; None if nothing was observed."""
         here = self._classes.get((kind, site))
         if here is not None:
@@ -83,10 +106,12 @@ class RunTimes:
         reference_s = self._anywhere.get(kind, self._all).predict()
         return None if reference_s is None else reference_s / speed_ratio
 
-    def predict(self, kind: JobClass, site: str, speed_ratio: float) -> Prediction | None:
+    def predict(
+        self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
+    ) -> Prediction | None:
         """``predict_s`` with what it was made from, and its interval once the class has enough run
         times."""
-        found = self._predict(kind, site, speed_ratio)
+        found = self._predict(kind, site, speed_ratio, details)
         chosen = None if found is None else self._bounds_for(kind, site, speed_ratio, COVERAGE)
         if found is None or chosen is None:
             return found
@@ -106,10 +131,14 @@ class RunTimes:
         upper_s = bounds.upper_s(coverage)
         return None if upper_s is None else upper_s / speed
 
-    def _predict(self, kind: JobClass, site: str, speed_ratio: float) -> Prediction | None:
+    def _predict(
+        self, kind: JobClass, site: str, speed_ratio: float, details: Details
+    ) -> Prediction | None:
         value_s = self.predict_s(kind, site, speed_ratio)
-        if value_s is None:
-            return None
+        return None if value_s is None else self._described(value_s, kind, site)
+
+    def _described(self, value_s: float, kind: JobClass, site: str) -> Prediction:
+        """A prediction with what it was made from."""
         if (count := self._counts.get((kind, site))) is not None:
             return Prediction(value_s, f"{self._title} of {_HERE}", count)
         if (count := self._anywhere_counts.get(kind)) is not None:
@@ -132,3 +161,70 @@ class RunTimes:
         if bounds is None:
             bounds = self._bounds[key] = ClassBounds(self._recent.get(key, ()))
         return bounds
+
+
+MAX_CACHED = 10_000
+"""Maximum number of predictions that are kept until the next task ends."""
+
+
+class AutoRunTimes(RunTimes):
+    """Predicts by the method with the best record so far (`Auto`), of run times on the reference
+    processor. A class that has run only at other sites is predicted from them by Last2, as it is
+    more alike than other tasks at the site. Cost: constant."""
+
+    uses_details = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._auto = Auto()
+        self._cache: dict[tuple[JobClass, str, Details], Prediction | None] = {}
+        """Predictions since the last observation: policies compare many sites for each task."""
+
+    def observe(
+        self,
+        kind: JobClass,
+        site: str,
+        runtime_s: float,
+        speed_ratio: float,
+        details: Details = NO_DETAILS,
+    ) -> None:
+        super().observe(kind, site, runtime_s, speed_ratio)
+        self._auto.observe(_job(kind, site, speed_ratio, details), runtime_s * speed_ratio)
+        self._cache.clear()
+
+    def predict_s(
+        self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
+    ) -> float | None:
+        found = self._predict(kind, site, speed_ratio, details)
+        return None if found is None else found.value_s
+
+    def _predict(
+        self, kind: JobClass, site: str, speed_ratio: float, details: Details
+    ) -> Prediction | None:
+        key = kind, site, details
+        if key in self._cache:
+            return self._cache[key]
+        found = None
+        if (kind, site) in self._classes or kind not in self._anywhere:
+            found = self._auto.predict(_job(kind, site, speed_ratio, details))
+        if found is not None:
+            found = found._replace(value_s=found.value_s / speed_ratio)
+        elif (value_s := super().predict_s(kind, site, speed_ratio)) is not None:
+            found = self._described(value_s, kind, site)
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+        self._cache[key] = found
+        return found
+
+
+def _job(kind: JobClass, site: str, speed_ratio: float, details: Details) -> Job:
+    """The task as if it ran on the reference processor."""
+    estimate_s, input_bytes = details
+    if estimate_s is not None:
+        estimate_s *= speed_ratio
+    return Job(site, *kind, estimate_s, input_bytes)
+
+
+def make_run_times(predictor: str) -> RunTimes:
+    """Predictions by the predictor that a run has chosen: a name in ``METHODS``, or ``auto``."""
+    return AutoRunTimes() if predictor == "auto" else RunTimes(predictor)

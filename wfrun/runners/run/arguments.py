@@ -11,7 +11,7 @@ class SimulateArguments(TypedDict, total=False):
     """Options that the runs of an experiment have in common."""
 
     policy_options: Mapping[str, int | float | str]
-    predictor: Literal["es", "rm", "sm", "last", "last2"]
+    predictor: Literal["es", "rm", "sm", "last", "last2", "auto"]
     retries: int
     retry_delay_s: float
     on_failure: Literal["continue", "stop"]
