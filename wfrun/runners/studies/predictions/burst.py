@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.prediction.waits.replay import ReplayedJob
+from wfrun.runners.experiments.wait_accuracy import TRAINING
 from wfrun.runners.studies.claim import Claims
 from wfrun.runners.studies.predictions.part import Part, Pictures, Setting
 from wfrun.runners.studies.predictions.queue_waits import (
     FULL_JOBS,
     QUICK_JOBS,
-    TRAINING,
     replayed,
     site_of,
 )

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from math import inf, isnan, nan
-from random import Random
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -23,6 +22,7 @@ from wfrun.engine.prediction.waits.replay import (
     simulated_events,
 )
 from wfrun.engine.queues import make_lrm
+from wfrun.runners.experiments.wait_accuracy import TRAINING, recorded_jobs, simulated_jobs
 from wfrun.runners.studies.predictions.part import Setting
 from wfrun.runners.studies.predictions.runtimes import ACCURACIES, BURST_GAP_S, mean, shares
 from wfrun.runners.studies.predictions.workloads import Workload, jobs_of
@@ -33,19 +33,16 @@ Waits = Literal["fcfs", "logged"]
 QUICK_JOBS = 3_000
 """Maximum number of jobs of a site in the quick study."""
 FULL_JOBS = 20_000
-"""In the full study: a simulated FCFS queue that a backfilling one has kept short grows without
-end, and each prediction simulates it."""
+"""Maximum number of jobs of a site of a generated grid in the full study."""
+LOG_LOAD = 0.3
+"""Load of the logs in the simulated queue, that of the research grids (section 7.1). Their own
+is up to 84%, with which a queue without backfilling grows without end."""
 GRIDS = ("grid:das-2", "grid:das-3", "grid:grid5000", "grid:auvergrid")
 """The grids of Tables 7.2 and 7.3, two sites of each."""
 SITES = 2
 POINTS = ("point", "point-corrected")
 BOUNDS = ("bmbp", "chebyshev", "fcfs-estimates")
 
-LARGEST_ESTIMATE = 5.0
-"""Estimates are uniform between the run time and this multiple of it (section 7.3.2, after Mu'alem
-and Feitelson), for logs without the users' own."""
-TRAINING = 0.1
-"""Share of the jobs at the beginning that is not judged (section 7.3.2)."""
 MINUTES = tuple(float(f"{10 ** (step / 6):.3g}") for step in range(-6, 25))
 """Places at which the distribution of the absolute error is kept: 0.1 to 10,000 min."""
 
@@ -112,8 +109,7 @@ def cells(setting: Setting) -> list[WaitCell]:
         elif not workload.is_grid:
             made = [("1", "fcfs", (*POINTS, *BOUNDS)), ("1", "logged", BOUNDS[:2])]
         for site, waits, names in made:
-            # Bounds of logged waits cost microseconds a job: the full study has the whole log.
-            jobs = None if waits == "logged" and not setting.quick else limit
+            jobs = limit if workload.generated or setting.quick else None
             found += [
                 WaitCell(workload=workload.label, site=site, jobs=jobs, waits=waits, predictor=n)
                 for n in names
@@ -124,7 +120,7 @@ def cells(setting: Setting) -> list[WaitCell]:
 def run(setting: Setting, cell: WaitCell) -> WaitRow:
     """Replay the site's jobs."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
-    site = site_of(workload, int(cell.site), cell.jobs)
+    site = site_of(workload, int(cell.site), cell.jobs, cell.waits)
     return measure(cell, site.jobs, replayed(site, cell.waits, cell.predictor))
 
 
@@ -142,27 +138,24 @@ def replayed(site: Site, waits: Waits, *names: str) -> Replay:
 
 
 @lru_cache(maxsize=2)  # the next cell often has the same
-def site_of(workload: Workload, rank: int, jobs: int | None) -> Site:
-    """The site with the most jobs (``rank`` 1), or the next (2): its first jobs."""
+def site_of(workload: Workload, rank: int, jobs: int | None, waits: Waits = "fcfs") -> Site:
+    """The site with the most jobs (``rank`` 1), or the next (2): its first jobs. Predictors are not
+    given users' estimates, which the traces of the thesis do not have."""
     # The busiest of several sites has at least a few percent of the jobs.
     found = jobs_of(workload, None if workload.generated else jobs)
-    processors = found.processors or max(job.size or 1 for job in found.logged)
-    chosen = [(past, logged) for past, logged in zip(found.past, found.logged, strict=True)]
-    if workload.is_grid:
-        counts = Counter(past.job.site for past in found.past)
-        name = counts.most_common(rank)[rank - 1][0]
-        chosen = [pair for pair in chosen if pair[0].job.site == name]
-        processors //= found.sites
-    rng = Random(f"{workload.label}/estimates")
-    replayed_jobs = []
-    for past, logged in chosen[:jobs]:
-        drawn_s = past.runtime_s * rng.uniform(1.0, LARGEST_ESTIMATE)
-        estimate_s = past.job.estimate_s or drawn_s
-        job = past.job._replace(cores=min(past.job.cores, processors))
-        replayed_jobs.append(
-            ReplayedJob(past.submitted_s, past.runtime_s, estimate_s, job, logged.wait_s)
-        )
-    return Site(processors, tuple(replayed_jobs))
+    if not workload.is_grid:
+        processors = found.processors or max(job.size or 1 for job in found.logged)
+        if waits == "logged":
+            return Site(processors, recorded_jobs(found.logged))
+        scaled = simulated_jobs(found.logged, processors, load=LOG_LOAD, estimates=False)
+        return Site(processors, scaled)
+    counts = Counter(past.job.site for past in found.past)
+    name = counts.most_common(rank)[rank - 1][0]
+    logged = [
+        job for past, job in zip(found.past, found.logged, strict=True) if past.job.site == name
+    ]
+    processors = (found.processors or 0) // found.sites
+    return Site(processors, simulated_jobs(logged[:jobs], processors, site=name, estimates=False))
 
 
 def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> WaitRow:

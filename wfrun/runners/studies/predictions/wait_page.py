@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from wfrun.runners.studies.predictions import paper
 from wfrun.runners.studies.predictions.part import Pictures
+from wfrun.runners.studies.predictions.queue_waits import LOG_LOAD
 from wfrun.runners.studies.predictions.wait_samples import Place, WaitSamples
 from wfrun.runners.studies.workflows.page import table
 from wfrun.runners.studies.workflows.samples import number
@@ -21,10 +22,12 @@ def wait_page(samples: WaitSamples, pictures: Pictures) -> Iterator[str]:
     yield (
         "Waits are those of a simulated FCFS queue without backfilling, as in the thesis, at the "
         "two busiest sites of each generated grid and on the machines of the logs; for the bounds "
-        "also those in the logs. The first 10% of the jobs are for training. A burst is "
-        "an interval of five minutes with as many submissions as less than one interval in 1,000 "
-        "would have if they came at random. A prediction within half a second is "
-        "perfect: the traces of the thesis have whole seconds."
+        f"also those in the logs. Logs are simulated at a load of {LOG_LOAD:.0%}, that of research "
+        "grids, since a queue without backfilling cannot serve theirs. Point-valued predictions do "
+        "not use the users' estimates, which the traces of the thesis lack. The first 10% of the "
+        "jobs are for training. A burst is an interval of five minutes with as many "
+        "submissions as less than one interval in 1,000 would have if they came at random. A "
+        "prediction within half a second is perfect: the traces of the thesis have whole seconds."
     )
     yield from _points(samples)
     if "7.7" in pictures:
