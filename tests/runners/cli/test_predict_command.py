@@ -82,9 +82,16 @@ def test_classes_that_a_log_cannot_serve_are_named(user: User) -> None:
     lines = (swf_line(i, i, 5, user=-1, application=-1) for i in range(1, 5))
     (user.folder / "bare.swf").write_text(HEADER + "".join(lines))
     done = succeeded(user.ask("predict", "--log", "bare.swf", "--json"))
-    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {"site"}
-    assert "no job states its user, so classes user, user-site and application" in done.err
-    assert "no job states its application, so class application is" in done.err
+    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {
+        "site",
+        "chain",
+        None,
+    }
+    assert (
+        "no job states its user; left out: classes user, user-site and application, and" in done.err
+    )
+    assert "M7 and M8" in done.err
+    assert "no job states its application; left out: class application" in done.err
     only = user.ask("predict", "--log", "bare.swf", "--class", "user")
     assert_refused(only, 2, ["bare.swf", "no job states its user", "--class"])
 
@@ -99,8 +106,11 @@ def test_sites_of_a_grid(user: User) -> None:
     found = accuracies(user, "--log", "grid.gwf", "--method", "last", "--class", "site,user")
     assert [each["accuracy"] for each in found] == [1.0, pytest.approx(10 / 11)]
     done = succeeded(user.ask("predict", "--log", "nowhere.gwf", "--method", "last", "--json"))
-    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {"user"}
-    assert "no job states its site, so classes site, user-site and application" in done.err
+    assert {each["classification"] for each in json.loads(done.out)["accuracies"]} == {
+        "user",
+        "chain",
+    }
+    assert "no job states its site; left out: classes site, user-site and application" in done.err
 
 
 @pytest.mark.parametrize(
@@ -128,7 +138,8 @@ def test_bad_input_gets_one_message(user: User, words: str, told: list[str]) -> 
 @pytest.mark.corpus
 def test_a_published_log() -> None:
     """More specific classes are more accurate (thesis, section 7.2.3)."""
-    from wfrun.runners.experiments.log_accuracy import accuracies, candidates, log_history
+    from wfrun.runners.experiments.log_accuracy import accuracies, log_history
+    from wfrun.runners.experiments.log_predictors import candidates
     from wfrun.runners.simulate.background import read_log
 
     (path,) = Path(CORPUS / "swf").glob("KTH-SP2-*.gz")
@@ -223,3 +234,20 @@ def test_documented_run_times_differ_within_a_type(user: User) -> None:
 def test_bad_input_with_documents(user: User, words: str, told: list[str]) -> None:
     remember(user, 9, 11)
     assert_refused(user.ask("predict", *words.split()), 2, told)
+
+
+def test_methods_that_choose_their_own_history(user: User) -> None:
+    found = {each["method"]: each for each in accuracies(user, "--log", "log.swf")
+             if each["classification"] is None}  # fmt: skip
+    assert list(found) == ["auto", "estimate", *(f"M{n}" for n in range(1, 13))]
+    assert found["estimate"]["mean_error_s"] == pytest.approx(
+        3600 - 150
+    )  # 30 jobs of 100 s, 10 of 300 s
+    assert found["M5"]["accuracy"] > found["estimate"]["accuracy"]
+    (only,) = accuracies(user, "--log", "log.swf", "--method", "M5", "--window", "1")
+    last = accuracies(user, "--log", "log.swf", "--method", "last", "--class", "user")
+    # The first job of each of the two users gets its estimate of 3,600 s.
+    assert 40 * only["mean_error_s"] == pytest.approx(38 * last[0]["mean_error_s"] + 2 * 3500)
+    classes = {each["classification"] for each in accuracies(user, "--log", "log.swf",
+               "--class", "chain")}  # fmt: skip
+    assert classes == {"chain"}

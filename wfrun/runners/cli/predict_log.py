@@ -26,17 +26,17 @@ ALL = "all"
 def _complete_methods(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from wfrun.runners.experiments.log_accuracy import all_methods
+    from wfrun.runners.experiments.log_predictors import ALL_METHODS
 
-    return _names_after_comma([ALL, *all_methods()], incomplete)
+    return _names_after_comma([ALL, *ALL_METHODS], incomplete)
 
 
 def _complete_classes(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+    from wfrun.runners.experiments.log_predictors import ALL_CLASSES
 
-    return _names_after_comma([ALL, *CLASSIFICATIONS], incomplete)
+    return _names_after_comma([ALL, *ALL_CLASSES], incomplete)
 
 
 def _names_after_comma(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -46,31 +46,30 @@ def _names_after_comma(names: Iterable[str], incomplete: str) -> list[Completion
 
 def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     from wfrun.engine.errors import InvalidError
-    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+    from wfrun.engine.prediction.methods import METHODS
     from wfrun.engine.visible import message_block
     from wfrun.runners.display.console import make_console
     from wfrun.runners.display.run_records import print_json
-    from wfrun.runners.experiments.log_accuracy import (
-        accuracies,
-        all_methods,
-        candidates,
-        log_history,
-    )
+    from wfrun.runners.experiments.log_accuracy import accuracies, log_history
+    from wfrun.runners.experiments.log_predictors import ALL_CLASSES, ALL_METHODS, candidates
     from wfrun.runners.simulate.background import read_log
 
-    methods = _chosen(options["method"], all_methods(), "--method")
-    classes = _chosen(options["classification"], tuple(CLASSIFICATIONS), "--class")
+    methods = _chosen(options["method"], ALL_METHODS, "--method")
+    classes = _chosen(options["classification"], ALL_CLASSES, "--class")
+    if classes != ALL_CLASSES and methods == ALL_METHODS:
+        methods = tuple(METHODS)  # only these have classes
     path: Path = options["log"]
     jobs, remarks, _processors = read_log(path, skip_bad_lines=options["skip_bad_lines"])
     history = log_history(jobs, is_grid=".gwf" in path.suffixes)
-    left_out = list(_left_out(classes, history.missing))
-    if left_out and not any(candidates(methods, classes, history.missing)):
-        hint = "Choose others with --class, or leave it out."
+    chosen = list(candidates(methods, classes, history.missing, options["window"]))
+    left_out = list(_left_out(methods, classes, history.missing))
+    if not chosen:
+        hint = "Choose others with --method and --class, or leave these options out."
         raise InvalidError("; ".join(left_out), source=str(path), hint=hint)
     remarks += [f"{path}: {remark}" for remark in left_out]
     for remark in remarks:
         click.echo(message_block(f"warning: {remark}"), err=True)
-    found = list(accuracies(history, candidates(methods, classes, history.missing)))
+    found = list(accuracies(history, chosen))
     if options["csv_file"] is not None:
         _write_csv(found, options["csv_file"])
     if options["as_json"]:
@@ -91,17 +90,33 @@ def _chosen(text: str, names: Sequence[str], option: str) -> Sequence[str]:
     return names if ALL in words else list(dict.fromkeys(words))
 
 
-def _left_out(classes: Sequence[str], missing: Sequence[str]) -> Iterator[str]:
-    """Why classes are left out, a missing field a text."""
-    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+_FIELDS = {"site": "site", "owner": "user", "application": "application", "estimate_s": "estimate"}
 
-    words = {"site": "site", "owner": "user", "application": "application"}
+
+def _left_out(
+    methods: Sequence[str], classes: Sequence[str], missing: Sequence[str]
+) -> Iterator[str]:
+    """Why classes and methods are left out, a missing field a text."""
+    from wfrun.engine.prediction.classes import CLASSIFICATIONS
+    from wfrun.engine.prediction.methods import METHODS
+    from wfrun.runners.experiments.log_predictors import OWN
+
+    has_classes = any(method in METHODS for method in methods)
     for name in missing:
-        needing = [each for each in classes if name in CLASSIFICATIONS[each].needs]
-        if needing:
-            *others, last = needing
-            names = f"es {', '.join(others)} and {last} are" if others else f" {last} is"
-            yield f"no job states its {words[name]}, so class{names} left out"
+        needing = [c for c in classes if c in CLASSIFICATIONS and name in CLASSIFICATIONS[c].needs]
+        lists = [
+            _listed("class", "classes", needing if has_classes else []),
+            _listed("method", "methods", [m for m in methods if m in OWN and name in OWN[m].needs]),
+        ]
+        what = ", and ".join(filter(None, lists))
+        if what:
+            yield f"no job states its {_FIELDS[name]}; left out: {what}"
+
+
+def _listed(one: str, several: str, names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return f"{one} {names[0]}" if names else ""
+    return f"{several} {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _table(found: Sequence[Accuracy]) -> Table:
@@ -110,8 +125,11 @@ def _table(found: Sequence[Accuracy]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("class", no_wrap=True)
     table.add_column("method", no_wrap=True)
+    has_intervals = any(each.in_interval is not None for each in found)
     for heading in ("accuracy", "mean error", "median error", "unknown"):
         table.add_column(heading, justify="right", no_wrap=True)
+    if has_intervals:
+        table.add_column("in interval", justify="right", no_wrap=True)
     for each in found:
         table.add_row(
             each.classification or "-",
@@ -120,6 +138,7 @@ def _table(found: Sequence[Accuracy]) -> Table:
             "-" if each.mean_error_s is None else f"{each.mean_error_s:,.0f} s",
             "-" if each.median_error_s is None else f"{each.median_error_s:,.0f} s",
             f"{each.unknown / each.jobs:.1%}",
+            *(["" if each.in_interval is None else f"{each.in_interval:.1%}"] * has_intervals),
         )
     return table
 
@@ -146,12 +165,16 @@ MODE = Mode(
         SectionedOption(
             ["--method"], default=ALL, show_default=True, metavar="NAMES", section=_SECTION,
             shell_complete=_complete_methods,
-            help="Methods, with commas between them."),
+            help="Methods, with commas between them: es, rm, sm, last, last2 by class; auto, "
+            "estimate, M1 to M12."),
         SectionedOption(
             ["--class", "classification"], default=ALL, show_default=True, metavar="NAMES",
             section=_SECTION, shell_complete=_complete_classes,
             help="Classes of jobs that are predicted from each other: site, user, user-site, "
-            "application."),
+            "application; chain: the most specific of these with a history."),
+        SectionedOption(
+            ["--window"], type=click.IntRange(1, 10), default=5, show_default=True, metavar="K",
+            section=_SECTION, help="Number of run times that M1 to M8 average."),
         SectionedOption(
             ["--skip-bad-lines"], is_flag=True, section=_SECTION,
             help="Drop and count lines that cannot be read, instead of stopping."),

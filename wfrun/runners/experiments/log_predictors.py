@@ -1,0 +1,93 @@
+"""The predictors of run times that are measured on workload logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from wfrun.engine.prediction.auto import Auto
+from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.estimates import (
+    HISTORY_MODELS,
+    ConstantFactor,
+    MeanAccuracy,
+    UniformHalves,
+    UniformRange,
+    UserEstimate,
+    UserHistory,
+)
+from wfrun.engine.prediction.intervals import Intervals
+from wfrun.engine.prediction.job import Predictor
+from wfrun.engine.prediction.methods import METHODS
+
+CHAIN = "chain"
+"""The name of the most specific class of a job that has a history."""
+WINDOW = 5
+"""Default number of run times of the models M1 to M8."""
+FACTOR = 0.5
+"""Constant of the model M10."""
+_SEED = 0
+"""Of the random draws of M11 and M12."""
+
+
+class Candidate(NamedTuple):
+    """A predictor to measure."""
+
+    method: str
+    classification: str | None
+    """None for methods that choose their own history."""
+    make: Callable[[], Predictor] | None
+    """None: a method by class, which the replay of all these serves."""
+
+
+class Own(NamedTuple):
+    """A predictor that chooses its own history."""
+
+    make: Callable[[int], Predictor]
+    """Is given the window of M1 to M8."""
+    needs: tuple[str, ...]
+    """What a log must state, as fields of `Job`."""
+
+
+def _with_intervals(_: int) -> Predictor:
+    return Intervals(Auto())
+
+
+_ESTIMATE = ("estimate_s",)
+OWN: dict[str, Own] = {
+    "auto": Own(_with_intervals, ()),
+    "estimate": Own(lambda _: UserEstimate(), _ESTIMATE),
+    **{
+        name: Own(partial(UserHistory, model), ("owner", "estimate_s"))
+        for name, model in HISTORY_MODELS.items()
+    },
+    "M9": Own(lambda _: MeanAccuracy(), _ESTIMATE),
+    "M10": Own(lambda _: ConstantFactor(FACTOR), _ESTIMATE),
+    "M11": Own(lambda _: UniformRange(_SEED), _ESTIMATE),
+    "M12": Own(lambda _: UniformHalves(_SEED), _ESTIMATE),
+}
+"""The best method so far with its intervals, the user's estimate, and the models of the JGC paper
+(section 6.2, Table 5), by name."""
+
+ALL_METHODS = (*METHODS, *OWN)
+ALL_CLASSES = (*CLASSIFICATIONS, CHAIN)
+
+
+def candidates(
+    methods: Sequence[str],
+    classifications: Sequence[str],
+    missing: Sequence[str],
+    window: int = WINDOW,
+) -> Iterator[Candidate]:
+    """The methods by each class, then those that choose their own history, as far as a log without
+    ``missing`` fields can serve them."""
+    for name in classifications:
+        if name == CHAIN or not set(CLASSIFICATIONS[name].needs) & set(missing):
+            for method in methods:
+                if method in METHODS:
+                    yield Candidate(method, name, None)
+    for method in methods:
+        own = OWN.get(method)
+        if own is not None and not set(own.needs) & set(missing):
+            yield Candidate(method, None, partial(own.make, window))
