@@ -83,6 +83,17 @@ def test_a_simulated_queue_has_points_and_bounds(user: User, lrm: str) -> None:
         assert f"{lrm} simulated on 8 processors at a load of 0.7" in user.ask(*words).out
 
 
+def test_run_times_may_be_predicted_by_other_methods(user: User) -> None:
+    words = ("predict", "--log", "log.swf", "--waits", "--lrm", "fcfs", "--load", "0.7", "--json")
+    rows = {row["predictor"]: row for row in waits(user.ask(*words, "--method", "rm,estimate"))}
+    assert list(rows)[:4] == [
+        "point:rm", "point:estimate", "point-corrected:rm", "point-corrected:estimate",
+    ]  # fmt: skip
+    accuracies = {name: row["accuracy"]["accuracy"] for name, row in rows.items()}
+    # Run times are 60, 120 and 600 s, estimates 1,000 s: the mean is nearer.
+    assert accuracies["point:rm"] > accuracies["point:estimate"]
+
+
 def test_more_processors_wait_less(user: User) -> None:
     words = ("predict", "--log", "log.swf", "--waits", "--lrm", "fcfs", "--json", "--processors")
     few, many = waits(user.ask(*words, "4")), waits(user.ask(*words, "64"))
@@ -115,7 +126,9 @@ def test_wrong_options_are_refused(user: User) -> None:
     assert_refused(user.ask(*log, "--processors", "5"), 2, ["--processors", "--lrm"])
     assert_refused(user.ask(*log, "--lrm", "sjf"), 2, ["sjf", "conservative"])
     assert_refused(user.ask(*log, "--lrm", "fcfs", "--load", "0"), 2, ["--load"])
-    assert_refused(user.ask(*log, "--method", "last"), 2, ["--method", "no effect"])
+    assert_refused(user.ask(*log, "--method", "last"), 2, ["--method", "--lrm"])
+    assert_refused(user.ask(*log, "--class", "user"), 2, ["--class", "no effect"])
+    assert_refused(user.ask(*log, "--lrm", "fcfs", "--method", "best"), 2, ["'best'", "auto"])
     assert_refused(user.ask("predict", "--log", "log.swf", "--lrm", "fcfs"), 2, ["--waits"])
 
 

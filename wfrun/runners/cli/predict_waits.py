@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wfrun.runners.cli.predict_log import ALL
 from wfrun.runners.cli.predict_modes import Mode
 from wfrun.runners.cli.sections import SectionedOption
 
@@ -35,6 +36,9 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     path, lrm, load = options["log"], options["lrm"], options["load"]
     if path is None:
         raise click.UsageError("--waits measures predictions on a log: give --log FILE.")
+    methods = _methods(options["method"])
+    if methods and lrm is None:
+        raise click.UsageError("--method predicts run times for a simulated queue: give --lrm too.")
     for name in ("load", "processors"):
         if options[name] is not None and lrm is None:
             raise click.UsageError(f"--{name} is for a simulated queue: give --lrm too.")
@@ -46,7 +50,7 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     for remark in remarks:
         click.echo(message_block(f"warning: {remark}"), err=True)
     try:
-        rows = list(log_waits(sites, lrm, processors=size, load=load))
+        rows = list(log_waits(sites, lrm, processors=size, load=load, methods=methods))
     except InvalidError as error:
         raise InvalidError(error.message, source=str(path), hint=error.hint) from None
     if options["csv_file"] is not None:
@@ -62,6 +66,20 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     if len(sites) > _MAX_SITES:
         console.print(f"{len(sites) - _MAX_SITES} more sites: see --csv or --json")
     console.print(_NOTES, soft_wrap=True, markup=False)
+
+
+def _methods(text: str) -> list[str]:
+    """The methods that predict run times; none: that of the thesis. Raises UsageError."""
+    from wfrun.engine.prediction.registry import PREDICTORS
+
+    words = [] if text == ALL else list(dict.fromkeys(word.strip() for word in text.split(",")))
+    for word in words:
+        if word not in PREDICTORS:
+            known = ", ".join(PREDICTORS)
+            raise click.UsageError(
+                f"--method {word!r} cannot predict run times for --waits; available: {known}."
+            )
+    return words
 
 
 def _sites(
@@ -186,8 +204,8 @@ MODE = Mode(
         SectionedOption(
             ["--waits"], is_flag=True, section=_SECTION,
             help="With --log: measure how accurately queue waits are predicted: those of the log "
-            "by upper bounds, those of a simulated queue (--lrm) also by simulations on predicted "
-            "run times."),
+            "by upper bounds, those of a simulated queue (--lrm) also by simulations on run times "
+            "that --method predicts (default: as in the thesis)."),
         SectionedOption(
             ["--lrm"], type=click.Choice(_LRMS), section=_SECTION,
             help="Simulate a queue with this policy instead of taking the waits of the log."),
@@ -201,5 +219,5 @@ MODE = Mode(
             help="Size of the simulated cluster; default: that of the log."),
     ),
     run=_run,
-    shares=("log", "skip_bad_lines", "csv_file"),
+    shares=("log", "method", "skip_bad_lines", "csv_file"),
 )  # fmt: skip

@@ -11,9 +11,16 @@ from msgspec.structs import asdict
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.prediction.job import Job
+from wfrun.engine.prediction.registry import make_predictor
 from wfrun.engine.prediction.waits.accuracy import WaitAccuracy, judge, judged_waits
 from wfrun.engine.prediction.waits.bursts import in_bursts
-from wfrun.engine.prediction.waits.predictor import WAIT_PREDICTORS, Cluster
+from wfrun.engine.prediction.waits.predictor import (
+    POINTS,
+    WAIT_PREDICTORS,
+    Cluster,
+    PointPredictor,
+    WaitPredictor,
+)
 from wfrun.engine.prediction.waits.replay import (
     Replay,
     ReplayedJob,
@@ -21,6 +28,7 @@ from wfrun.engine.prediction.waits.replay import (
     replay_waits,
     simulated_events,
 )
+from wfrun.engine.prediction.waits.runtimes import PredictedRuntimes
 from wfrun.engine.queues import make_lrm
 from wfrun.parsers.logs import LoggedJob, scale_load
 
@@ -39,7 +47,8 @@ class LogWaits(Struct, frozen=True, kw_only=True):
     site: str
     """Empty for a log without sites."""
     predictor: str
-    """Its name in ``WAIT_PREDICTORS``."""
+    """Its name in ``WAIT_PREDICTORS``; after a colon the method that predicts run times, if one was
+    chosen."""
     lrm: str | None
     """The LRM that was simulated; None: the waits are those of the log."""
     processors: int | None
@@ -151,16 +160,27 @@ def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
 
 
 def replay_simulated(
-    jobs: Sequence[ReplayedJob], cluster: Cluster, names: Sequence[str] = tuple(WAIT_PREDICTORS)
+    jobs: Sequence[ReplayedJob],
+    cluster: Cluster,
+    names: Sequence[str] = tuple(WAIT_PREDICTORS),
+    methods: Sequence[str] = (),
 ) -> Replay:
-    """The waits of a simulated queue, and what predictors answer. Raises InvalidError for an
-    unknown LRM.
+    """The waits of a simulated queue, and what predictors answer. ``methods``: names of
+    ``PREDICTORS``, each of which predicts the run times of point-valued predictors instead of that
+    of the thesis. Raises InvalidError for an unknown LRM.
 
     Cost of a job: about 10 microseconds a predictor with FCFS, as long as the queue is short; that
     of a simulation of all jobs that run and wait, up to milliseconds, with the others.
     """
     events = simulated_events(jobs, make_lrm(cluster.lrm, cluster.processors))
-    chosen = {name: WAIT_PREDICTORS[name].make(cluster) for name in names}
+    chosen: dict[str, WaitPredictor] = {}
+    for name in names:
+        if methods and name in POINTS:
+            for method in methods:
+                runtimes = PredictedRuntimes(make_predictor(method), corrects=POINTS[name])
+                chosen[f"{name}:{method}"] = PointPredictor(cluster, runtimes)
+        else:
+            chosen[name] = WAIT_PREDICTORS[name].make(cluster)
     return replay_waits(jobs, events, chosen)
 
 
@@ -180,9 +200,11 @@ def log_waits(
     *,
     processors: int | None = None,
     load: float | None = None,
+    methods: Sequence[str] = (),
 ) -> Iterator[LogWaits]:
     """Measure all predictors that apply, on the waits of the log or, with an LRM, on those of its
-    simulation on ``processors``, or on as many as the jobs of a site used at once."""
+    simulation on ``processors``, or on as many as the jobs of a site used at once. ``methods``: see
+    `replay_simulated`."""
     for site in sites:
         size = None
         if lrm is None:
@@ -191,7 +213,7 @@ def log_waits(
         else:
             size = processors or most_processors(site.jobs)
             jobs = simulated_jobs(site.jobs, size, site=site.site, load=load)
-            replay = replay_simulated(jobs, Cluster(size, lrm))
+            replay = replay_simulated(jobs, Cluster(size, lrm), methods=methods)
         for name, found in accuracies(jobs, replay).items():
             yield LogWaits(site=site.site, predictor=name, lrm=lrm, processors=size, accuracy=found)
 

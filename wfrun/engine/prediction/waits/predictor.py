@@ -124,13 +124,19 @@ class WaitPredictorKind(NamedTuple):
     """Whether it simulates the LRM. Others also serve waits of an unknown policy."""
 
 
+POINTS = {"point": False, "point-corrected": True}
+"""The point-valued predictors, and whether they correct predictions."""
+
+
 def _point(corrects: bool) -> Callable[[Cluster], WaitPredictor]:
     return lambda cluster: PointPredictor(cluster, PredictedRuntimes(ByClass(), corrects=corrects))
 
 
 WAIT_PREDICTORS: dict[str, WaitPredictorKind] = {
-    "point": WaitPredictorKind("point-valued", _point(corrects=False)),
-    "point-corrected": WaitPredictorKind("point-valued, corrected", _point(corrects=True)),
+    "point": WaitPredictorKind("point-valued", _point(POINTS["point"])),
+    "point-corrected": WaitPredictorKind(
+        "point-valued, corrected", _point(POINTS["point-corrected"])
+    ),
     "bmbp": WaitPredictorKind("BMBP", lambda cluster: BoundPredictor("bmbp"), True, False),
     "chebyshev": WaitPredictorKind(
         "Chebyshev", lambda cluster: BoundPredictor("chebyshev"), True, False
