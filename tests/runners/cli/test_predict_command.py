@@ -193,6 +193,20 @@ def test_run_times_from_earlier_tasks_at_each_site(user: User) -> None:
         assert word in out
 
 
+def test_many_earlier_tasks_give_intervals(user: User) -> None:
+    history = remember(user, *(9 + n % 3 for n in range(30)))
+    found = forecast(user, "--history", history)
+    near, far = found["types"][0]["sites"]
+    assert near["low_s"] <= 9 < near["runtime_s"] < 11 <= near["high_s"]
+    assert far["high_s"] == pytest.approx(near["high_s"] / 2)
+    end = found["end"]
+    assert (end["samples"], end["varied"]) == (40, 12)
+    assert 27 <= end["low_s"] < end["makespan_s"] <= end["high_s"] <= 33
+    out = user.ask("predict", "list.txt", "--sites", "sites.yaml", "--history", history).out
+    assert "predicted: 30 here" in out
+    assert "90% of 40 simulations, in which run times of 12 tasks vary" in out
+
+
 def test_unknown_run_times_are_said_and_can_be_assumed(user: User) -> None:
     remember(user, 9, 11)
     words = ("list.txt", "--sites", "sites.yaml", "--no-history")

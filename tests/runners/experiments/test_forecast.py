@@ -1,8 +1,8 @@
-"""Predictions of runs: the errors of earlier predictions, and the interval that follows."""
+"""Predictions of runs: what earlier tasks say of a class."""
 
 from __future__ import annotations
 
-import pytest
+from math import inf
 
 from wfrun.runners.experiments.forecast_runtimes import EarlierTasks, TaskClass
 
@@ -11,7 +11,7 @@ SPEEDS = {"slow": 0.5, "fast": 2.0}
 
 
 def test_tasks_at_the_site_count_before_those_at_others() -> None:
-    earlier = EarlierTasks({(KIND, "slow"): (40.0, 20.0)}, SPEEDS)
+    earlier = EarlierTasks([(KIND, "slow", 40.0), (KIND, "slow", 20.0)], SPEEDS)
     here, is_here = earlier.predict(KIND, "slow") or (None, False)
     assert here is not None
     assert (here.value_s, here.observations, is_here) == (30, 2, True)
@@ -21,7 +21,21 @@ def test_tasks_at_the_site_count_before_those_at_others() -> None:
     assert earlier.predict(KIND._replace(cores=2), "slow") is None
 
 
-def test_errors_of_earlier_predictions_are_relative() -> None:
-    earlier = EarlierTasks({(KIND, "fast"): (10.0, 20.0, 30.0, 5.0)}, SPEEDS)
-    assert earlier.ratios(KIND) == pytest.approx([20 / 10, 30 / 15, 5 / 25])
-    assert earlier.ratios(TaskClass("me", "other", 1)) == []
+def test_run_times_are_compared_on_the_reference_processor() -> None:
+    earlier = EarlierTasks([(KIND, "fast", 10.0), (KIND, "slow", 40.0)], SPEEDS)
+    assert earlier.reference_s(KIND) == [20, 20]
+    assert earlier.reference_s(TaskClass("me", "other", 1)) == []
+
+
+def test_enough_earlier_tasks_give_an_interval() -> None:
+    few, many = (
+        EarlierTasks([(KIND, "fast", 10.0 + n % 5) for n in range(count)], SPEEDS)
+        for count in (10, 40)
+    )
+    for earlier, is_bounded in ((few, False), (many, True)):
+        for site, speed in (("fast", 1.0), ("slow", 4.0)):
+            found, _ = earlier.predict(KIND, site) or (None, False)
+            assert found is not None
+            assert (found.high_s < inf) == is_bounded
+            if is_bounded:
+                assert found.low_s <= 10 * speed <= found.value_s <= 14 * speed <= found.high_s

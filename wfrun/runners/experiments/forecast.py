@@ -1,8 +1,8 @@
 """Prediction of a run: run times by type of task and site, waits, and the end with an interval.
 
 The end is that of `wfrun.runners.experiments.plan`. Its interval comes from further simulations of
-the plan, in which run times deviate from their predictions as those of earlier tasks did, and
-other users' jobs end at other times.
+the plan, in which tasks take the run times of earlier ones, and other users' jobs end at other
+times.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ COVERAGE = 0.9
 """Share of the simulations that end within the interval."""
 WITHIN_S = 10.0
 """Default maximum time for these simulations, in seconds."""
-MIN_RATIOS = 3
-"""Minimum number of earlier predictions of a class from which its errors are taken."""
+MIN_OBSERVED = 4
+"""Minimum number of earlier tasks of a class whose run times are drawn."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -181,8 +181,8 @@ def _sampled_ends(inputs: PlanInputs, draws: _Draws, limit_s: float) -> list[flo
 class _Draws:
     """Random run times of the tasks of a run.
 
-    For each simulation the errors of earlier predictions of a class are drawn with replacement,
-    which varies their mean, and each task of the class draws one of these (bootstrap; Efron 1979).
+    For each simulation the run times of earlier tasks of a class are drawn with replacement, which
+    varies their mean, and each task of the class draws one of these (bootstrap; Efron 1979).
     """
 
     def __init__(
@@ -192,22 +192,23 @@ class _Draws:
         earlier: EarlierTasks,
     ) -> None:
         """``filled``: the workflows with a run time for each task."""
+        self._workflows = workflows
         self._filled = filled
-        ratios: dict[TaskClass, list[float]] = {}
+        self._earlier_s: dict[TaskClass, list[float]] = {}
         self.varied = 0
         """Number of tasks whose run times vary."""
         for workflow in workflows:
-            kinds = _predicted_classes(workflow)
-            for kind, count in kinds.items():
-                ratios[kind] = earlier.ratios(kind)
-                if len(ratios[kind]) >= MIN_RATIOS:
+            for kind, count in _predicted_classes(workflow).items():
+                found = earlier.reference_s(kind)
+                if len(found) >= MIN_OBSERVED:
+                    self._earlier_s[kind] = found
                     self.varied += count
-        self._ratios = {kind: found for kind, found in ratios.items() if len(found) >= MIN_RATIOS}
-        self._workflows = workflows
 
     def sample(self, random: Random) -> Callable[[int, int], float]:
         """The run times of one simulation, by workflow and task, on the reference processor."""
-        drawn = {kind: random.choices(found, k=len(found)) for kind, found in self._ratios.items()}
+        drawn = {
+            kind: random.choices(found, k=len(found)) for kind, found in self._earlier_s.items()
+        }
 
         def runtime_s(workflow: int, task: int) -> float:
             record = self._filled[workflow].tasks[task]
@@ -216,7 +217,7 @@ class _Draws:
             if stated.tasks[task].runtime_s is not None:
                 return record.runtime_s
             found = drawn.get(class_of(stated, record))
-            return record.runtime_s * random.choice(found) if found else record.runtime_s
+            return random.choice(found) if found else record.runtime_s
 
         return runtime_s
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from statistics import fmean
@@ -11,9 +11,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from wfrun.engine.capabilities.observations import in_order
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
 from wfrun.engine.prediction.classes import ByClass
+from wfrun.engine.prediction.intervals import Intervals
 from wfrun.engine.prediction.job import Job, Prediction, Predictor
 from wfrun.runners.run.history import read_history
 from wfrun.runners.run.history_file import HistoryFile
@@ -59,23 +61,30 @@ class TaskClass(NamedTuple):
     cores: int
 
 
+def _with_interval() -> Predictor:
+    return Intervals(ByClass(), ["application"])
+
+
 class EarlierTasks:
-    """Run times of earlier tasks at the sites of a catalog, the oldest first."""
+    """Run times of earlier tasks at the sites of a catalog. They are predicted as in plans, with
+    an interval where enough of a class have ended."""
 
     def __init__(
         self,
-        runtimes_s: Mapping[tuple[TaskClass, str], Sequence[float]],
+        ended: Iterable[tuple[TaskClass, str, float]],
         speeds: Mapping[str, float],
-        make: Callable[[], Predictor] = ByClass,
+        make: Callable[[], Predictor] = _with_interval,
     ) -> None:
-        """``runtimes_s``: by class and site. ``make``: a predictor of series of one class."""
-        self._here_s = runtimes_s
+        """``ended``: class, site and run time of tasks, in the order in which they ended. ``make``:
+        a predictor of the series of one class."""
         self._speeds = speeds
         self._make = make
+        self._here_s: defaultdict[tuple[TaskClass, str], list[float]] = defaultdict(list)
         self._reference_s: defaultdict[TaskClass, list[float]] = defaultdict(list)
         """Run times on the reference processor at any site."""
-        for (kind, site), series in runtimes_s.items():
-            self._reference_s[kind] += [runtime_s * speeds[site] for runtime_s in series]
+        for kind, site, runtime_s in ended:
+            self._here_s[kind, site].append(runtime_s)
+            self._reference_s[kind].append(runtime_s * speeds[site])
 
     def predict(self, kind: TaskClass, site: str) -> tuple[Prediction, bool] | None:
         """The prediction for a task at a site, from earlier tasks there, else from those at other
@@ -98,16 +107,9 @@ class EarlierTasks:
         assert found is not None  # the series is not empty
         return found
 
-    def ratios(self, kind: TaskClass) -> list[float]:
-        """The run time of each task divided by its prediction, as of when it ran: the errors that
-        predictions of the class have. Empty for fewer than two run times."""
-        predictor, job, found = self._make(), _job(kind), []
-        for runtime_s in self._reference_s.get(kind, ()):
-            prediction = predictor.predict(job)
-            if prediction is not None:
-                found.append(runtime_s / prediction.value_s)
-            predictor.observe(job, runtime_s)
-        return found
+    def reference_s(self, kind: TaskClass) -> list[float]:
+        """The run times of a class on the reference processor, the oldest first."""
+        return self._reference_s.get(kind, [])
 
 
 def _job(kind: TaskClass) -> Job:
@@ -119,12 +121,16 @@ def earlier_tasks(
 ) -> EarlierTasks:
     """What the user's history has of the owners of these workflows."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
-    found: dict[tuple[TaskClass, str], Sequence[float]] = {}
-    if history is not None:
-        for one in read_history(history, workflows, catalog.sites, 0.0).classes:
-            kind = TaskClass(one.owner, one.application, one.cores)
-            found[kind, one.site] = one.runtimes_s
-    return EarlierTasks(found, speeds)
+    if history is None:
+        return EarlierTasks((), speeds)
+    read = read_history(history, workflows, catalog.sites, 0.0)
+    return EarlierTasks(
+        (
+            (TaskClass(job.owner, job.application, job.cores), job.site, runtime_s)
+            for job, runtime_s in in_order(read)
+        ),
+        speeds,
+    )
 
 
 def class_of(workflow: Workflow, task: Task) -> TaskClass:
