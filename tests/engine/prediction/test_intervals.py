@@ -90,9 +90,10 @@ def test_a_class_with_few_run_times_takes_the_bounds_of_its_user() -> None:
     assert (found.value_s, found.observations) == (104.0, 1)
     assert found.low_s == 100.0
     assert 129.0 <= found.high_s < 11 * 129.0  # with the margin of a class that grows
-    assert predictor.upper_s(JOB) == found.high_s
-    assert predictor.upper_s(JOB, 0.99) is None
-    assert predictor.upper_s(JOB._replace(owner="bob")) is None
+    predictor.observe(JOB._replace(owner="bob"), 5.0)
+    alone = predictor.predict(JOB._replace(owner="bob"))
+    assert alone is not None
+    assert (alone.low_s, alone.high_s) == (0.0, inf)
 
 
 def test_an_interval_includes_its_prediction() -> None:
@@ -113,17 +114,16 @@ def test_bounds_of_tasks_come_from_other_sites_by_their_speeds() -> None:
         times.observe(kind, "slow", 115.0, 1.0)
     for n in range(30):
         times.observe(kind, "slow", 129.0 if n == 5 else 100.0 if n == 9 else 115.0, 1.0)
-    assert times.upper_s(kind, "slow", 1.0) == 129.0
-    assert times.upper_s(kind, "fast", 2.0) == 64.5
-    assert times.upper_s(JobClass("u", "other", 1), "slow", 1.0) is None
-    assert times.upper_s(kind, "slow", 1.0, 0.99) is None
+    other = times.predict(JobClass("u", "other", 1), "slow", 1.0)
+    assert other is not None
+    assert (other.low_s, other.high_s) == (0.0, inf)
     found = times.predict(kind, "fast", 2.0)
     assert found is not None
     assert (found.low_s, found.value_s, found.high_s) == (50.0, 57.5, 64.5)
     times.observe(kind, "slow", 500.0, 1.0)
-    upper_s = times.upper_s(kind, "slow", 1.0)
-    assert upper_s is not None
-    assert upper_s > 500.0
+    longer = times.predict(kind, "slow", 1.0)
+    assert longer is not None
+    assert longer.high_s > 500.0
 
 
 @pytest.mark.corpus

@@ -11,7 +11,6 @@ from wfrun.engine.capabilities.task_jobs import job_of
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge
-from wfrun.engine.prediction.intervals import COVERAGE
 from wfrun.engine.prediction.job import MAX_RUNTIME_S, Prediction
 from wfrun.engine.prediction.run_times import (
     NO_DETAILS,
@@ -108,15 +107,6 @@ class Predictions(Capability):
             return Prediction(w.runtimes_s[task] / spec.speed_ratio, "documented", 0)
         kind, details = self._class_of(w, task)
         return self.run_times.predict(kind, spec.name, spec.speed_ratio, details)
-
-    def upper_s(
-        self, w: WorkflowState, task: int, site: int, coverage: float = COVERAGE
-    ) -> float | None:
-        """A run time at a site that at least this share of tasks of the same class does not exceed,
-        from those that have ended, whatever is documented; None if they are too few."""
-        spec = self.state.sites[site].spec
-        kind, _ = self._class_of(w, task)
-        return self.run_times.upper_s(kind, spec.name, spec.speed_ratio, coverage)
 
     def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
         """A function for the current prediction of a run time; None if it is documented, and thus

@@ -131,18 +131,13 @@ class Intervals:
         found = self._predictor.predict(job)
         if found is None:
             return None
-        bounds = self._bounds(job, COVERAGE)
+        bounds = self._bounds(job)
         return found if bounds is None else bounds.around(found)
 
-    def upper_s(self, job: Job, coverage: float = COVERAGE) -> float | None:
-        """A run time that at least this share of such jobs does not exceed; None if unknown."""
-        bounds = self._bounds(job, coverage)
-        return None if bounds is None else bounds.upper_s(coverage)
-
-    def _bounds(self, job: Job, coverage: float) -> ClassBounds | None:
+    def _bounds(self, job: Job) -> ClassBounds | None:
         """The bounds of the first class with enough observations."""
         for name, classes in self._levels:
             bounds = classes.get(CLASSIFICATIONS[name].key(job))
-            if bounds is not None and bounds.upper_s(coverage) is not None:
+            if bounds is not None and bounds.upper_s() is not None:
                 return bounds
         return None

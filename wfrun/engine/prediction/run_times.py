@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from wfrun.engine.prediction.auto import Auto
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
-from wfrun.engine.prediction.intervals import COVERAGE, WINDOW, ClassBounds
+from wfrun.engine.prediction.intervals import WINDOW, ClassBounds
 from wfrun.engine.prediction.job import Job, Prediction
 from wfrun.engine.prediction.methods import METHODS, Method
 
@@ -112,24 +112,12 @@ class RunTimes:
         """``predict_s`` with what it was made from, and its interval once the class has enough run
         times."""
         found = self._predict(kind, site, speed_ratio, details)
-        chosen = None if found is None else self._bounds_for(kind, site, speed_ratio, COVERAGE)
+        chosen = None if found is None else self._bounds_for(kind, site, speed_ratio)
         if found is None or chosen is None:
             return found
         bounds, speed = chosen
         around = bounds.around(found._replace(value_s=found.value_s * speed))
         return found._replace(low_s=around.low_s / speed, high_s=around.high_s / speed)
-
-    def upper_s(
-        self, kind: JobClass, site: str, speed_ratio: float, coverage: float = COVERAGE
-    ) -> float | None:
-        """A run time at this site that at least this share of tasks of the class does not exceed,
-        from its tasks there, or else at all sites by their speeds; None if too few have ended."""
-        chosen = self._bounds_for(kind, site, speed_ratio, coverage)
-        if chosen is None:
-            return None
-        bounds, speed = chosen
-        upper_s = bounds.upper_s(coverage)
-        return None if upper_s is None else upper_s / speed
 
     def _predict(
         self, kind: JobClass, site: str, speed_ratio: float, details: Details
@@ -147,12 +135,12 @@ class RunTimes:
         return Prediction(value_s, f"{self._title} of all tasks, by speeds", self._all_count)
 
     def _bounds_for(
-        self, kind: JobClass, site: str, speed_ratio: float, coverage: float
+        self, kind: JobClass, site: str, speed_ratio: float
     ) -> tuple[ClassBounds, float] | None:
         """Bounds of a class with enough run times, and the speed that they are to be divided by."""
         for key, speed in (((kind, site), 1.0), (kind, speed_ratio)):
             bounds = self._bounds_of(key)
-            if bounds.upper_s(coverage) is not None:
+            if bounds.upper_s() is not None:
                 return bounds, speed
         return None
 
