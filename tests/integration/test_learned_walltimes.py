@@ -1,0 +1,60 @@
+"""Walltimes that the second go of a run requests of real batch systems."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tests.integration.clusters import Grid
+from tests.testbed import processes
+from wfrun.engine import events as ev
+
+TASKS = 44
+"""On two sites in turn: enough run times of each for a bound."""
+CHANGES = {"alpha": {"walltime": "02:00:00"}, "gamma": {"walltime": "02:00:00"}}
+IN_LAUNCHERS = {
+    "alpha": {**CHANGES["alpha"], "dispatch": "launchers",
+              "launchers": {"cores": 4, "channels": "tcp", "walltime": "01:00:00"}},
+}  # fmt: skip
+
+
+def of_slurm(grid: Grid) -> Counter[str]:
+    """The time limits that Slurm has for the jobs of the user, also of those that have ended."""
+    environment = grid.testbed.layout.environment(grid.testbed.layout.site("alpha"))
+    command = ["squeue", "--noheader", "--states=all", "--array", "--format=%l"]
+    return Counter(processes.run(command, environment).stdout.split())
+
+
+def of_grid_engine(grid: Grid) -> Counter[str]:
+    """The same of Grid Engine's accounting."""
+    site = grid.testbed.layout.site("gamma")
+    environment = grid.testbed.layout.environment(site)
+    command = ["qacct", "-j", "*", "-o", site.user]
+    return Counter(re.findall(r"h_rt=(\d+)", processes.run(command, environment).stdout))
+
+
+def go(grid: Grid, name: str, *sites: str, changes: Mapping[str, Any]) -> None:
+    """Run the bag, and check that no task failed, by its time or anything else."""
+    grid.run = grid.user.folder / name
+    engine = grid.start(grid.catalog(*sites, changes=changes), held="none")
+    assert engine.done().status == 0, engine.told
+    assert grid.failures() == Counter()
+    assert sum(isinstance(e, ev.AttemptEnded) for e in grid.events()) == TASKS
+
+
+def test_a_second_go_requests_what_the_first_one_has_learned(grid: Grid) -> None:
+    grid.bag(TASKS, 0.1)
+    go(grid, "first", "alpha", "gamma", changes=CHANGES)
+    slurm, grid_engine = of_slurm(grid), of_grid_engine(grid)
+    assert slurm.keys() == {"2:00:00"}
+    assert grid_engine.keys() == {"7200"}
+    go(grid, "second", "alpha", "gamma", changes=CHANGES)
+    assert (of_slurm(grid) - slurm) == {"6:00": TASKS // 2}
+    assert (of_grid_engine(grid) - grid_engine).keys() == {"360"}
+    slurm = of_slurm(grid)
+    go(grid, "third", "alpha", changes=IN_LAUNCHERS)
+    assert (of_slurm(grid) - slurm).keys() == {"6:00"}
+    asked = [e for e in grid.events() if isinstance(e, ev.LaunchersAsked)]
+    assert {r.walltime_s for e in asked for r in e.launchers} == {300.0}
