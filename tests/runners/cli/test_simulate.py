@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.runners import histories
 from tests.runners.harness import Done, User, assert_refused, wait_until
+from wfrun import read_workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.runners.run.history_file import history_file
 
 SITES = """\
 sites:
@@ -246,6 +249,22 @@ def test_a_table_gives_run_times_by_type(user: User) -> None:
         "--runtimes", "times.yaml", "--runtime", "20",
     ))  # fmt: skip
     assert float(rows_of(out)["single-cluster"][1]) in (80, 40)
+
+
+def test_run_times_that_documents_lack_are_those_of_earlier_runs(user: User) -> None:
+    """By the method of --predictor."""
+    (user.folder / "list.txt").write_text("sleep 1\n" * 4)
+    workflow = read_workflow(user.folder / "list.txt")
+    user.catalog("sites:\n  near: {slots: 4}\n")
+    words = ("simulate", "list.txt", "--sites", "sites.yaml", "--policy", "round-robin")
+    assert_refused(user.ask(*words), 2, ["4 of 4 tasks have no run time"])
+    file = history_file(None)
+    assert file is not None
+    histories.remember(file.path, [10, 30, 50], workflow.tasks[0].name, workflow.owner)
+    for predictor, makespan_s in (("last2", 40), ("last", 50), ("rm", 30)):
+        done = user.ask(*words, "--predictor", predictor)
+        assert "4 tasks have no run time in their documents" in done.err
+        assert float(rows_of(succeeded(done))["round-robin"][1]) == makespan_s
 
 
 def test_on_80_columns_nothing_is_cut(user: User, monkeypatch: pytest.MonkeyPatch) -> None:

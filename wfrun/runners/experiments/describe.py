@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment, options_of
 from wfrun.runners.experiments.measured import AUTO, overheads_for, with_history
 from wfrun.runners.experiments.past_run import past_run
+from wfrun.runners.experiments.plan_runtimes import with_earlier_runtimes
 from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
 from wfrun.runners.experiments.workloads import POLICIES, Workloads
 from wfrun.runners.run.history_file import history_file
@@ -78,6 +80,7 @@ def documents_experiment(
     _check_needs(described)
     catalog, selections = None, _names(described.selections, SELECTION, selection_class)
     overheads: Overheads | None = None
+    history = history_file(None)
     if described.from_run is not None:
         if documents:
             raise InvalidError("--from-run takes the workflows of the run; name no others")
@@ -89,8 +92,13 @@ def documents_experiment(
         selections = selections or ((past.selection,) if past.selection else ())
     else:
         table = read_runtimes(described.runtimes) if described.runtimes is not None else None
+        catalog = _catalog(described.sites) or this_machine()
+        fill = partial(
+            with_earlier_runtimes, catalog=catalog, history=history,
+            predictor=described.settings.predictor, warn=warn,
+        )  # fmt: skip
         workflows = workflows_of(
-            documents, described.runtime_s, table, warn, template=described.template
+            documents, described.runtime_s, table, warn, template=described.template, fill=fill
         )
         are_bags = all(workflow.bag is not None for workflow in workflows)
     workflows = [without_containers(workflow) for workflow in workflows]
@@ -99,7 +107,7 @@ def documents_experiment(
         given = described.overheads or AUTO
         overheads = overheads_for(catalog, given, warn)
         if given == AUTO:
-            catalog = with_history(catalog, warn, history_file(None))
+            catalog = with_history(catalog, warn, history)
     subject = Documents(workflows, described.separately)
     background = described.background
     experiment = Experiment(

@@ -187,7 +187,9 @@ def plan_inputs(
     _check_fits(workflows, catalog, present)
     measured = {} if begun is None else begun.runtimes_s
     reused = None if begun is None else done_of(begun.state, catalog.sites)
-    filled, runtimes = with_runtimes(workflows, catalog, history, measured, assumed_s, reused)
+    filled, runtimes = with_runtimes(
+        workflows, catalog, history, measured, assumed_s, reused, predictor=settings.predictor
+    )
     settings = with_selection(settings, filled, catalog)
     overheads = overheads_for(catalog, AUTO, warn, local=True)
     known = catalog if settings.emulate else with_history(catalog, warn, history)

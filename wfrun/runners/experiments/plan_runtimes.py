@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from wfrun.engine.capabilities.observations import in_order
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.prediction.run_times import JobClass, RunTimes
+from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.engine.prediction.run_times import Details, JobClass, make_run_times
 from wfrun.parsers.workflows.runtimes import with_estimate
 from wfrun.runners.run.history import read_history
 from wfrun.runners.run.history_file import HistoryFile
@@ -23,8 +23,8 @@ class RuntimeSources(msgspec.Struct, frozen=True):
     documented: int
     """Stated by the document."""
     predicted: int
-    """The mean of the last two tasks of the same class in earlier runs, or of all that the run
-    itself has done."""
+    """From tasks of the same class in earlier runs, or the mean of all that the run itself has
+    done."""
     assumed: int
     """Given with ``--runtime``."""
 
@@ -36,12 +36,14 @@ def with_runtimes(
     measured: Mapping[JobClass, float],
     assumed_s: float | None,
     reused: Reused | None = None,
+    *,
+    predictor: str = "last2",
 ) -> tuple[list[Workflow], RuntimeSources]:
     """The workflows with a run time for each task, on the reference processor: the documented one,
     else a prediction from ``measured`` ones or from earlier runs, else ``assumed_s``. Raises
     InvalidError for a task with none of them. Tasks that are done before, ``reused``, do not
     count."""
-    known = {**_observed(workflows, catalog, history), **measured}
+    known = {**earlier_runtimes(workflows, catalog, history, predictor), **measured}
     counts = {"documented": 0, "predicted": 0, "assumed": 0}
     before = [frozenset[int]()] * len(workflows)
     if reused is not None:
@@ -53,21 +55,70 @@ def with_runtimes(
     return filled, RuntimeSources(**counts)
 
 
-def _observed(
-    workflows: Sequence[Workflow], catalog: Catalog, history: HistoryFile | None
+def earlier_runtimes(
+    workflows: Sequence[Workflow], catalog: Catalog, history: HistoryFile | None, predictor: str
 ) -> dict[JobClass, float]:
-    """Run times on the reference processor by class of tasks, at any site of the catalog."""
+    """Predicted run times on the reference processor by class of tasks, from those of earlier runs
+    at any site of the catalog."""
     if history is None:
         return {}
-    run_times = RunTimes()
+    run_times = make_run_times(predictor)
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     classes = set()
     for job, runtime_s in in_order(read_history(history, workflows, catalog.sites, 0.0)):
         kind = JobClass(job.owner, job.application, job.cores)
-        run_times.observe(kind, job.site, runtime_s, speeds[job.site])
+        details = Details(job.estimate_s, job.input_bytes)
+        run_times.observe(kind, job.site, runtime_s, speeds[job.site], details)
         classes.add(kind)
     found = {kind: run_times.predict_s(kind, "", 1.0) for kind in classes}
     return {kind: runtime_s for kind, runtime_s in found.items() if runtime_s is not None}
+
+
+def with_earlier_runtimes(
+    workflows: Sequence[Workflow],
+    catalog: Catalog,
+    history: HistoryFile | None,
+    predictor: str,
+    warn: Callable[[str], None],
+) -> list[Workflow]:
+    """The workflows with run times on the reference processor for tasks without one whose class
+    earlier runs have run. A warning says how many these are."""
+    if not any(map(_lacks_runtimes, workflows)):
+        return list(workflows)
+    known = earlier_runtimes(workflows, catalog, history, predictor)
+    filled, count = [], 0
+    for workflow in workflows:
+        tasks = workflow.tasks
+        if workflow.bag is not None:
+            runtime_s = known.get(_class_of(workflow, tasks[0]))
+            if workflow.bag.estimate is None and runtime_s is not None:
+                count += len(tasks)
+                workflow = with_estimate(workflow, runtime_s)
+        elif _lacks_runtimes(workflow):
+            found = [known.get(_class_of(workflow, t)) if t.runtime_s is None else None
+                     for t in tasks]  # fmt: skip
+            count += sum(runtime_s is not None for runtime_s in found)
+            workflow = replace(
+                workflow,
+                tasks=[
+                    task if runtime_s is None else replace(task, runtime_s=runtime_s)
+                    for task, runtime_s in zip(tasks, found, strict=True)
+                ],
+            )
+        filled.append(workflow)
+    if count:
+        warn(f"{count:,} tasks have no run time in their documents; it is that of earlier runs")
+    return filled
+
+
+def _lacks_runtimes(workflow: Workflow) -> bool:
+    if workflow.bag is not None:
+        return workflow.bag.estimate is None
+    return any(task.runtime_s is None for task in workflow.tasks)
+
+
+def _class_of(workflow: Workflow, task: Task) -> JobClass:
+    return JobClass(workflow.owner, task.name, task.resources.cores)
 
 
 def _filled(
@@ -105,7 +156,7 @@ def _unknown_s(
 ) -> tuple[float, str]:
     """The run time of a task whose document states none, and its source."""
     task = workflow.tasks[index]
-    kind = JobClass(workflow.owner, task.name, task.resources.cores)
+    kind = _class_of(workflow, task)
     if kind in known:
         return known[kind], "predicted"
     if assumed_s is not None:

@@ -110,9 +110,11 @@ def workflows_of(
     warn: Warn,
     *,
     template: LineTemplate | None = None,
+    fill: Callable[[list[Workflow]], list[Workflow]],
 ) -> list[Workflow]:
     """The workflows of documents, with run times: those of the document, else of the table, else
-    ``runtime_s``. ``template``: for documents whose lines are tasks. Raises InvalidError."""
+    ``runtime_s``, else those that ``fill`` gives. ``template``: for documents whose lines are
+    tasks. Raises InvalidError."""
     workflows: list[Workflow] = []
     for document in documents:
         if isinstance(document, Workflow):
@@ -129,6 +131,7 @@ def workflows_of(
         workflows = [table.fill(workflow) for workflow in workflows]
     if runtime_s is not None:
         workflows = [_with_default(workflow, runtime_s) for workflow in workflows]
+    workflows = fill(workflows)
     for workflow in workflows:
         check_runtimes(workflow)
     return workflows
