@@ -32,7 +32,7 @@ from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.prediction.auto import Auto
 from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
-from wfrun.engine.prediction.estimates import UserEstimate
+from wfrun.engine.prediction.estimates import HISTORY_MODELS, UserEstimate, UserHistory
 from wfrun.engine.prediction.intervals import Intervals
 from wfrun.engine.prediction.job import Job, Predictor, is_plausible
 from wfrun.engine.prediction.methods import METHODS
@@ -224,7 +224,9 @@ def accuracy_table(paths: Sequence[Path]) -> Table:
             for classification in CLASSIFICATIONS
             if classification != "user"  # one site: as user-site
         }
-        for name, single in {**singles, "estimate": UserEstimate()}.items():
+        singles["M6 of Table 5, k = 1"] = UserHistory(HISTORY_MODELS["M6"], 1)
+        singles["estimate"] = UserEstimate()
+        for name, single in singles.items():
             other = by_job(moments, single)
             if other and (ratio := sum(auto[n] for n in other) / sum(other.values())) < least:
                 least, best, its = ratio, name, statistics.fmean(other.values())

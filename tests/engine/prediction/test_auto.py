@@ -10,7 +10,12 @@ import pytest
 from tests.engine.prediction.corpus import history_of
 from wfrun.engine.prediction.auto import Auto
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
-from wfrun.engine.prediction.estimates import ESTIMATE_TITLE, UserEstimate
+from wfrun.engine.prediction.estimates import (
+    ESTIMATE_TITLE,
+    HISTORY_MODELS,
+    UserEstimate,
+    UserHistory,
+)
 from wfrun.engine.prediction.job import Job, Prediction, Predictor, is_plausible
 from wfrun.engine.prediction.methods import METHODS, AllMethods
 from wfrun.engine.prediction.regression import LEAST, Line, Regression
@@ -170,7 +175,8 @@ def test_it_is_as_accurate_as_the_best_single_method(name: str) -> None:
     singles: list[Predictor] = [
         ByClass(method, classification) for method in METHODS for classification in CLASSIFICATIONS
     ]
-    for single in (*singles, UserEstimate()):
+    best_history = UserHistory(HISTORY_MODELS["M6"], 1)
+    for single in (*singles, UserEstimate(), best_history):
         other = accuracies(name, single)
         assert set(other) <= set(auto)
         assert sum(auto[number] for number in other) >= 0.98 * sum(other.values())

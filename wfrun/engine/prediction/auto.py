@@ -2,7 +2,8 @@
 
 The Network Weather Service forecasts by the method that was the most accurate up to now (Wolski,
 Spring, Hayes 1999). Here the choice is among the methods and classifications of thesis section
-7.2.1, the user's estimate, and regression on the size of inputs; the record is the mean accuracy of
+7.2.1, the methods on jobs of a user with the same estimate (JGC paper, Table 5: the best history),
+the user's estimate, and regression on the size of inputs. The record is the mean accuracy of
 equation 7.1.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.classes import CLASSIFICATIONS, Classification
 from wfrun.engine.prediction.estimates import ESTIMATE_TITLE, as_estimated, estimate_s
 from wfrun.engine.prediction.job import Job, Prediction
 from wfrun.engine.prediction.methods import METHODS, AllMethods
@@ -21,16 +22,23 @@ MEMORY = 20
 PRIOR = 5
 """Weight of the record of the more general class in a new one, in jobs."""
 
-_LEVELS = tuple(reversed(CLASSIFICATIONS))
-"""Classifications, the most specific first: of two equal records that one counts."""
-_TITLES = tuple(
-    f"{kind.title} of {CLASSIFICATIONS[level].title}"
-    for level in _LEVELS
-    for kind in METHODS.values()
+_LEVELS = (
+    CLASSIFICATIONS["application"],
+    Classification(
+        "(User + Estimate) on Site",
+        lambda job: (job.owner, job.estimate_s, job.site),
+        ("owner", "site"),
+    ),
+    CLASSIFICATIONS["user-site"],
+    CLASSIFICATIONS["user"],
+    CLASSIFICATIONS["site"],
 )
+"""Classifications, the most specific first: of two equal records that one counts."""
+_APPLICATION, _USER = 0, 2
+_TITLES = tuple(f"{kind.title} of {level.title}" for level in _LEVELS for kind in METHODS.values())
 """Titles of the candidates that need only run times; the two others follow them."""
 _ESTIMATE, _REGRESSION = len(_TITLES), len(_TITLES) + 1
-_KEYS = tuple(CLASSIFICATIONS[level].key for level in _LEVELS)
+_KEYS = tuple(level.key for level in _LEVELS)
 
 
 class _Record:
@@ -80,7 +88,7 @@ class Auto:
         found = [series.get(key) for series, key in zip(self._series, keys, strict=True)]
         values_s = _values_s(found)
         if values_s is not None:
-            self._record(job, runtime_s, keys, values_s, is_known=found[0] is not None)
+            self._record(job, runtime_s, keys, values_s, is_known=found[_APPLICATION] is not None)
         for series, key, one in zip(self._series, keys, found, strict=True):
             if one is None:
                 one = series[key] = AllMethods()
@@ -114,23 +122,27 @@ class Auto:
         """The records of a job: that of its application, and those of the user and of all as long
         as more specific ones are not full. They serve new applications and new users."""
         if is_known:
-            record = self._of_applications.get(keys[0])
+            record = self._of_applications.get(keys[_APPLICATION])
             if record is None:
-                means = self._of_users.get(keys[1], self._all).means
-                record = self._of_applications[keys[0]] = _Record(means)
+                means = self._of_users.get(keys[_USER], self._all).means
+                record = self._of_applications[keys[_APPLICATION]] = _Record(means)
             yield record
             if record.is_full:
                 return
-        record = self._of_users.get(keys[1])
+        record = self._of_users.get(keys[_USER])
         if record is None:
-            record = self._of_users[keys[1]] = _Record(self._all.means)
+            record = self._of_users[keys[_USER]] = _Record(self._all.means)
         yield record
         if not record.is_full:
             yield self._all
 
     def predict(self, job: Job) -> Prediction | None:
         keys = [key(job) for key in _KEYS]
-        record = self._of_applications.get(keys[0]) or self._of_users.get(keys[1]) or self._all
+        record = (
+            self._of_applications.get(keys[_APPLICATION])
+            or self._of_users.get(keys[_USER])
+            or self._all
+        )
         means = record.means
         best = max(means[:_ESTIMATE])
         requested_s, by_size = estimate_s(job), self._by_size(job)
