@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from math import inf
 
-from wfrun.runners.experiments.forecast_runtimes import EarlierTasks, TaskClass
+from wfrun.engine.prediction.run_times import NO_DETAILS, Details, JobClass
+from wfrun.runners.experiments.forecast_runtimes import EarlierTasks
 
-KIND = TaskClass("me", "blast", 1)
+KIND = JobClass("me", "blast", 1)
 SPEEDS = {"slow": 0.5, "fast": 2.0}
 
 
+def ran(kind: JobClass, site: str, runtime_s: float) -> tuple[JobClass, str, float, Details]:
+    return kind, site, runtime_s, NO_DETAILS
+
+
 def test_tasks_at_the_site_count_before_those_at_others() -> None:
-    earlier = EarlierTasks([(KIND, "slow", 40.0), (KIND, "slow", 20.0)], SPEEDS)
+    earlier = EarlierTasks([ran(KIND, "slow", 40.0), ran(KIND, "slow", 20.0)], SPEEDS)
     here, is_here = earlier.predict(KIND, "slow") or (None, False)
     assert here is not None
     assert (here.value_s, here.observations, is_here) == (30, 2, True)
@@ -22,14 +27,14 @@ def test_tasks_at_the_site_count_before_those_at_others() -> None:
 
 
 def test_run_times_are_compared_on_the_reference_processor() -> None:
-    earlier = EarlierTasks([(KIND, "fast", 10.0), (KIND, "slow", 40.0)], SPEEDS)
+    earlier = EarlierTasks([ran(KIND, "fast", 10.0), ran(KIND, "slow", 40.0)], SPEEDS)
     assert earlier.reference_s(KIND) == [20, 20]
-    assert earlier.reference_s(TaskClass("me", "other", 1)) == []
+    assert earlier.reference_s(JobClass("me", "other", 1)) == []
 
 
 def test_enough_earlier_tasks_give_an_interval() -> None:
     few, many = (
-        EarlierTasks([(KIND, "fast", 10.0 + n % 5) for n in range(count)], SPEEDS)
+        EarlierTasks([ran(KIND, "fast", 10.0 + n % 5) for n in range(count)], SPEEDS)
         for count in (10, 40)
     )
     for earlier, is_bounded in ((few, False), (many, True)):

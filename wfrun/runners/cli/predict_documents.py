@@ -16,8 +16,8 @@ from wfrun.runners.cli.sections import option, options_of
 
 _SECTION = "A run of documents"
 _SETTINGS = (
-    "policy", "policy_options", "selection", "throttle", "seed", "emulate", "time_scale",
-    "size_scale", "input_catalog",
+    "policy", "policy_options", "predictor", "selection", "throttle", "seed", "emulate",
+    "time_scale", "size_scale", "input_catalog",
 )  # fmt: skip
 
 

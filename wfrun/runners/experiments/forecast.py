@@ -16,10 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from wfrun.engine.model import Catalog, Workflow
+from wfrun.engine.prediction.run_times import JobClass
 from wfrun.engine.settings import Settings
 from wfrun.runners.experiments.forecast_runtimes import (
     EarlierTasks,
-    TaskClass,
     TypeForecast,
     class_of,
     earlier_tasks,
@@ -105,7 +105,7 @@ def forecast_of(
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them.
     """
     up = reached(catalog, present)
-    earlier = earlier_tasks(history, workflows, catalog)
+    earlier = earlier_tasks(history, workflows, catalog, settings.predictor)
     types = type_forecasts(workflows, up, earlier, assumed_s)
     inputs = end = None
     if not any(site.source == "unknown" for each in types for site in each.sites):
@@ -194,7 +194,7 @@ class _Draws:
         """``filled``: the workflows with a run time for each task."""
         self._workflows = workflows
         self._filled = filled
-        self._earlier_s: dict[TaskClass, list[float]] = {}
+        self._earlier_s: dict[JobClass, list[float]] = {}
         self.varied = 0
         """Number of tasks whose run times vary."""
         for workflow in workflows:
@@ -222,14 +222,14 @@ class _Draws:
         return runtime_s
 
 
-def _predicted_classes(workflow: Workflow) -> dict[TaskClass, int]:
+def _predicted_classes(workflow: Workflow) -> dict[JobClass, int]:
     """Number of tasks without a documented run time by class."""
     if workflow.bag is not None:
         first = workflow.tasks[0]
         return (
             {} if first.runtime_s is not None else {class_of(workflow, first): len(workflow.tasks)}
         )
-    found: dict[TaskClass, int] = {}
+    found: dict[JobClass, int] = {}
     for task in workflow.tasks:
         if task.runtime_s is None:
             kind = class_of(workflow, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 from statistics import fmean
@@ -14,9 +14,8 @@ import msgspec
 from wfrun.engine.capabilities.observations import in_order
 from wfrun.engine.fit import site_mask
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
-from wfrun.engine.prediction.classes import ByClass
-from wfrun.engine.prediction.intervals import Intervals
-from wfrun.engine.prediction.job import Job, Prediction, Predictor
+from wfrun.engine.prediction.job import Prediction
+from wfrun.engine.prediction.run_times import Details, JobClass, make_run_times
 from wfrun.runners.run.history import read_history
 from wfrun.runners.run.history_file import HistoryFile
 
@@ -53,89 +52,65 @@ class TypeForecast(msgspec.Struct, frozen=True):
     """Only those that the tasks fit."""
 
 
-class TaskClass(NamedTuple):
-    """A class of tasks in the history: user, application, job size."""
-
-    owner: str
-    application: str
-    cores: int
-
-
-def _with_interval() -> Predictor:
-    return Intervals(ByClass(), ["application"])
-
-
 class EarlierTasks:
-    """Run times of earlier tasks at the sites of a catalog. They are predicted as in plans, with
-    an interval where enough of a class have ended."""
+    """Run times of earlier tasks at the sites of a catalog. They are predicted as in runs."""
 
     def __init__(
         self,
-        ended: Iterable[tuple[TaskClass, str, float]],
+        ended: Iterable[tuple[JobClass, str, float, Details]],
         speeds: Mapping[str, float],
-        make: Callable[[], Predictor] = _with_interval,
+        predictor: str = "last2",
     ) -> None:
-        """``ended``: class, site and run time of tasks, in the order in which they ended. ``make``:
-        a predictor of the series of one class."""
+        """``ended``: class, site and run time of tasks, in the order in which they ended."""
         self._speeds = speeds
-        self._make = make
-        self._here_s: defaultdict[tuple[TaskClass, str], list[float]] = defaultdict(list)
-        self._reference_s: defaultdict[TaskClass, list[float]] = defaultdict(list)
+        self._run_times = make_run_times(predictor)
+        self._sites: set[tuple[JobClass, str]] = set()
+        self._reference_s: defaultdict[JobClass, list[float]] = defaultdict(list)
         """Run times on the reference processor at any site."""
-        for kind, site, runtime_s in ended:
-            self._here_s[kind, site].append(runtime_s)
+        for kind, site, runtime_s, details in ended:
+            self._run_times.observe(kind, site, runtime_s, speeds[site], details)
+            self._sites.add((kind, site))
             self._reference_s[kind].append(runtime_s * speeds[site])
 
-    def predict(self, kind: TaskClass, site: str) -> tuple[Prediction, bool] | None:
+    def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
         """The prediction for a task at a site, from earlier tasks there, else from those at other
         sites, and whether the former; None if there were none."""
-        here_s = self._here_s.get((kind, site))
-        if here_s:
-            return self._predicted(kind, here_s), True
         if kind not in self._reference_s:
             return None
-        found, speed = self._predicted(kind, self._reference_s[kind]), self._speeds[site]
-        return found._replace(
-            value_s=found.value_s / speed, low_s=found.low_s / speed, high_s=found.high_s / speed
-        ), False
+        found = self._run_times.predict(kind, site, self._speeds[site])
+        return None if found is None else (found, (kind, site) in self._sites)
 
-    def _predicted(self, kind: TaskClass, series: Sequence[float]) -> Prediction:
-        predictor, job = self._make(), _job(kind)
-        for runtime_s in series:
-            predictor.observe(job, runtime_s)
-        found = predictor.predict(job)
-        assert found is not None  # the series is not empty
-        return found
-
-    def reference_s(self, kind: TaskClass) -> list[float]:
+    def reference_s(self, kind: JobClass) -> list[float]:
         """The run times of a class on the reference processor, the oldest first."""
         return self._reference_s.get(kind, [])
 
 
-def _job(kind: TaskClass) -> Job:
-    return Job("", kind.owner, kind.application, kind.cores)
-
-
 def earlier_tasks(
-    history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog
+    history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
 ) -> EarlierTasks:
-    """What the user's history has of the owners of these workflows."""
+    """What the user's history has of the owners of these workflows, for a name of a predictor."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     if history is None:
-        return EarlierTasks((), speeds)
+        return EarlierTasks((), speeds, predictor)
     read = read_history(history, workflows, catalog.sites, 0.0)
     return EarlierTasks(
         (
-            (TaskClass(job.owner, job.application, job.cores), job.site, runtime_s)
+            (
+                JobClass(job.owner, job.application, job.cores),
+                job.site,
+                runtime_s,
+                Details(job.estimate_s, job.input_bytes),
+            )
             for job, runtime_s in in_order(read)
         ),
         speeds,
+        predictor,
     )
 
 
-def class_of(workflow: Workflow, task: Task) -> TaskClass:
+def class_of(workflow: Workflow, task: Task) -> JobClass:
     """The class of a task."""
-    return TaskClass(workflow.owner, task.name, task.resources.cores)
+    return JobClass(workflow.owner, task.name, task.resources.cores)
 
 
 def type_forecasts(
@@ -158,14 +133,14 @@ class _Group(NamedTuple):
     documented_s: Sequence[float]
 
 
-def _groups(workflow: Workflow) -> Iterator[tuple[TaskClass, _Group]]:
+def _groups(workflow: Workflow) -> Iterator[tuple[JobClass, _Group]]:
     if workflow.bag is not None:
         first = workflow.tasks[0]
         examined = islice(workflow.tasks, EXAMINED if workflow.bag.estimate is not None else 1)
         times = [task.runtime_s for task in examined if task.runtime_s is not None]
         yield class_of(workflow, first), _Group(first, len(workflow.tasks), times)
         return
-    groups: defaultdict[tuple[TaskClass, bool], list[Task]] = defaultdict(list)
+    groups: defaultdict[tuple[JobClass, bool], list[Task]] = defaultdict(list)
     for task in workflow.tasks:
         groups[class_of(workflow, task), task.runtime_s is None].append(task)
     for (kind, _), tasks in groups.items():
@@ -175,7 +150,7 @@ def _groups(workflow: Workflow) -> Iterator[tuple[TaskClass, _Group]]:
 
 def _forecast(
     workflow: Workflow,
-    kind: TaskClass,
+    kind: JobClass,
     group: _Group,
     catalog: Catalog,
     earlier: EarlierTasks,
@@ -188,7 +163,7 @@ def _forecast(
 
 
 def _runtime(
-    kind: TaskClass,
+    kind: JobClass,
     group: _Group,
     site: SiteSpec,
     earlier: EarlierTasks,
