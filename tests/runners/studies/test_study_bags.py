@@ -112,6 +112,11 @@ def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Monk
     page = (tmp_path / "study" / "page.md").read_text()
     assert (tmp_path / "study" / "figure-5.8.png").stat().st_size > 1000
     assert str(tmp_path) not in page
+    # Few tasks do not show what the chapter says; a change of a policy or of the model shows here.
+    failed = [line.split("|")[1] for line in page.splitlines() if "| **does not hold** |" in line]
+    assert [int(number) for number in failed] == [
+        1, 2, 4, 5, 7, 8, 9, 11, 16, 17, 21, 23, 24, 27, 28, 29, 31, 33, 34, 37,
+    ]  # fmt: skip
     second = CliRunner().invoke(cli, words)
     assert second.exit_code == 0, second.output
     assert (tmp_path / "study" / "results.csv").read_text() == kept
