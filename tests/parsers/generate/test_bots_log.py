@@ -110,6 +110,8 @@ def test_consecutive_jobs_of_a_user_and_application_are_a_bag(tmp_path: Path) ->
         (130, "1", [13]),
         (361, "1", [15]),
     ]
+    delays = [None if bag.delay_s is None else list(bag.delay_s) for bag in found.bags]
+    assert delays == [[0, 120, 240], None, None, None]
     assert {bag.application for bag in found.bags} == {"1.1", "1.2", "2.1"}
     assert found.clusters == ("small",)
     assert found.capacity == 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -60,6 +61,17 @@ def test_csp_shares_all_processors() -> None:
     done = run(bag(0, 10, 20))
     assert done.makespans_s == [10]
     assert done.work_s == [30]
+
+
+def test_the_tasks_of_a_bag_may_be_submitted_one_after_another() -> None:
+    """10 runs from 0 to 5 at the fast site, 4 from 3 at the slow one to 7, 2 from 8 to 9: the bag
+    ends 9 s after its first task was submitted."""
+    late = replace(bag(0, 10, 4, 2), delay_s=array("d", [0, 3, 8]))
+    done = run(late, bag(20, 2))
+    assert done.makespans_s == [9, 1]
+    assert done.sizes == [3, 1]
+    assert row_of(CELL, run(late)).last_arrival_s == 8
+    assert run(late, architecture="sep-c").makespans_s == [16]
 
 
 def test_sep_c_keeps_a_bag_at_its_own_cluster() -> None:

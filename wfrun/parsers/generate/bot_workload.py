@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,21 @@ class SubmittedBag:
     """The run time of each task on the reference processor, at least 1 s."""
     estimate_s: array[float]
     """The user's estimate of each run time. Accurate estimates are ``runtime_s`` itself."""
+    delay_s: array[float] | None = None
+    """Seconds from the arrival to the submission of each task, in ascending order, the first 0.
+    None: all are submitted at once."""
 
     def __len__(self) -> int:
         return len(self.runtime_s)
+
+
+class Submitted(NamedTuple):
+    """Tasks of one bag that are submitted at the same time."""
+
+    at_s: float
+    bag: int
+    """Index into the bags of the workload."""
+    tasks: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,21 @@ class BotWorkload:
         unknown."""
         possible_s = self.capacity * self.span_s
         return self.work_s / possible_s if possible_s > 0 else 0.0
+
+    def submissions(self) -> list[Submitted]:
+        """All submissions, in their order."""
+        found = []
+        for number, bag in enumerate(self.bags):
+            if bag.delay_s is None:
+                found.append(Submitted(bag.arrival_s, number, range(len(bag))))
+                continue
+            first = 0
+            for delay_s, together in groupby(bag.delay_s):
+                last = first + sum(1 for _ in together)
+                found.append(Submitted(bag.arrival_s + delay_s, number, range(first, last)))
+                first = last
+        found.sort(key=lambda submitted: submitted.at_s)  # stable: bags keep their order
+        return found
 
     def of_cluster(self, cluster: int) -> Iterator[SubmittedBag]:
         """The bags that arrive at a cluster."""

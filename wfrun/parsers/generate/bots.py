@@ -147,7 +147,10 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
         at_s = (bag.arrival_s - first_s) * factor
         if arrival != "realistic":
             at_s = span_s * number / last if arrival == "even" else 0.0
-        bags.append(replace(bag, arrival_s=round(at_s, 3)))
+        delay_s = bag.delay_s
+        if delay_s is not None:
+            delay_s = array("d", [round(s * factor, 3) for s in delay_s])
+        bags.append(replace(bag, arrival_s=round(at_s, 3), delay_s=delay_s))
     midnight_s = workload.midnight_s + (first_s / workload.pace if workload.pace else 0.0)
     return replace(
         workload,

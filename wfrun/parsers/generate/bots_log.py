@@ -63,13 +63,18 @@ def log_of(workload: BotWorkload, *, grid: bool) -> WorkloadLog:
             site=workload.clusters[bag.cluster] if grid else None,
             grid=GridFields(structure="BoT", structure_id=str(index)) if grid else None,
         )
-        for runtime_s, estimate_s in zip(bag.runtime_s, bag.estimate_s, strict=True):
-            number = len(jobs) + 1
+        delays_s = bag.delay_s or [0.0] * len(bag)
+        for runtime_s, estimate_s, delay_s in zip(
+            bag.runtime_s, bag.estimate_s, delays_s, strict=True
+        ):
+            submit_s = bag.arrival_s + delay_s
             jobs.append(
                 msgspec.structs.replace(
-                    first, id=number, runtime_s=runtime_s, requested_s=estimate_s
+                    first, submit_s=submit_s, runtime_s=runtime_s, requested_s=estimate_s
                 )
             )
+    jobs.sort(key=lambda job: job.submit_s)
+    jobs = [msgspec.structs.replace(job, id=number) for number, job in enumerate(jobs, 1)]
     return WorkloadLog(workload.source, LogHeader(tuple(_comments(workload))), tuple(jobs))
 
 
@@ -90,10 +95,11 @@ def bags_of_log(
     """Read the bags in a log: SWF, or GWF where the file's name contains ``.gwf``.
 
     Consecutive sequential jobs of one user, one application and one cluster, where these are known,
-    are a bag if there are at most ``gap_s`` seconds between any two of them (A. Iosup et al., "The
+    are a bag if there are at most ``gap_s`` seconds between one and the next (A. Iosup et al., "The
     characteristics and performance of groups of jobs in grids", Euro-Par 2007, with 120 s). The bag
-    arrives with its first job. Where a log names the bags (GWF's JobStructure BoT), its bags count;
-    so they do in logs of generated workloads, which read back unchanged.
+    arrives with its first job, and each task is submitted when its job was. Where a log names the
+    bags (GWF's JobStructure BoT), its bags count; so they do in logs of generated workloads, which
+    read back unchanged.
 
     Requested times of other logs are limits rather than estimates, so run times serve as estimates.
     Jobs without a run time and parallel jobs are dropped and counted in ``remarks``; run times
@@ -194,7 +200,16 @@ def _bag(jobs: Sequence[LoggedJob], cluster: int, *, estimated: bool) -> Submitt
     application = user if first.application is None else f"{user}.{first.application}"
     if estimated:
         application = str(first.application)
-    return SubmittedBag(first.submit_s, cluster, user, application, runtimes, estimates)
+    delays = array("d", [job.submit_s - first.submit_s for job in jobs])
+    return SubmittedBag(
+        first.submit_s,
+        cluster,
+        user,
+        application,
+        runtimes,
+        estimates,
+        delays if any(delays) else None,
+    )
 
 
 def _restored(workload: BotWorkload, header: LogHeader) -> BotWorkload:

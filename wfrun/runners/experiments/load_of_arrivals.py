@@ -55,12 +55,13 @@ def at_load_of_arrivals(
 
 def _work_by_time(workload: BotWorkload, speed_ratio: float) -> Callable[[float], float]:
     """The work done until the last arrival, by the factor on the times between arrivals."""
-    end_s = workload.bags[-1].arrival_s
+    submissions = workload.submissions()
+    end_s = submissions[-1].at_s
     bags = []
-    for bag in workload.bags:
-        runtimes_s = sorted(bag.runtime_s)
+    for at_s, bag, tasks in submissions:
+        runtimes_s = sorted(workload.bags[bag].runtime_s[tasks.start : tasks.stop])
         sums_s = [0.0, *accumulate(runtimes_s)]
-        bags.append(((end_s - bag.arrival_s) * speed_ratio, runtimes_s, sums_s))
+        bags.append(((end_s - at_s) * speed_ratio, runtimes_s, sums_s))
 
     def done_s(factor: float) -> float:
         total_s = 0.0

@@ -1,5 +1,5 @@
-"""One simulated workload of bags: each bag is submitted when it arrives, to the resource managers
-of an architecture."""
+"""One simulated workload of bags: the tasks of each bag are submitted when it arrives, those of
+logs when their jobs were, to the resource managers of an architecture."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ class Submission:
     def __init__(
         self, workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
     ) -> None:
-        self.tally = Tally(workload.bags[-1].arrival_s)
+        self._submissions = workload.submissions()
+        self.tally = Tally(self._submissions[-1].at_s)
         self._documents: dict[str, Workflow] = {}
         self.simulation = Simulation(
             self._documents,
@@ -94,7 +95,7 @@ class Submission:
         self._failed: set[tuple[int, int]] = set()
         """Tasks (workflow, task) that have failed for good."""
         self._next = 0
-        """Number of the bag that arrives next."""
+        """Number of the submission that comes next."""
         self.simulation.begin(-1, self._routes.queues())
         self._plan()
 
@@ -110,8 +111,8 @@ class Submission:
     def _plan(self) -> None:
         """Schedule the next arrival, after ends at the same time."""
         clock = self.simulation.clock
-        if self._next < len(self._workload.bags):
-            clock.schedule(self._workload.bags[self._next].arrival_s, self._arrive, ARRIVALS)
+        if self._next < len(self._submissions):
+            clock.schedule(self._submissions[self._next].at_s, self._arrive, ARRIVALS)
         else:
             clock.schedule(clock.now(), self._end, LAST)
 
@@ -120,10 +121,11 @@ class Submission:
         clock.post(ev.SubmissionEnded(clock.now()))
 
     def _arrive(self) -> None:
-        number = self._next
+        _, number, tasks = self._submissions[self._next]
         bag = self._workload.bags[number]
-        for queue, chosen in self._routes.route(bag.user, bag.cluster, len(bag)).items():
-            self._submit(number, bag, queue, chosen)
+        for queue, chosen in self._routes.route(bag.user, bag.cluster, len(tasks)).items():
+            of_queue = tasks if chosen is None else [tasks[one] for one in chosen]
+            self._submit(number, bag, queue, None if len(of_queue) == len(bag) else of_queue)
         self._next += 1
         self._plan()
 
