@@ -67,12 +67,12 @@ class Heft(BasePlacement):
 
 
 class HeftP(Heft):
-    """HEFT with predicted run times of other users' jobs: the mean of the last two that ended at
-    the site (Last2)."""
+    """HEFT with predicted run times of other users' jobs: by default the mean of the last two that
+    ended at the site (Last2)."""
 
     name = "heft-p"
     information = msgspec.structs.replace(Heft.information, background_runtime=R)
-    summary = "heft, with the run times of other users' jobs predicted (Last2)"
+    summary = "heft, with the run times of other users' jobs predicted (--predictor)"
 
 
 def upward_ranks_s(view: View) -> list[float]:
