@@ -23,6 +23,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.prediction.estimates import UserEstimate
+from wfrun.engine.protocols import Placement
 from wfrun.runners.simulate.grid.grids import AUVER, generated_jobs
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
@@ -76,7 +77,7 @@ def strategies() -> Table | None:
         return None
     jobs = grid1(logs, QUICK_WEEKS)
     table = table_of(f"{len(jobs):,} jobs of {QUICK_WEEKS} weeks of seven logs, EASY")
-    policies = {"least load (all-clusters)": AllClusters, **STRATEGIES}
+    policies: dict[str, type[Placement]] = {"least load (all-clusters)": AllClusters, **STRATEGIES}
     for name, policy in policies.items():
         scheduler = Scheduler(policy, UserEstimate(), per_site=False, corrected=False)
         seconds = spent_s(jobs, sites(), scheduler, "easy")

@@ -9,6 +9,7 @@ estimate start times in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from wfrun.engine.profile import Profile
 from wfrun.engine.queues.lrm import JobId, QueuedJob
@@ -25,7 +26,7 @@ class Forecast:
     ``in_order``: no job starts before one that was submitted earlier.
     """
 
-    __slots__ = ("_in_order", "_last_s", "_profile", "_queue", "_running", "_starts_s")
+    __slots__ = ("_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running", "_starts_s")
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -36,6 +37,8 @@ class Forecast:
         self._profile: Profile | None = None
         self._starts_s: dict[JobId, float] = {}
         self._last_s = 0.0
+        self._made_s = -inf
+        """When the plan was made."""
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
         if not job.requested_s:
@@ -68,7 +71,7 @@ class Forecast:
     def _plan(self, now_s: float) -> Profile:
         by_end = self._running.by_end
         overdue = bool(by_end) and by_end[0][0] < now_s
-        if self._profile is None or overdue:
+        if self._profile is None or (overdue and self._made_s != now_s):
             profile = self._make(now_s)
             lasts = all(job.requested_s for job in self._queue.values())
             self._profile = profile if lasts else None
@@ -80,7 +83,7 @@ class Forecast:
         for expected_end_s, _, cores, _ in self._running.by_end:
             profile.add(now_s, expected_end_s, -cores)
         self._starts_s.clear()
-        self._last_s = now_s
+        self._last_s = self._made_s = now_s
         for job in self._queue.values():
             self._extend(profile, job, now_s)
         return profile

@@ -7,14 +7,14 @@ from functools import lru_cache
 
 import msgspec
 
-from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.engine.prediction.classes import ByClass
+from wfrun.engine.model import SiteSpec
 from wfrun.runners.experiments.metrics.grid_waits import (
     grid_means,
     responses_s,
     slowdowns,
     waits_s,
 )
+from wfrun.runners.simulate.grid import schedulers
 from wfrun.runners.simulate.grid.grids import GRIDS, generated_jobs
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
@@ -25,13 +25,11 @@ QUICK_PART, FULL_PART = 0.1, 1.0
 """Share of the four months of Table 7.5."""
 QUICK_SEEDS, FULL_SEEDS = 1, 3
 
-SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
-    "ECT-Perfect": lambda: Scheduler(PLACEMENT["ect"]),
-    "ECT-Last2": lambda: Scheduler(PLACEMENT["ect-p"], ByClass("last2", "application")),
-    "LB": lambda: Scheduler(PLACEMENT["all-clusters"]),
-    "FPF": lambda: Scheduler(PLACEMENT["fpf"]),
-    "FPF, first blocks": lambda: Scheduler(PLACEMENT["fpf"], blocks=True),
-}
+SCHEDULERS: dict[str, Callable[[Sequence[SiteSpec]], Scheduler]] = {
+    **{schedulers.SCHEDULERS[name].title: schedulers.SCHEDULERS[name].make
+       for name in schedulers.TABLE_7_6},
+    "FPF, first blocks": schedulers.SCHEDULERS["fcfs"].make,
+}  # fmt: skip
 """The policies of section 7.4.2. FPF keeps jobs in the global queue, all of which are eligible; in
 the last one the first of them blocks the others, as in a first-come, first-served queue. The load
 of LB is that of All-Clusters: the processors of all jobs running or queued over the cluster's
@@ -82,7 +80,8 @@ def cells(setting: Setting) -> list[GridCell]:
 def run(setting: Setting, cell: GridCell) -> GridRow:
     """Simulate the grid."""
     jobs = _jobs(cell.grid, cell.seed, cell.part)
-    schedule = simulate_grid(jobs, GRIDS[cell.grid].sites, SCHEDULERS[cell.policy]())
+    sites = GRIDS[cell.grid].sites
+    schedule = simulate_grid(jobs, sites, SCHEDULERS[cell.policy](sites))
     return GridRow(
         **msgspec.structs.asdict(cell),
         **msgspec.structs.asdict(grid_means(schedule)),

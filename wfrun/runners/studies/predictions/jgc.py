@@ -23,7 +23,7 @@ from wfrun.runners.simulate.grid.simulation import simulate_grid
 from wfrun.runners.studies.predictions.jgc_grid import grid1, logs_of, sites
 from wfrun.runners.studies.predictions.part import Setting
 
-QUICK_WEEKS, FULL_WEEKS = 4, 26
+QUICK_WEEKS, FULL_WEEKS = 1, 26
 """The paper's Grid1 has 22,770 jobs a site on average; the first 26 weeks have 22,916."""
 QUICK_WINDOWS = (1, 5, 10)
 

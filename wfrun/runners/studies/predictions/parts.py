@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wfrun.runners.studies.predictions import grids, queue_waits, runtimes
 from wfrun.runners.studies.predictions.burst import PART as BURST
+from wfrun.runners.studies.predictions.grid_causes import PART as GRID_CAUSES
 from wfrun.runners.studies.predictions.grid_claims import CLAIMS as GRID_CLAIMS
 from wfrun.runners.studies.predictions.grid_figures import draw_grids
 from wfrun.runners.studies.predictions.grid_page import grid_page
@@ -53,5 +54,6 @@ PARTS: tuple[Part, ...] = (
         grid_page,
         draw_grids,
     ),
+    GRID_CAUSES,
 )
 """Names are unique: they name files of results."""

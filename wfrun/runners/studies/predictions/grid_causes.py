@@ -1,0 +1,171 @@
+"""Causes of differences from thesis section 7.4: one thing is changed at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from wfrun.runners.experiments.metrics.grid_waits import grid_means
+from wfrun.runners.simulate.grid.grids import AUVER, DAS3, Grid, generated_jobs
+from wfrun.runners.simulate.grid.model import GridJob
+from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
+from wfrun.runners.simulate.grid.simulation import simulate_grid
+from wfrun.runners.studies.claim import Claims
+from wfrun.runners.studies.predictions.part import Part, Pictures, Setting
+from wfrun.runners.studies.workflows.page import table
+from wfrun.runners.studies.workflows.samples import number
+
+QUICK_PARTS = {"das3": 0.03, "auver": 0.1}
+FULL_PARTS = {"das3": 0.25, "auver": 1.0}
+"""Share of the four months."""
+QUICK_SEEDS, FULL_SEEDS = 1, 3
+
+
+class Change(NamedTuple):
+    """One thing that is changed."""
+
+    title: str
+    of: Callable[[Grid], Grid]
+
+
+def _with_log(grid: Grid, **changes: object) -> Grid:
+    return replace(grid, log=replace(grid.log, **changes))
+
+
+def _with_speeds(grid: Grid, speeds: Sequence[float]) -> Grid:
+    sites = zip(grid.sites, speeds, strict=True)
+    return replace(grid, sites=tuple(replace(spec, speed_ratio=speed) for spec, speed in sites))
+
+
+_BASE = Change("as in Table 7.6", lambda grid: grid)
+_SPEEDS = [spec.speed_ratio for spec in DAS3.sites]
+
+CHANGES: dict[str, dict[str, Change]] = {
+    "das3": {
+        "base": _BASE,
+        "equal": Change("equal speeds", lambda grid: _with_speeds(grid, [1.0] * 5)),
+        "narrow": Change("one processor a job", lambda grid: _with_log(grid, parallel=0.0)),
+        "wide": Change("half of the applications parallel",
+                       lambda grid: _with_log(grid, parallel=0.5)),
+        "bursts": Change("larger bursts (sigma 1.5)",
+                         lambda grid: _with_log(grid, burst_sigma=1.5)),
+        "runtimes": Change("more unequal run times (sigma 2.5)",
+                           lambda grid: _with_log(grid, sigma=2.5)),
+        "load": Change("load of 70%", lambda grid: replace(grid, load=0.7)),
+    },
+    "auver": {
+        "base": _BASE,
+        "unequal": Change("unequal speeds", lambda grid: _with_speeds(grid, _SPEEDS)),
+        "bursts": Change("smaller bursts (sigma 0.8)",
+                         lambda grid: _with_log(grid, burst_sigma=0.8)),
+        "alike": Change("run times of a burst more alike (0.1)",
+                        lambda grid: _with_log(grid, spread=0.1)),
+        "wide": Change("15% of the applications parallel",
+                       lambda grid: _with_log(grid, parallel=0.15)),
+        "load": Change("load of 30%", lambda grid: replace(grid, load=0.3)),
+    },
+}  # fmt: skip
+"""By grid and name."""
+
+_GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
+
+
+class CauseCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulation."""
+
+    grid: str
+    change: str
+    policy: str
+    part: float
+    seed: int
+
+
+class CauseRow(CauseCell, frozen=True, kw_only=True):
+    jobs: int
+    wait_s: float
+    slowdown: float
+
+
+def cells(setting: Setting) -> list[CauseCell]:
+    """All schedulers with each change."""
+    parts, seeds = (QUICK_PARTS, QUICK_SEEDS) if setting.quick else (FULL_PARTS, FULL_SEEDS)
+    return [
+        CauseCell(grid=grid, change=change, policy=policy, part=parts[grid], seed=seed)
+        for grid, changes in CHANGES.items()
+        for change in changes
+        for seed in range(seeds)
+        for policy in SCHEDULERS
+    ]
+
+
+def run(setting: Setting, cell: CauseCell) -> CauseRow:
+    """Simulate the changed grid."""
+    grid = CHANGES[cell.grid][cell.change].of(_GRIDS[cell.grid])
+    jobs = _jobs(cell.grid, cell.change, cell.seed, cell.part)
+    scheduler = SCHEDULERS[cell.policy].make(grid.sites)
+    means = grid_means(simulate_grid(jobs, grid.sites, scheduler))
+    return CauseRow(
+        **msgspec.structs.asdict(cell),
+        jobs=means.jobs,
+        wait_s=means.wait_s,
+        slowdown=means.slowdown,
+    )
+
+
+@lru_cache(maxsize=1)  # the next cell often has the same
+def _jobs(grid: str, change: str, seed: int, part: float) -> Sequence[GridJob]:
+    return generated_jobs(CHANGES[grid][change].of(_GRIDS[grid]), seed, part=part)
+
+
+class CauseSamples:
+    """Mean waits and slowdowns over the repetitions."""
+
+    def __init__(self, setting: Setting, rows: Sequence[CauseRow], every: bool) -> None:
+        self._rows = rows
+
+    def mean(self, grid: str, change: str, policy: str, measure: str) -> float:
+        """Mean over the repetitions."""
+        return fmean(
+            getattr(row, measure)
+            for row in self._rows
+            if (row.grid, row.change, row.policy) == (grid, change, policy)
+        )
+
+
+def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
+    """Markdown."""
+    yield ""
+    yield "### What changes the waits"
+    yield ""
+    yield (
+        "Mean waits in seconds where one thing differs from the simulations above. FCFS is FPF "
+        "whose first job blocks the others of the global queue; ECT-Last2 for the whole grid "
+        "predicts a job from those of its class at all clusters, by their speeds."
+    )
+    titles = [kind.title for kind in SCHEDULERS.values()]
+    for grid, changes in CHANGES.items():
+        yield from table(
+            (_GRIDS[grid].title, *titles),
+            (
+                (
+                    change.title,
+                    *(number(samples.mean(grid, name, policy, "wait_s")) for policy in SCHEDULERS),
+                )
+                for name, change in changes.items()
+            ),
+        )
+
+
+def draw(samples: CauseSamples, folder: Path) -> dict[str, str]:
+    """Draw nothing: the section is a table."""
+    return {}
+
+
+PART = Part("grid-causes", CauseCell, CauseRow, cells, run, CauseSamples,
+            Claims[CauseSamples](), page, draw)  # fmt: skip
