@@ -22,6 +22,7 @@ from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.engine.events import SitePaused, SiteReopened
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.runners.admin.show import show
+from wfrun.runners.cli.predict_command import predict
 from wfrun.runners.run.sites import make_site
 from wfrun.sites.entry_error import EntryError
 from wfrun.sites.kind import AnySite
@@ -350,23 +351,38 @@ async def test_a_queue_that_does_not_exist_is_found_when_the_site_is_opened(
     assert not (directory / "state.json").exists() or not jobs_of(directory)
 
 
-async def test_the_waits_of_its_queue_are_shown(
-    directory: Path, capsys: pytest.CaptureFixture[str]
+def test_the_waits_of_its_queue_are_predicted(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By `wfrun sites show` and `wfrun predict`, which do not contradict each other."""
     pbs.install(directory, slots=2)
     spec = site_of(directory)
-    assert not await show([spec], None, as_json=True)
+    assert not asyncio.run(show([spec], None, as_json=True))
     (idle,) = json.loads(capsys.readouterr().out)
     assert [wait["bound_s"] for wait in idle["waits"]] == [0, 0]
     for _ in range(3):
         assert run(directory, "qsub")[0] == 0
-    await until(lambda: states(directory) == {"R", "Q"})
-    assert not await show([spec], None, as_json=True)
+    asyncio.run(until(lambda: states(directory) == {"R", "Q"}))
+    assert not asyncio.run(show([spec], None, as_json=True))
     (busy,) = json.loads(capsys.readouterr().out)
     one, node = busy["waits"]
     assert (one["cores"], node["cores"]) == (1, 2)
     assert 0 < one["wait_s"] < node["wait_s"] <= node["bound_s"]
-    assert not await show([spec], None, as_json=False)
+    monkeypatch.chdir(directory.parent)
+    Path("list.txt").write_text("sleep 1\n" * 4)
+    Path("sites.yaml").write_text(
+        "sites:\n  here: {kind: pbs, slots: 2, transport: local, directory: ~/scratch}\n"
+    )
+    words = ["list.txt", "--sites", "sites.yaml", "--runtime", "3600", "--history", "none"]
+    predict.main([*words, "--json"], standalone_mode=False)
+    found = json.loads(capsys.readouterr().out)
+    (site,) = found["sites"]
+    assert site["present"]["jobs_ahead"] == 3
+    (wait,) = site["waits"]
+    assert 0 < wait["wait_s"] <= wait["bound_s"]
+    assert found["end"]["low_s"] < found["end"]["high_s"]  # as the ends of the others vary
+    assert found["end"]["low_s"] >= 2 * 3600
+    predict.main(words, standalone_mode=False)
     out = capsys.readouterr().out
-    assert "job of" in out
-    assert "2 cores" in out
+    assert "ends of other users' jobs vary" in out
+    assert "at most" in out
