@@ -55,6 +55,10 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
         if any(now.waits for now in found):
             console.print()
             console.print(_waits(found))
+            console.print(
+                f"predicted, of a job submitted now that requests {duration(REQUESTED_S)}; "
+                f"at most: with {BOUND:.0%}"
+            )
         for now in found:
             if now.state != "up":
                 verb = "" if now.state == "needs login" else "is "
@@ -111,11 +115,6 @@ def _waits(found: Sequence[SiteNow]) -> Table:
                 duration(wait.wait_s),
                 duration(wait.bound_s),
             )
-    table.caption = (
-        f"predicted for a job that is submitted now and requests {duration(REQUESTED_S)}; "
-        f"at most: with {BOUND:.0%}"
-    )
-    table.caption_justify = "left"
     return table
 
 
