@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.metrics.samples import Summary, summarize
@@ -46,6 +47,8 @@ class Scale(msgspec.Struct, frozen=True):
     mean_runtimes_s: tuple[float, ...]
     inaccuracies: tuple[float, ...]
     """In percent; 0 is always simulated."""
+    rows: tuple[str, ...]
+    """Rows of Table 5.3 whose systems are simulated on their own, beside the average system."""
 
 
 QUICK = Scale(
@@ -55,6 +58,7 @@ QUICK = Scale(
     median_sizes=(10, 30, 50),
     mean_runtimes_s=(180, 1800, 10800),
     inaccuracies=(100, 10_000),
+    rows=("das-2", "lcg"),
 )
 FULL = Scale(
     tasks=TASKS,
@@ -63,6 +67,7 @@ FULL = Scale(
     median_sizes=(10, 20, 30, 40, 50),
     mean_runtimes_s=(180, 600, 1800, 3600, 10800),
     inaccuracies=(10, 100, 500, 1000, 10_000),
+    rows=tuple(name for name in ROWS if name != BASE.workload),
 )
 """7 loads and at least 5 values of all else: over 1,200 simulations, as in the thesis."""
 
@@ -123,6 +128,8 @@ def _variations(scale: Scale, real: str) -> Iterator[dict[str, object]]:
         yield {"mean_runtime_s": runtime_s, "policy": policy}
     for inaccuracy, policy in product(scale.inaccuracies, POLICIES):
         yield {"inaccuracy": inaccuracy, "policy": policy}
+    for row, policy in product(scale.rows, POLICIES):
+        yield {"workload": row, "policy": policy}
 
 
 class BagSamples:

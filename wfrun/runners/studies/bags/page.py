@@ -52,6 +52,7 @@ def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[s
         *_tables(samples, "policy", POLICIES, times),
         *_figure("5.6", "by the inaccuracy of the estimates, at 60%", figures),
         *_tables(samples, "policy", POLICIES, wrong),
+        *_systems(samples),
         *_figure("5.7", "the selection policies, with FPLT", figures),
         *_tables(samples, "selection", SELECTIONS, loads),
         *_figure("5.8", "the architectures, with S-T and FPLT", figures),
@@ -124,6 +125,18 @@ def _figure(name: str, what: str, pictures: dict[str, str]) -> Iterator[str]:
     if name in pictures:
         yield ""
         yield f"![Figure {name}: {what}]({pictures[name]})"
+
+
+def _systems(samples: BagSamples) -> Iterator[str]:
+    yield ""
+    yield "## Table 5.3: the workloads of single systems, at a load of 60%"
+    yield ""
+    yield (
+        "Everything else is simulated with row *Avg*. Bags, their sizes and run times are those of "
+        "the row; all 20 clusters and the load stay the same."
+    )
+    rows = [(name, {"workload": name}) for name in ("average", *samples.scale.rows)]
+    yield from _tables(samples, "policy", POLICIES, rows)
 
 
 Places = Sequence[tuple[str, Mapping[str, object]]]
