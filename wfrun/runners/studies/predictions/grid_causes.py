@@ -21,7 +21,7 @@ from wfrun.runners.studies.predictions.part import Part, Pictures, Setting
 from wfrun.runners.studies.workflows.page import table
 from wfrun.runners.studies.workflows.samples import number
 
-QUICK_PARTS = {"das3": 0.03, "auver": 0.1}
+QUICK_PARTS = {"das3": 0.02, "auver": 0.07}
 FULL_PARTS = {"das3": 0.25, "auver": 1.0}
 """Share of the four months."""
 QUICK_SEEDS, FULL_SEEDS = 1, 3
