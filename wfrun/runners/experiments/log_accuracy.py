@@ -64,18 +64,27 @@ def log_history(jobs: Sequence[LoggedJob], *, is_grid: bool) -> LogHistory:
 
 
 def _past(logged: LoggedJob, *, is_grid: bool) -> PastJob:
-    ran_at = None if logged.grid is None else logged.grid.run_site
-    site = (ran_at or logged.site or "") if is_grid else (logged.site or "")
     runtime_s = logged.runtime_s or 0.0
-    job = Job(
+    job = job_of(logged, run_site(logged) if is_grid else (logged.site or ""))
+    return PastJob(
+        job, logged.submit_s, logged.submit_s + (logged.wait_s or 0.0) + runtime_s, runtime_s
+    )
+
+
+def run_site(logged: LoggedJob) -> str:
+    """The site where a job of a grid ran, or was submitted if that is unknown; empty for none."""
+    ran_at = None if logged.grid is None else logged.grid.run_site
+    return ran_at or logged.site or ""
+
+
+def job_of(logged: LoggedJob, site: str) -> Job:
+    """What was known of a job at its submission."""
+    return Job(
         site=site,
         owner=_name(logged.user),
         application=_name(logged.application),
         cores=logged.size or 1,
         estimate_s=logged.requested_s,
-    )
-    return PastJob(
-        job, logged.submit_s, logged.submit_s + (logged.wait_s or 0.0) + runtime_s, runtime_s
     )
 
 

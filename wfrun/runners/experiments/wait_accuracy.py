@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.prediction.job import Job
 from wfrun.engine.prediction.registry import make_predictor
 from wfrun.engine.prediction.waits.accuracy import WaitAccuracy, judge, judged_waits
 from wfrun.engine.prediction.waits.bursts import in_bursts
@@ -31,6 +30,7 @@ from wfrun.engine.prediction.waits.replay import (
 from wfrun.engine.prediction.waits.runtimes import PredictedRuntimes
 from wfrun.engine.queues import make_lrm
 from wfrun.parsers.logs import LoggedJob, scale_load
+from wfrun.runners.experiments.log_accuracy import job_of, run_site
 
 TRAINING = 0.1
 """Share of the jobs, the first ones, that are predicted but not judged (thesis section 7.3.2)."""
@@ -70,8 +70,7 @@ def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
         return [SiteJobs("", tuple(jobs))]
     by_site: dict[str, list[LoggedJob]] = {}
     for job in jobs:
-        ran_at = None if job.grid is None else job.grid.run_site
-        by_site.setdefault(ran_at or job.site or "", []).append(job)
+        by_site.setdefault(run_site(job), []).append(job)
     sites = [SiteJobs(site, tuple(its)) for site, its in by_site.items()]
     return sorted(sites, key=lambda one: -len(one.jobs))
 
@@ -141,12 +140,8 @@ def _has_wait(job: LoggedJob) -> bool:
 
 
 def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
-    known = Job(site, _name(job.user), _name(job.application), job.size or 1, job.requested_s)
-    return ReplayedJob(job.submit_s, job.runtime_s or 0.0, requested_s, known, job.wait_s)
-
-
-def _name(name: str | int | None) -> str:
-    return "" if name is None else str(name)
+    runtime_s = job.runtime_s or 0.0
+    return ReplayedJob(job.submit_s, runtime_s, requested_s, job_of(job, site), job.wait_s)
 
 
 def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
