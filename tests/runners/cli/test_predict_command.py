@@ -226,6 +226,9 @@ def test_documented_run_times_differ_within_a_type(user: User) -> None:
     out = succeeded(user.ask("predict", *words)).out
     assert "25 tasks end after" in out
     assert "interval of the end: unknown" in out
+    real = user.ask("predict", "montage.dax", "--sites", "sites.yaml", "--no-history")
+    assert "input files are missing" in succeeded(real).err
+    assert "25 tasks end after" in real.out
     found = json.loads(user.ask("predict", *words, "--json").out)
     kinds = {kind["type"]: kind for kind in found["types"]}
     near, far = kinds["mProjectPP"]["sites"]

@@ -39,7 +39,7 @@ def _run(subjects: tuple[str, ...], options: dict[str, Any]) -> None:
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     prepared = prepare(
         [Path(subject) for subject in subjects], catalog, settings, inputs=options["inputs"],
-        template=line_template(options),
+        template=line_template(options), needs_files=False,
     )  # fmt: skip
     for warning in prepared.warnings:
         warn(warning)

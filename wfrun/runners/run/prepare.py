@@ -17,6 +17,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
+from wfrun.engine.visible import name_line
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.input_catalog import read_input_catalog
 from wfrun.parsers.read import ReadDocument, read_document
@@ -24,6 +25,9 @@ from wfrun.runners.run.checks import check_fits, check_template, container_warni
 from wfrun.runners.run.resolve import resolve
 from wfrun.runners.run.runtimes import check_runtimes
 from wfrun.runners.run.scaling import emulated
+
+MAX_MISSING = 200
+"""Maximum number of characters of a warning about missing files."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -49,13 +53,17 @@ def prepare(
     inputs: Path | None = None,
     at_sites: bool = False,
     template: LineTemplate | None = None,
+    needs_files: bool = True,
 ) -> Plan:
     """Read and check documents.
 
-    ``at_sites``: emulated tasks run at the catalog's clusters, not at stand-ins on this machine.
-    ``template``: for tables and lists of commands. Raises InvalidError for the first document that
-    is wrong, for all missing inputs and for all missing executables of a document together, for a
-    task that fits no site, and for settings that contradict each other.
+    Without ``needs_files`` missing inputs and executables are warnings. ``at_sites``: emulated
+    tasks run at the catalog's clusters, not at stand-ins on this machine. ``template``: for tables
+    and lists of commands.
+
+    Raises InvalidError for the first document that is wrong, for all missing inputs and for all
+    missing executables of a document together, for a task that fits no site, and for settings that
+    contradict each other.
     """
     policy = placement_class(settings.policy)
     placement_options(policy, settings.policy_options)
@@ -77,7 +85,13 @@ def prepare(
             else read_document(document, emulate=settings.emulate, template=template)
         ):
             warnings += check_runtimes(read, policy, settings)
-            workflow = resolve(read, catalog, settings, inputs, input_catalog)
+            try:
+                workflow = resolve(read, catalog, settings, inputs, input_catalog)
+            except InvalidError as error:
+                if needs_files:
+                    raise
+                workflow = read.workflow
+                warnings.append(f"{workflow.source}: {name_line(error.message, MAX_MISSING)}")
             check_fits(read, workflow, catalog)
             warnings += container_warnings(workflow, catalog)
             workflows.append(workflow)
