@@ -14,6 +14,8 @@ import msgspec
 import pytest
 
 from tests.runners.harness import Job, make_workflow
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.core import Core
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.settings import Settings
@@ -237,3 +239,23 @@ def test_a_policy_of_the_user_means_no_checkpoint(tmp_path: Path) -> None:
 def test_a_frozen_state_names_documents_by_their_digests() -> None:
     workflow = two_levels(20_000)
     assert len(freeze(Core({"x": workflow}))) < 10_000
+
+
+def test_predictions_are_frozen_too() -> None:
+    """Also those of ``auto``, with sizes of inputs."""
+    sites = (SiteSpec("a", 20),)
+    for predictor in ("last2", "auto"):
+        core = Core({"x": two_levels(60)})
+        settings = Settings("ect-p", predictor=predictor)
+        core.step(ev.RunStarted(0, "r", settings, sites, (), 1))
+        runtimes_s = tuple(10.0 + n % 5 for n in range(30))
+        kind = ev.ClassHistory("", "x", 1, "a", runtimes_s)
+        core.step(ev.HistoryRead(0, "h", (kind,), {}))
+        core.step(ev.WorkflowAdded(0, 0, "x", "x"))
+        thawed = thaw(freeze(core), {"x": two_levels(60)})
+        found = [
+            one.state.get(Predictions).predict(one.state.workflows[0], 0, 0)
+            for one in (core, thawed)
+        ]
+        assert found[0] is not None
+        assert found[0] == found[1]
