@@ -36,8 +36,8 @@ class Ect(BasePlacement):
 
 class EctP(Ect):
     """ECT with predicted run times: by default the mean of the last two tasks of the same owner,
-    application and number of cores at the site (Last2). Predictions for running and waiting tasks are renewed
-    when tasks of their class end (section 7.3.1)."""
+    application and number of cores at the site (Last2). Predictions for running and waiting tasks
+    are renewed when tasks of their class end (section 7.3.1)."""
 
     name = "ect-p"
     information = msgspec.structs.replace(Ect.information, task_runtime=H)
