@@ -8,7 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from wfrun.runners.cli.main import cli
-from wfrun.runners.studies.predictions import burst, grids, paper, queue_waits, runtimes
+from wfrun.runners.studies.predictions import (
+    burst,
+    grid_causes,
+    grids,
+    paper,
+    queue_waits,
+    runtimes,
+)
 from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
 from wfrun.runners.studies.predictions.part import Setting
 from wfrun.runners.studies.predictions.parts import PARTS
@@ -47,6 +54,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_waits, "QUICK_JOBS", 200)
     monkeypatch.setattr(burst, "QUICK_JOBS", 200)
     monkeypatch.setattr(grids, "QUICK_PART", 0.002)
+    monkeypatch.setattr(grid_causes, "QUICK_PARTS", {"das3": 0.0005, "auver": 0.002})
 
 
 @pytest.mark.usefixtures("small")
