@@ -74,6 +74,17 @@ def test_the_tasks_of_a_bag_may_be_submitted_one_after_another() -> None:
     assert run(late, architecture="sep-c").makespans_s == [16]
 
 
+def test_csp_learns_of_idle_processors_at_the_next_report() -> None:
+    """The fast site runs 10 from 0 to 5, which csp learns at 8; the second bag, which arrives at 6
+    and finds no other processor, runs there from 8 to 9. Makespans end with the tasks, not with
+    the reports."""
+    fast = Catalog((SiteSpec("fast", 1, speed_ratio=2.0),))
+    platform = Platform(fast, SiteModel(poll_s=8))
+    workload = BotWorkload("hand", ("fast",), (bag(0, 10), bag(6, 2)), 2.0, 6)
+    done = simulate_bags(workload, platform, "csp", Settings(policy="fplt", selection="s-t"))
+    assert done.makespans_s == [5, 3]
+
+
 def test_sep_c_keeps_a_bag_at_its_own_cluster() -> None:
     # the larger first: 20 until 20, then 10 until 30; on the fast site 4 s of the second bag
     done = run(bag(0, 10, 20), bag(1, 8, cluster=1), architecture="sep-c")

@@ -46,8 +46,8 @@ class Architecture(ABC):
 class Central(Architecture):
     """CSP: one queue for all sites.
 
-    The core knows of idle processors immediately; in the thesis a monitoring service reports them
-    periodically.
+    In the thesis a monitoring service reports idle processors periodically (section 5.1.2). Here
+    ``SiteModel.poll_s`` is its period, by default 0: the core learns of ended tasks immediately.
     """
 
     name = "csp"

@@ -56,9 +56,10 @@ def simulate_bags(
             f"the simulated run ended with tasks that were never placed: {state.end_reason}",
             source=workload.source,
         )
-    ends_s = submission.ends_s()
     return BagRun(
-        makespans_s=[e - b.arrival_s for e, b in zip(ends_s, workload.bags, strict=True)],
+        makespans_s=[
+            e - b.arrival_s for e, b in zip(submission.ends_s, workload.bags, strict=True)
+        ],
         work_s=[sum(bag.runtime_s) for bag in workload.bags],
         sizes=[len(bag) for bag in workload.bags],
         tally=submission.tally,
@@ -92,6 +93,8 @@ class Submission:
         """By workflow: number of the bag."""
         self._queue_of: list[int] = []
         """By workflow: number of the queue."""
+        self.ends_s = [0.0] * len(workload.bags)
+        """By bag: time at which its last task ended, which may be reported later."""
         self._failed: set[tuple[int, int]] = set()
         """Tasks (workflow, task) that have failed for good."""
         self._next = 0
@@ -99,14 +102,9 @@ class Submission:
         self.simulation.begin(-1, self._routes.queues())
         self._plan()
 
-    def ends_s(self) -> list[float]:
-        """By bag: time at which its last task ended."""
-        ends_s = [0.0] * len(self._workload.bags)
-        for w in self.simulation.state.workflows:
-            assert w.ended_s is not None
-            bag = self._bag_of[w.index]
-            ends_s[bag] = max(ends_s[bag], w.ended_s)
-        return ends_s
+    def _note_end(self, workflow: int, at_s: float) -> None:
+        bag = self._bag_of[workflow]
+        self.ends_s[bag] = max(self.ends_s[bag], at_s)
 
     def _plan(self) -> None:
         """Schedule the next arrival, after ends at the same time."""
@@ -156,9 +154,13 @@ class Submission:
                 self.tally.placed += 1
             elif kind is ev.AttemptEnded:
                 assert isinstance(event, ev.AttemptEnded)
-                _, workflow, task, *_ = event.key.split(".")
-                if self.tally.ended(event) or self._has_failed(int(workflow), int(task)):
-                    self._routes.ended(self._queue_of[int(workflow)])
+                _, number, task, *_ = event.key.split(".")
+                workflow = int(number)
+                is_done = self.tally.ended(event)
+                if is_done or self._has_failed(workflow, int(task)):
+                    ended_s = event.outcome.ended_s if is_done else None
+                    self._note_end(workflow, event.at_s if ended_s is None else ended_s)
+                    self._routes.ended(self._queue_of[workflow])
             elif kind is ev.WorkflowAdded:
                 assert isinstance(event, ev.WorkflowAdded)
                 del self._documents[event.digest]  # the state has it

@@ -34,7 +34,8 @@ class Tally:
         first = outcome.cause == "done" and task not in self._done
         if first:
             self._done.add(task)
-            self.done_in_time += event.at_s <= self.until_s
+            ended_s = event.at_s if outcome.ended_s is None else outcome.ended_s
+            self.done_in_time += ended_s <= self.until_s
         if outcome.started_s is not None and outcome.ended_s is not None:
             length_s = outcome.ended_s - outcome.started_s
             self.used_s += length_s
