@@ -64,6 +64,29 @@ def test_cores_behind_a_blocked_head_are_idle_only_where_tasks_may_pass_it(
     assert (view.idle(0), view.idle(1)) == (idle, 8)
 
 
+def test_unknown_and_overdue_jobs_of_others_are_not_taken_as_ended() -> None:
+    """With predicted run times (HEFT-P). Nothing has ended yet: a running job is half done, one
+    that waits is long. Then jobs of 10 s have ended, and the running one is overdue."""
+    task = Task("t", "x", "x", runtime_s=5.0)
+    core = Core({"0": Workflow("w", "w.dax", [task], [], [()])})
+    sites = (SiteSpec("a", 1), SiteSpec("b", 1))
+    core.step(ev.RunStarted(0.0, "r", ev.Settings(policy="heft-p"), sites, (), 1))
+    for site in (0, 1):
+        core.step(ev.SitePaused(0.0, site, "by the test"))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "0"))
+    view = StateView(core.run, core.state.workflows[0])
+    running, waiting = ev.BackgroundJob("1", 1, -40.0), ev.BackgroundJob("2", 1)
+    core.step(ev.SiteObserved(0.0, 0, (running,)))
+    assert view.estimate_start_s(0, 0) == 40.0
+    core.step(ev.SiteObserved(0.0, 0, (running, waiting)))
+    assert view.estimate_start_s(0, 0) == 40.0 + 3600.0
+    core.step(ev.SiteObserved(0.0, 1, (ev.BackgroundJob("3", 1, 0.0),)))
+    core.step(ev.SiteObserved(10.0, 1, (ev.BackgroundJob("4", 1, 10.0), waiting)))
+    assert view.estimate_start_s(1, 0) == 20.0
+    core.step(ev.SiteObserved(25.0, 1, (ev.BackgroundJob("4", 1, 10.0), waiting)))
+    assert view.estimate_start_s(1, 0) == 15.0 + 10.0
+
+
 @BOTH
 def test_a_task_that_is_larger_than_the_site_never_starts_there(backfills: bool) -> None:
     view = view_of(SiteSpec("a", 2, backfills=backfills), (1, 1.0), (3, 1.0))

@@ -31,6 +31,8 @@ class Expected(NamedTuple):
     runtime_s: float
     started_s: float | None
     """None while it waits."""
+    is_predicted: bool = False
+    """Whether the run time is a prediction."""
 
 
 class _Open(msgspec.Struct):
@@ -205,8 +207,9 @@ def _left_s(job: Expected | _Open, now_s: float) -> float:
     if job.started_s is None:
         return job.runtime_s
     left_s = _expected_end_s(job) - now_s
-    if left_s <= 0 and isinstance(job, _Open) and job.predict_s is not None:
-        return now_s - job.started_s
+    is_predicted = job.predict_s is not None if isinstance(job, _Open) else job.is_predicted
+    if left_s <= 0 and is_predicted:
+        return now_s - job.started_s  # the prediction is doubled (thesis section 7.3.1)
     return max(0.0, left_s)
 
 

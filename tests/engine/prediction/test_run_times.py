@@ -45,12 +45,14 @@ def test_auto_uses_sizes_and_walltimes_of_documents() -> None:
     assert (requested.value_s, requested.method) == (60.0, ESTIMATE_TITLE)
 
 
-def test_auto_predicts_other_users_jobs_by_their_cores() -> None:
+def test_other_users_jobs_are_predicted_by_their_cores() -> None:
     foreign, plain = ForeignRuntimes("auto"), ForeignRuntimes("last2")
-    assert foreign.predict_s(1) == 0.0
+    assert foreign.predict_s(1) is None
+    assert plain.predict_s(1) is None
     for _ in range(30):
         for runtimes in (foreign, plain):
             runtimes.observe(1, 100.0)
             runtimes.observe(64, 5000.0)
     assert (foreign.predict_s(1), foreign.predict_s(64)) == (100.0, 5000.0)
-    assert plain.predict_s(1) == plain.predict_s(64) == 2550.0
+    assert (plain.predict_s(1), plain.predict_s(64)) == (100.0, 5000.0)
+    assert plain.predict_s(8) == 2550.0  # of all, the last two

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
-from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.queue_model import Expected, make_queue_model
@@ -116,16 +116,20 @@ class QueueEstimates(Capability):
         self._jobs[index] = now
         accurate = self.state.information.background_runtime is Knowledge.KNOWN
         background = [
-            Expected(
-                job.cores,
-                job.runtime_s
-                if accurate and job.runtime_s is not None
-                else predictor.predict_s(job.cores),
-                job.started_s,
-            )
+            Expected(job.cores, job.runtime_s, job.started_s)
+            if accurate and job.runtime_s is not None
+            else self._predicted(job, predictor.predict_s(job.cores))
             for job in event.background
         ]
         self.models[index].observe(background, self.state.now_s)
+
+    @staticmethod
+    def _predicted(job: ev.BackgroundJob, runtime_s: float | None) -> Expected:
+        """A job of another user whose run time is predicted. Without any history a waiting one is
+        taken as long, so that sites without a queue come first; a running one as half done."""
+        if runtime_s is None:
+            runtime_s = UNKNOWN_S if job.started_s is None else 0.0
+        return Expected(job.cores, runtime_s, job.started_s, is_predicted=True)
 
     # What policies ask
 
