@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import multiprocessing
 import sqlite3
 from contextlib import closing
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import wfrun
+from tests.runners.harness import User, wait_until
 from tests.runners.histories import harvest
 from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
@@ -22,6 +25,8 @@ from wfrun.engine.capabilities.observations import (
 from wfrun.engine.core import Core
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, SiteSpec, Workflow
 from wfrun.engine.prediction.job import Job
+from wfrun.engine.settings import Settings
+from wfrun.engine.state import TaskStatus
 from wfrun.runners.run import history as history_module
 from wfrun.runners.run.history import Harvest, StoredClass, add_history, harvest_of, read_history
 from wfrun.runners.run.history_file import HistoryFile, history_file
@@ -217,14 +222,62 @@ def test_tasks_of_a_wrong_clock_do_not_stay_the_latest(file: HistoryFile) -> Non
 
 def test_names_that_sqlite_cannot_hold_are_left_out() -> None:
     core = Core({})
-    core.apply_undecided(
-        ev.RunStarted(0.0, "r", wfrun.engine.settings.Settings("ect"), SITES.sites, (), 0)
-    )
+    core.apply_undecided(ev.RunStarted(0.0, "r", Settings("ect"), SITES.sites, (), 0))
     known = core.state.get(Observations)
     for application in ("caf\udce9", "nap"):
         latest = known._latest(Job("near", "ann", application))
         latest.append(Observation(1.0, 1.0, "k"))
     assert [kind.kind.application for kind in harvest_of(core.state).classes] == ["nap"]
+
+
+def test_a_killed_and_resumed_run_loses_nothing_and_counts_nothing_twice(user: User) -> None:
+    """It had added what had ended until then, and adds all at its end."""
+    path = user.folder / "history"
+    go = user.folder / "go"
+    lines = ["true\n"] * 4 + [f"while [ ! -e {go} ]; do sleep 0.05; done\n"]
+    (user.folder / "list.txt").write_text("".join(lines))
+    words = ("run", "list.txt", "--history", path, "--run-dir", "run", "--policy", "round-robin")
+    engine = user.start(*words)
+
+    def ended() -> int:
+        return state_of(user.folder / "run").state.counts[TaskStatus.DONE]
+
+    assert wait_until(lambda: (user.folder / "run" / "events.sqlite").exists() and ended() == 4)
+    engine.kill()
+    add_history(HistoryFile(path), harvest_of(state_of(user.folder / "run").state))
+    go.touch()
+    assert user.wfrun("resume", "run").status == 0
+    assert ran(path) == {f"0.{task}.1" for task in range(5)}
+    assert user.wfrun("resume", "run", "--no-history").status == 0
+    assert len(ran(path)) == 5
+
+
+def ran(path: Path) -> set[str]:
+    """The attempts that a history has, without the id of the run. Each is there once."""
+    with closing(sqlite3.connect(path)) as db:
+        bodies = db.execute("SELECT observations FROM classes").fetchall()
+    keys = [row[2].partition(".")[2] for (body,) in bodies for row in json.loads(body)]
+    assert len(keys) == len(set(keys))
+    return set(keys)
+
+
+def test_what_has_ended_is_added_while_the_run_goes_on(
+    file: HistoryFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "WRITE_INTERVAL_S", 0.01)
+    core = Core({})
+    core.apply_undecided(ev.RunStarted(0.0, "r", Settings("round-robin"), SITES.sites, (), 0))
+    latest = core.state.get(Observations)._latest(Job("near", "ann", "nap"))
+    latest.append(Observation(1.0, 1.0, "r.0.0.1"))
+
+    async def drive() -> None:
+        keeper = asyncio.create_task(history_module.keep_history(file, core.state))
+        while not file.path.exists() or not read(file).classes:
+            await asyncio.sleep(0.01)
+        keeper.cancel()
+
+    asyncio.run(asyncio.wait_for(drive(), 20))
+    assert [c.runtimes_s for c in read(file).classes] == [(1.0,)]
 
 
 # Runs at once

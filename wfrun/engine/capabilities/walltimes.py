@@ -105,6 +105,8 @@ class Walltimes(Capability):
         return {ev.HistoryRead: self._history_read}
 
     def _history_read(self, event: ev.HistoryRead) -> None:
+        if not any(site.spec.has_batch_system for site in self.state.sites):
+            return  # Nothing of this run has a walltime.
         self._wake()
         for job, runtime_s in in_order(event):
             self._observe(Class(job.owner, job.application, job.cores, job.site), runtime_s)

@@ -34,7 +34,7 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import place_of
 
-MAX_READ = 20_000
+MAX_READ = 15_000
 """Maximum number of observations that a run reads, so that each predictor is ready in time. Those
 of the applications of the run come first."""
 MAX_USAGES = 20_000
