@@ -22,6 +22,9 @@ from wfrun.runners.studies.predictions.workloads import workloads_of
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import unwritable, yes_or_no
 
+_LENGTH = {True: "about two minutes", False: "about a quarter of an hour"}
+"""Of the quick and of the full study with all logs."""
+
 
 def study_predictions(
     output: Path,
@@ -41,6 +44,8 @@ def study_predictions(
     setting = Setting(quick, workloads_of(corpus, logs))
     if all(workload.generated for workload in setting.workloads):
         click.echo("no logs were given (--corpus): all workloads are generated", err=True)
+    if not quiet:
+        click.echo(f"this takes {_LENGTH[quick]} of processor time in all", err=True)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -48,7 +53,7 @@ def study_predictions(
     rows = [_measured(part, setting, output, processes, quiet=quiet) for part in PARTS]
     every = [p.samples(setting, r, True) for p, r in zip(PARTS, rows, strict=True)]
     most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
-    found = _answers(every, most)
+    found = _answers(rows, every, most)
     drawn: list[dict[str, str]] = [{} for _ in PARTS]
     try:
         if figures.available():
@@ -80,11 +85,13 @@ def _measured(
     return results.of(wanted)
 
 
-def _answers(every: Sequence[Any], most: Sequence[Any]) -> list[Answer]:
-    """The claims of all parts, numbered through."""
+def _answers(
+    rows: Sequence[Sequence[Any]], every: Sequence[Any], most: Sequence[Any]
+) -> list[Answer]:
+    """The claims of all parts that have been measured, numbered through."""
     found: list[Answer] = []
-    for part, strict, majority in zip(PARTS, every, most, strict=True):
-        for one in answer(part.claims, strict, majority):
+    for part, measured, strict, majority in zip(PARTS, rows, every, most, strict=True):
+        for one in answer(part.claims, strict, majority) if measured else ():
             found.append(one._replace(number=len(found) + 1))
     return found
 

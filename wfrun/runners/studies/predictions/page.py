@@ -27,19 +27,43 @@ def predictions_page(
 def _head(setting: Setting, found: Sequence[Answer]) -> Iterator[str]:
     held = sum(answer.holds for answer in found)
     usually = sum(answer.usually for answer in found)
-    yield "# Study `predictions`: chapter 7 of the thesis, measured again"
+    quick = " --quick" if setting.quick else ""
+    corpus = "" if all(w.generated for w in setting.workloads) else " --corpus DIR"
+    yield "# Study `predictions`: how accurate predictions are, and what they are good for"
+    yield ""
+    yield (
+        "This page compares measurements by wfrun with chapter 7 of a thesis and with section 6.2 "
+        "of a paper, on predictions of run times and queue waits. One command makes it:"
+    )
+    yield ""
+    yield f"    wfrun study predictions{quick}{corpus} --output study"
+    yield ""
+    yield (
+        "It writes this page and its figures, and keeps every measurement in files of results, so "
+        f"that an interrupted study is continued. {_LENGTH[setting.quick]} `--corpus` is a folder "
+        "with logs of the Parallel Workloads Archive, of which those on this page are used, and "
+        "logs of grids (`*.gwf`); other logs can be named after `predictions`. Without a log, all "
+        "workloads are generated. `--jobs 2` limits the number of processes."
+    )
     yield ""
     yield (
         'Sources: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft '
         "2010, chapter 7; J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section "
-        "6.2. The predictors are those of `wfrun predict`."
+        "6.2 (below: JGC). The predictors are those of `wfrun predict`."
     )
     yield ""
-    size = "quick study" if setting.quick else "full study"
     yield (
         f"**{held} of {len(found)} claims hold on all workloads that they are about, {usually} on "
-        f"most of them.** This is the {size}."
+        "most of them.**"
     )
+
+
+_LENGTH = {
+    True: "This is the quick study, with the beginning of each log: about two minutes of processor "
+    "time; without `--quick` it takes about a quarter of an hour and has whole logs.",
+    False: "It takes about a quarter of an hour of processor time; with `--quick`, which takes the "
+    "beginning of each log, about two minutes.",
+}
 
 
 def _workloads(setting: Setting) -> Iterator[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from wfrun.runners.studies.predictions import grids, queue_waits, runtimes
+from wfrun.runners.studies.predictions import grids, jgc, queue_waits, runtimes
 from wfrun.runners.studies.predictions.burst import PART as BURST
 from wfrun.runners.studies.predictions.grid_causes import PART as GRID_CAUSES
 from wfrun.runners.studies.predictions.grid_claims import CLAIMS as GRID_CLAIMS
 from wfrun.runners.studies.predictions.grid_figures import draw_grids
 from wfrun.runners.studies.predictions.grid_page import grid_page
 from wfrun.runners.studies.predictions.grid_samples import GridSamples
+from wfrun.runners.studies.predictions.jgc_page import draw_jgc, jgc_page
+from wfrun.runners.studies.predictions.jgc_samples import CLAIMS as JGC_CLAIMS
+from wfrun.runners.studies.predictions.jgc_samples import JgcSamples
 from wfrun.runners.studies.predictions.part import Part
 from wfrun.runners.studies.predictions.runtime_claims import CLAIMS as RUNTIME_CLAIMS
 from wfrun.runners.studies.predictions.runtime_figures import draw_runtimes
@@ -55,5 +58,16 @@ PARTS: tuple[Part, ...] = (
         draw_grids,
     ),
     GRID_CAUSES,
+    Part(
+        "jgc",
+        jgc.JgcCell,
+        jgc.JgcRow,
+        jgc.cells,
+        jgc.run,
+        JgcSamples,
+        JGC_CLAIMS,
+        jgc_page,
+        draw_jgc,
+    ),
 )
 """Names are unique: they name files of results."""
