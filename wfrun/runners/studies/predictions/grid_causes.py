@@ -12,7 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from wfrun.runners.experiments.metrics.grid_waits import grid_means
-from wfrun.runners.simulate.grid.grids import AUVER, DAS3, Grid, generated_jobs
+from wfrun.runners.simulate.background import read_log
+from wfrun.runners.simulate.grid.grids import AUVER, DAS3, Grid, generated_jobs, jobs_at_load
 from wfrun.runners.simulate.grid.model import GridJob
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
 from wfrun.runners.simulate.grid.simulation import simulate_grid
@@ -73,6 +74,13 @@ CHANGES: dict[str, dict[str, Change]] = {
 }  # fmt: skip
 """By grid and name."""
 
+LOGS: dict[str, dict[str, tuple[float, float]]] = {
+    "das3": {"KTH-SP2": (0.2, 1.0), "SDSC-SP2": (0.1, 1.0)},
+    "auver": {"LPC-EGEE": (0.05, 0.3)},
+}
+"""By grid and title: logs whose jobs replace the generated ones, scaled to the load of the grid, and
+the share of the log that is simulated, quick and full. They are studied if they are there."""
+
 _GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 
 
@@ -95,19 +103,35 @@ class CauseRow(CauseCell, frozen=True, kw_only=True):
 def cells(setting: Setting) -> list[CauseCell]:
     """All schedulers with each change."""
     parts, seeds = (QUICK_PARTS, QUICK_SEEDS) if setting.quick else (FULL_PARTS, FULL_SEEDS)
-    return [
+    made = [
         CauseCell(grid=grid, change=change, policy=policy, part=parts[grid], seed=seed)
         for grid, changes in CHANGES.items()
         for change in changes
         for seed in range(seeds)
         for policy in SCHEDULERS
     ]
+    there = {workload.title for workload in setting.workloads if not workload.generated}
+    logged = [
+        CauseCell(
+            grid=grid, change=title, policy=policy, part=part[0 if setting.quick else 1], seed=0
+        )
+        for grid, logs in LOGS.items()
+        for title, part in logs.items()
+        if title in there
+        for policy in SCHEDULERS
+    ]
+    return made + logged
 
 
 def run(setting: Setting, cell: CauseCell) -> CauseRow:
     """Simulate the changed grid."""
-    grid = CHANGES[cell.grid][cell.change].of(_GRIDS[cell.grid])
-    jobs = _jobs(cell.grid, cell.change, cell.seed, cell.part)
+    if cell.change in CHANGES[cell.grid]:
+        grid = CHANGES[cell.grid][cell.change].of(_GRIDS[cell.grid])
+        jobs = _jobs(cell.grid, cell.change, cell.seed, cell.part)
+    else:
+        grid = _GRIDS[cell.grid]
+        path = next(w.path for w in setting.workloads if w.title == cell.change and w.path)
+        jobs = _logged(path, cell.grid, cell.part)
     scheduler = SCHEDULERS[cell.policy].make(grid.sites)
     means = grid_means(simulate_grid(jobs, grid.sites, scheduler))
     return CauseRow(
@@ -123,11 +147,23 @@ def _jobs(grid: str, change: str, seed: int, part: float) -> Sequence[GridJob]:
     return generated_jobs(CHANGES[grid][change].of(_GRIDS[grid]), seed, part=part)
 
 
+@lru_cache(maxsize=1)
+def _logged(path: str, grid: str, part: float) -> Sequence[GridJob]:
+    jobs, _, _ = read_log(Path(path))
+    return jobs_at_load(_GRIDS[grid], jobs[: round(len(jobs) * part)], _GRIDS[grid].load)
+
+
 class CauseSamples:
     """Mean waits and slowdowns over the repetitions."""
 
     def __init__(self, setting: Setting, rows: Sequence[CauseRow], every: bool) -> None:
         self._rows = rows
+
+    def changes(self, grid: str) -> dict[str, str]:
+        """The titles of all changes of a grid, by name."""
+        made = {name: change.title for name, change in CHANGES[grid].items()}
+        names = dict.fromkeys(row.change for row in self._rows if row.grid == grid)
+        return {name: made.get(name, f"jobs of {name} at this load") for name in names}
 
     def mean(self, grid: str, change: str, policy: str, measure: str) -> float:
         """Mean over the repetitions."""
@@ -149,17 +185,15 @@ def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
         "predicts a job from those of its class at all clusters, by their speeds."
     )
     titles = [kind.title for kind in SCHEDULERS.values()]
-    for grid, changes in CHANGES.items():
+    for grid in _GRIDS.values():
         yield from table(
-            (_GRIDS[grid].title, *titles),
+            (grid.title, *titles),
             (
-                (
-                    change.title,
-                    *(number(samples.mean(grid, name, policy, "wait_s")) for policy in SCHEDULERS),
-                )
-                for name, change in changes.items()
+                (title, *(number(samples.mean(grid.name, name, policy, "wait_s"))
+                          for policy in SCHEDULERS))
+                for name, title in samples.changes(grid.name).items()
             ),
-        )
+        )  # fmt: skip
 
 
 def draw(samples: CauseSamples, folder: Path) -> dict[str, str]:
