@@ -10,11 +10,19 @@ waits of large workflows within a factor of about two, except for All-Clusters a
 the published documents (`--corpus`), the numbers of transfers of Round Robin for large workflows.
 The other differences have these causes.
 
-- **Workflows.** Generated workflows have the published structure and distributions. CyberShake's
-  large files, however, grow with its size in the published documents and do not in the generator,
-  and its tasks share them differently: about twice the transfers. With the documents, the output
+- **Workflows.** Generated workflows have the structure and distributions of the published documents
+  (docs/generators.md compares them). With the documents, the output
   sizes of wf-small1 and wf-large1 are those of Table 6.2 to the MB (2246, 2866). Those of wf-small2
   are not: Inspiral-30, -50 and -100 have 23 MB and 1260 s; with Montage-100 it is 152 MB.
+- **Ties.** The text does not say where File-Aware and Coarsening send a task whose transfers cost
+  the same everywhere. Here they take the first cluster of Table 1.2 (`-O ties=catalog`): the
+  numbers of transfers and the waits are then nearest to Tables 6.3 and 6.5. Runs of users stay in
+  the cluster of the workflow's last task instead, so that several workflows begin in different
+  clusters.
+- **Idle processors.** Processors behind a waiting job of another user do not count as idle, since a
+  FCFS queue would start nothing of ours there. If they did, File-Aware, Coarsening and Cluster
+  Minimization would wait for the bursts of others (makespans of wf-large1 with background load: 5
+  to 7 times as long).
 - **All-Clusters.** Its load counts running and queued processors over the cluster's size (section
   6.1.3), so that here it avoids queues and spreads even small workflows. In the thesis it makes 4
   transfers for a small workflow, which means one cluster, and with background load it waits as long
@@ -36,9 +44,8 @@ The other differences have these causes.
   have (its latencies are 0.03 to 1.45 ms).
 - **Background load.** Bursts on FCFS queues make waits with a heavy tail: a few runs that place one
   critical task behind a burst of an hour determine the mean, and confidence intervals are wide. By
-  medians the small workflows are similar, as the thesis says. Once no cluster is idle, File-Aware
-  and Coarsening place by transfer cost only, so that they meet these queues. The four months of the
-  DAS-3's log have different bursts.
+  medians the small workflows are similar, as the thesis says. The four months of the DAS-3's log
+  have different bursts.
 - **Several workflows.** One engine schedules all instances and knows immediately what it has
   placed for the others (see above). Separate brokers see each other's placements late, and meet in
   the same queues and links.
