@@ -9,7 +9,7 @@ equation 7.1.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, Classification
 from wfrun.engine.prediction.estimates import ESTIMATE_TITLE, as_estimated, estimate_s
@@ -109,32 +109,36 @@ class Auto:
         history. A class of a single job, as some logs have them without number, gets no record."""
         accuracies = _accuracies(values_s, runtime_s)
         requested_s, by_size = estimate_s(job), self._by_size(job)
-        others = requested_s, None if by_size is None else by_size.value_s
+        by_estimate = None if requested_s is None else _accuracies((requested_s,), runtime_s)[0]
+        by_regression = None if by_size is None else _accuracies((by_size.value_s,), runtime_s)[0]
         for record in self._records(keys, is_known=is_known):
             # A candidate that has nothing to say keeps its mean.
-            record.observe(accuracies + [
-                record.means[_ESTIMATE + n] if value_s is None
-                else _accuracies((value_s,), runtime_s)[0]
-                for n, value_s in enumerate(others)
-            ])  # fmt: skip
+            means = record.means
+            accuracies[_ESTIMATE:] = (
+                means[_ESTIMATE] if by_estimate is None else by_estimate,
+                means[_REGRESSION] if by_regression is None else by_regression,
+            )
+            record.observe(accuracies)
 
-    def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> Iterator[_Record]:
+    def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> list[_Record]:
         """The records of a job: that of its application, and those of the user and of all as long
         as more specific ones are not full. They serve new applications and new users."""
+        records: list[_Record] = []
         if is_known:
             record = self._of_applications.get(keys[_APPLICATION])
             if record is None:
                 means = self._of_users.get(keys[_USER], self._all).means
                 record = self._of_applications[keys[_APPLICATION]] = _Record(means)
-            yield record
             if record.is_full:
-                return
+                return [record]
+            records.append(record)
         record = self._of_users.get(keys[_USER])
         if record is None:
             record = self._of_users[keys[_USER]] = _Record(self._all.means)
-        yield record
+        records.append(record)
         if not record.is_full:
-            yield self._all
+            records.append(self._all)
+        return records
 
     def predict(self, job: Job) -> Prediction | None:
         keys = [key(job) for key in _KEYS]

@@ -137,10 +137,11 @@ class AllMethods:
             return
         if count > WINDOW:
             del window_s[0]
+            count = WINDOW
         self._smoothed_s = smoothed_s = ALPHA * runtime_s + (1 - ALPHA) * self._smoothed_s
-        ordered, middle = sorted(window_s), len(window_s) // 2
+        ordered, middle = sorted(window_s), count // 2
         median_s = ordered[middle]
-        if not len(ordered) % 2:
+        if not count % 2:
             median_s = (ordered[middle - 1] + median_s) / 2
         self.values_s = smoothed_s, mean_s, median_s, runtime_s, (window_s[-2] + runtime_s) / 2
 
