@@ -262,6 +262,7 @@ def test_bag_policies_stand_where_table_5_1_has_them() -> None:
         "ect-p": "KH",
         "stfr": "UK",
         "fpf": "KU",
+        "max-min": "KK",
     }
 
 

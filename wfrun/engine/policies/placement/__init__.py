@@ -21,6 +21,7 @@ from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.policies.placement.fpf import Fpf
 from wfrun.engine.policies.placement.fplt import Dfplt, Fplt
 from wfrun.engine.policies.placement.heft import Heft, HeftP
+from wfrun.engine.policies.placement.max_min import MaxMin
 from wfrun.engine.policies.placement.mst import Mst
 from wfrun.engine.policies.placement.mwt import Mwt
 from wfrun.engine.policies.placement.round_robin import RoundRobin
@@ -41,8 +42,18 @@ WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
 )
 """In the order of Table 6.1: by increasing use of information."""
 
-BAG_POLICIES: tuple[type[Placement], ...] = (Ect, Fplt, Rr, Wqr, Dfplt, EctP, Stfr, Fpf)
-"""In the order of section 5.1.4."""
+BAG_POLICIES: tuple[type[Placement], ...] = (
+    Ect,
+    Fplt,
+    Rr,
+    Wqr,
+    Dfplt,
+    EctP,
+    Stfr,
+    Fpf,
+    MaxMin,
+)
+"""In the order of section 5.1.4, then that which Table 5.1 alone names."""
 
 ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = (Mwt, Mst)
 """Strategies of the Journal of Grid Computing 9, 2011, in the order of its Table 1."""
