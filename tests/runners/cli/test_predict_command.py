@@ -204,6 +204,8 @@ def test_many_earlier_tasks_give_intervals(user: User) -> None:
     assert 15 <= end["low_s"] < end["makespan_s"] <= end["high_s"] <= 33
     out = user.ask("predict", "list.txt", "--sites", "sites.yaml", "--history", history).out
     assert "predicted: 30 here" in out
+    words = ("list.txt", "--sites", "sites.yaml", "--history", history, "--within", "0")
+    assert "interval of the end: unknown: 0 simulations" in user.ask("predict", *words).out
     assert "90% of 40 simulations, in which run times of 12 tasks vary" in out
 
 

@@ -68,9 +68,9 @@ MODE = Mode(
                help="Run time, on the reference processor, of tasks whose document states none and "
                "whose class has not run before."),
         history_options(_SECTION, "has the run times of earlier runs"),
-        option("--within", type=click.FloatRange(min=0), default=10.0, show_default=True,
-               metavar="SECONDS", section=_SECTION,
-               help="Maximum time for the simulations that give the interval of the end."),
+        option("--within", type=click.FloatRange(min=0), metavar="SECONDS", section=_SECTION,
+               help="Maximum time for the simulations that give the interval of the end. Default: "
+               "10, or the time of five simulations if that is longer."),
         settings_options("run", only=_SETTINGS),
     ),
     run=_run,

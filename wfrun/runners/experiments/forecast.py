@@ -8,13 +8,16 @@ times.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from math import ceil, floor
 from random import Random
 
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.engine.bag import BagTasks
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.prediction.run_times import JobClass
 from wfrun.engine.settings import Settings
@@ -96,11 +99,11 @@ def forecast_of(
     *,
     history: HistoryFile | None,
     assumed_s: float | None,
-    limit_s: float,
+    limit_s: float | None,
     warn: Warn,
 ) -> RunForecast:
     """Predict a run on the sites that are up. The simulations for the interval of its end take
-    ``limit_s`` at most.
+    ``limit_s`` at most; None: `WITHIN_S`, or as long as `MIN_SAMPLES` of them take.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them.
     """
@@ -142,9 +145,16 @@ def _site(site: PresentSite, present: Present, types: Sequence[TypeForecast]) ->
 
 
 def _end(
-    workflows: Sequence[Workflow], inputs: PlanInputs, earlier: EarlierTasks, limit_s: float
+    workflows: Sequence[Workflow],
+    inputs: PlanInputs,
+    earlier: EarlierTasks,
+    limit_s: float | None,
 ) -> End:
+    begun_s = time.monotonic()
     planned = plan_run(inputs.workflows, inputs.platform, inputs.settings, inputs.reused)
+    if limit_s is None:
+        # Simulations with other run times take somewhat longer or shorter.
+        limit_s = max(WITHIN_S, 2 * MIN_SAMPLES * (time.monotonic() - begun_s))
     draws = _Draws(workflows, inputs.workflows, earlier)
     found: list[float] = []
     if not planned.unfinished and (draws.varied or any(inputs.platform.background.values())):
@@ -192,17 +202,29 @@ class _Draws:
         earlier: EarlierTasks,
     ) -> None:
         """``filled``: the workflows with a run time for each task."""
-        self._workflows = workflows
-        self._filled = filled
         self._earlier_s: dict[JobClass, list[float]] = {}
+        self._kinds: list[Callable[[int], JobClass | None]] = []
+        """By workflow: the class of a task whose run time varies."""
+        self._planned_s: list[Callable[[int], float | None]] = []
+        """By workflow: the run time of a task as planned."""
         self.varied = 0
         """Number of tasks whose run times vary."""
-        for workflow in workflows:
-            for kind, count in _predicted_classes(workflow).items():
+        for workflow, planned in zip(workflows, filled, strict=True):
+            for kind, count in Counter(_predicted_classes(workflow)).items():
                 found = earlier.reference_s(kind)
                 if len(found) >= MIN_OBSERVED:
                     self._earlier_s[kind] = found
                     self.varied += count
+            self._kinds.append(self._kind_of(workflow))
+            self._planned_s.append(_planned_of(planned))
+
+    def _kind_of(self, workflow: Workflow) -> Callable[[int], JobClass | None]:
+        """Bags have one class; their tasks are not made for each question."""
+        if workflow.bag is not None:
+            kind = next(_predicted_classes(workflow), None)
+            return lambda _: kind
+        kinds = [None if t.runtime_s is not None else class_of(workflow, t) for t in workflow.tasks]
+        return kinds.__getitem__
 
     def sample(self, random: Random) -> Callable[[int, int], float]:
         """The run times of one simulation, by workflow and task, on the reference processor."""
@@ -211,27 +233,31 @@ class _Draws:
         }
 
         def runtime_s(workflow: int, task: int) -> float:
-            record = self._filled[workflow].tasks[task]
-            assert record.runtime_s is not None
-            stated = self._workflows[workflow]
-            if stated.tasks[task].runtime_s is not None:
-                return record.runtime_s
-            found = drawn.get(class_of(stated, record))
-            return random.choice(found) if found else record.runtime_s
+            kind = self._kinds[workflow](task)
+            found = None if kind is None else drawn.get(kind)
+            if found is not None:
+                return random.choice(found)
+            planned_s = self._planned_s[workflow](task)
+            assert planned_s is not None
+            return planned_s
 
         return runtime_s
 
 
-def _predicted_classes(workflow: Workflow) -> dict[JobClass, int]:
-    """Number of tasks without a documented run time by class."""
+def _planned_of(workflow: Workflow) -> Callable[[int], float | None]:
+    tasks = workflow.tasks
+    if isinstance(tasks, BagTasks):
+        return tasks.runtime_s
+    return lambda task: tasks[task].runtime_s
+
+
+def _predicted_classes(workflow: Workflow) -> Iterator[JobClass]:
+    """The class of each task without a documented run time."""
     if workflow.bag is not None:
         first = workflow.tasks[0]
-        return (
-            {} if first.runtime_s is not None else {class_of(workflow, first): len(workflow.tasks)}
-        )
-    found: dict[JobClass, int] = {}
+        if first.runtime_s is None:
+            yield from repeat(class_of(workflow, first), len(workflow.tasks))
+        return
     for task in workflow.tasks:
         if task.runtime_s is None:
-            kind = class_of(workflow, task)
-            found[kind] = found.get(kind, 0) + 1
-    return found
+            yield class_of(workflow, task)

@@ -138,6 +138,8 @@ def _remarks(found: RunForecast) -> Iterator[str]:
             + " and ".join(_varying(found, end))
             + " vary"
         )
+    elif end is not None and (end.varied or any(s.present.jobs_ahead for s in found.sites)):
+        yield f"interval of the end: unknown: {counted(end.samples, 'simulation')} within the limit"
     elif end is not None:
         yield "interval of the end: unknown: the errors of these run times are unknown"
     if any(site.waits for site in found.sites):
