@@ -78,8 +78,8 @@ LOGS: dict[str, dict[str, tuple[float, float]]] = {
     "das3": {"KTH-SP2": (0.2, 1.0), "SDSC-SP2": (0.1, 1.0)},
     "auver": {"LPC-EGEE": (0.05, 0.3)},
 }
-"""By grid and title: logs whose jobs replace the generated ones, scaled to the load of the grid, and
-the share of the log that is simulated, quick and full. They are studied if they are there."""
+"""By grid and title: logs whose jobs replace the generated ones, scaled to the load of the grid,
+and the share of the log that is simulated, quick and full. They are studied if they are there."""
 
 _GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 

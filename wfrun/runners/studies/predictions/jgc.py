@@ -6,14 +6,23 @@ online scheduling in hierarchical Grids", Journal of Grid Computing 9, 2011. Fig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.policies.placement.mst import Mst
 from wfrun.engine.policies.placement.mwt import Mwt
-from wfrun.engine.prediction.estimates import HISTORY_MODELS, MAX_WINDOW, UserEstimate, UserHistory
+from wfrun.engine.prediction.estimates import (
+    HISTORY_MODELS,
+    MAX_WINDOW,
+    ConstantFactor,
+    MeanAccuracy,
+    UniformHalves,
+    UniformRange,
+    UserEstimate,
+    UserHistory,
+)
 from wfrun.engine.prediction.job import Predictor
 from wfrun.engine.protocols import Placement
 from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule
@@ -31,7 +40,15 @@ STRATEGIES: dict[str, type[Placement]] = {"MST": Mst, "MWT": Mwt}
 ACTUAL, ESTIMATE = "p", "p'"
 """Models without a window: the run time itself, the reference, and the user's estimate."""
 FIGURES = ("M1", "M2", "M3", "M4")
-"""The models that the paper's figures show; those that are said to be no better are M5 to M8."""
+"""The models that the paper's figures show."""
+OTHERS: dict[str, Callable[[], Predictor]] = {
+    "M9": MeanAccuracy,
+    "M10": lambda: ConstantFactor(0.5),
+    "M11": lambda: UniformRange(0),
+    "M12": lambda: UniformHalves(0),
+}
+"""Models without a history of the user: C1, C2 with half of the estimate, U1 and U2. The paper
+evaluates them, and M5 to M8, but does not show their results."""
 METRICS = ("t_w", "SD_b", "SWCT_w")
 """The three metrics of section 2 by their symbols: mean wait, mean bounded slowdown, and sum of
 completion times weighted by work."""
@@ -67,9 +84,14 @@ def cells(setting: Setting) -> list[JgcCell]:
         return []
     weeks = QUICK_WEEKS if setting.quick else FULL_WEEKS
     windows = QUICK_WINDOWS if setting.quick else tuple(range(1, MAX_WINDOW + 1))
-    models = FIGURES if setting.quick else tuple(HISTORY_MODELS)
+    few = QUICK_WINDOWS[1:2] if setting.quick else QUICK_WINDOWS
     versions = [(ACTUAL, 0), (ESTIMATE, 0)]
-    versions += [(model, window) for model in models for window in windows]
+    versions += [
+        (model, window)
+        for model in HISTORY_MODELS
+        for window in (windows if model in FIGURES else few)
+    ]
+    versions += [(model, 0) for model in OTHERS]
     return [
         JgcCell(strategy=strategy, model=model, window=window, weeks=weeks)
         for strategy in STRATEGIES
@@ -110,6 +132,8 @@ def predictor_of(cell: JgcCell) -> Predictor | None:
         return None
     if cell.model == ESTIMATE:
         return UserEstimate()
+    if cell.model in OTHERS:
+        return OTHERS[cell.model]()
     return UserHistory(HISTORY_MODELS[cell.model], cell.window)
 
 

@@ -33,7 +33,7 @@ def jgc_page(samples: JgcSamples, pictures: Pictures) -> Iterator[str]:
         "MST sends a job to the site that starts it first, MWT to the one whose jobs wait least on "
         "average; sites schedule with EASY backfilling. Both use a prediction that is made once, "
         f"when the job is submitted. Grid1 has the seven logs and machines of Table 2, filtered "
-        f"and aligned as in section 5.2: here the first {some.weeks} weeks, {some.jobs:,} jobs, "
+        f"and aligned as in section 5.2: here {_weeks(some.weeks)}, {some.jobs:,} jobs, "
         f"which use {some.utilization:.0%} of the processors. The trace of most of Grid2 is not "
         "public here. Mean degradation of the mean wait, the mean bounded slowdown and the sum of "
         "weighted completion times, in percent of the results with known run times. The figures "
@@ -44,6 +44,13 @@ def jgc_page(samples: JgcSamples, pictures: Pictures) -> Iterator[str]:
         yield from _windows(samples, strategy)
     yield from _figure("JGC 8", "mean degradation of all test cases", pictures)
     yield from table(("prediction", *samples.cases, "mean"), _overall(samples))
+    yield ""
+    yield "The paper has no results of the other models of its Table 5:"
+    yield from table(("prediction", *samples.cases, "mean"), _others(samples))
+
+
+def _weeks(weeks: int) -> str:
+    return "the first week" if weeks == 1 else f"the first {weeks} weeks"
 
 
 def _figure(name: str, what: str, pictures: Pictures) -> Iterator[str]:
@@ -78,6 +85,22 @@ def _overall(samples: JgcSamples) -> Iterator[Sequence[str]]:
     yield ("user's estimate", *map(number, estimates), number(fmean(estimates)))
     for model, title in MODELS.items():
         values = [samples.of_models(case)[model] for case in samples.cases]
+        yield (f"{model}: {title}", *map(number, values), number(fmean(values)))
+
+
+OTHER_MODELS = {
+    **{name: model.title for name, model in HISTORY_MODELS.items() if name not in FIGURES},
+    "M9": "C1, mean accuracy of all estimates",
+    "M10": "C2, half of the estimate",
+    "M11": "U1, between the extreme accuracies",
+    "M12": "U2, between the means of their halves",
+}
+
+
+def _others(samples: JgcSamples) -> Iterator[Sequence[str]]:
+    found = {case: samples.of_others(case) for case in samples.cases}
+    for model, title in OTHER_MODELS.items():
+        values = [of_case[model] for of_case in found.values()]
         yield (f"{model}: {title}", *map(number, values), number(fmean(values)))
 
 

@@ -50,6 +50,15 @@ class JgcSamples:
             for model in FIGURES
         }
 
+    def of_others(self, strategy: str) -> dict[str, float]:
+        """Of each model that the figures do not show, the mean over its windows."""
+        ideal = self.rows[strategy, ACTUAL, 0]
+        rows: dict[str, list[JgcRow]] = {}
+        for (case, model, _), row in self.rows.items():
+            if case == strategy and model not in (ACTUAL, ESTIMATE, *FIGURES):
+                rows.setdefault(model, []).append(row)
+        return {model: mean_degradation_over(found, ideal) for model, found in rows.items()}
+
     def agree(self, findings: Mapping[str, bool]) -> bool:
         held = sum(findings.values())
         if self.every:
@@ -119,6 +128,23 @@ def _(s: JgcSamples) -> Finding:
         return values[-1] < values[0]
 
     return _found(s, test)
+
+
+@CLAIMS.add(
+    _WHERE, "None of M5 to M12 is always better than the best of the four histories of the figures"
+)
+def _(s: JgcSamples) -> Finding:
+    better = [
+        {model for model, value in s.of_others(case).items()
+         if value < min(s.of_models(case).values())}
+        for case in s.cases
+    ]  # fmt: skip
+    always = sorted(set.intersection(*better)) if better else []
+    listed = []
+    for case in s.cases:
+        values = ", ".join(f"{name} {number(value)}" for name, value in s.of_others(case).items())
+        listed.append(f"{case} {values}")
+    return bool(better) and not always, f"degradation [%]: {'; '.join(listed)}"
 
 
 @CLAIMS.add(_WHERE, "No history is better than the user's estimate, for MST and MWT")
