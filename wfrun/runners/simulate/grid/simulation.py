@@ -6,10 +6,7 @@ if it binds late, keeps it in the global queue as long as no cluster has enough 
 queue of the cluster then decides when the job starts; it stays there.
 
 Queues and policies are those of ``wfrun simulate``, and what a policy may see is checked alike. The
-core is not used, because it improves on the schedulers of the papers: it holds tasks back from
-sites that have twice as many as they can run, reserves processors for the first task that is too
-wide for the room of every site, and renews its plans of queues at intervals. It also logs every
-decision, which takes several times as long.
+core takes no part: docs/decisions/0018-grids-of-jobs-do-without-the-core.md says why.
 """
 
 from __future__ import annotations
