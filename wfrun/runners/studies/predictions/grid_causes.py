@@ -194,6 +194,65 @@ def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
                 for name, title in samples.changes(grid.name).items()
             ),
         )  # fmt: skip
+    yield ""
+    yield "Causes of differences from the thesis, and what tests them:"
+    yield ""
+    yield from _tested(samples)
+
+
+class _Cause(NamedTuple):
+    """A suspected cause, and the waits that test it: (grid, change, scheduler), each with words."""
+
+    text: str
+    tests: tuple[tuple[str, str, str, str], ...]
+
+
+_CAUSES = (
+    _Cause(
+        "On the AuverGrid ECT-Last2 waits longer than ECT-Perfect because predictions of one class "
+        "differ between equal clusters: jobs queue where they are believed to be shorter. If so, "
+        "classes over the whole grid remove the difference",
+        (("auver", "base", "ect-perfect", "ECT-Perfect"),
+         ("auver", "base", "ect-last2", "ECT-Last2"),
+         ("auver", "base", "ect-last2-grid", "with classes over the whole grid")),
+    ),
+    _Cause(
+        "On the DAS-3 FPF waits less than in the thesis because all jobs of its queue are "
+        "eligible. If so, it waits longer when the first job blocks the others",
+        (("das3", "base", "ect-perfect", "ECT-Perfect"), ("das3", "base", "fpf", "FPF"),
+         ("das3", "base", "fcfs", "FPF whose first job blocks")),
+    ),
+    _Cause(
+        "LB is less bad than in the thesis because few generated jobs are wide: a wide job blocks "
+        "the others of a queue without backfilling, which the load does not show. If so, LB has no "
+        "disadvantage without parallel jobs, and a larger one with more of them",
+        (("das3", "narrow", "ect-perfect", "one processor a job: ECT-Perfect"),
+         ("das3", "narrow", "lb", "LB"),
+         ("das3", "wide", "ect-perfect", "half of the applications parallel: ECT-Perfect"),
+         ("das3", "wide", "lb", "LB")),
+    ),
+    _Cause(
+        "Jobs of real parallel machines have such widths and run times. If these are the cause, "
+        "the order of the thesis (ECT-Perfect, FPF, LB) is theirs",
+        tuple(
+            ("das3", log, scheduler, f"{log}: {title}" if scheduler == "ect-perfect" else title)
+            for log in LOGS["das3"]
+            for scheduler, title in (("ect-perfect", "ECT-Perfect"), ("fpf", "FPF"), ("lb", "LB"))
+        ),
+    ),
+)  # fmt: skip
+
+
+def _tested(samples: CauseSamples) -> Iterator[str]:
+    """A line for each cause, with the waits that were simulated to test it."""
+    for cause in _CAUSES:
+        waits = [
+            f"{words} {number(samples.mean(grid, change, policy, 'wait_s'))} s"
+            for grid, change, policy, words in cause.tests
+            if change in samples.changes(grid)
+        ]
+        if waits:
+            yield f"- {cause.text}. Waits: {', '.join(waits)}."
 
 
 def draw(samples: CauseSamples, folder: Path) -> dict[str, str]:
