@@ -132,7 +132,8 @@ def _figure_6_2(scale: Scale) -> Iterator[str]:
     yield ""
     yield (
         f"In percent of the processors, over the {scale.loaded} repetitions with background load: "
-        "the work that is submitted until the end of a run. The bars of the thesis have no numbers."
+        "the work submitted in 48 hours, before and during a run. The bars of the thesis have no "
+        "numbers in the text."
     )
     rows = (
         (
