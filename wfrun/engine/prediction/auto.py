@@ -19,6 +19,8 @@ from wfrun.engine.prediction.regression import Regression
 
 MEMORY = 20
 """Number of jobs that a record remembers: each new one has at least the weight 1/20."""
+LEAST = 5
+"""Number of jobs of an application from which on it gets a record of its own."""
 PRIOR = 5
 """Weight of the record of the more general class in a new one, in jobs."""
 
@@ -88,7 +90,9 @@ class Auto:
         found = [series.get(key) for series, key in zip(self._series, keys, strict=True)]
         values_s = _values_s(found)
         if values_s is not None:
-            self._record(job, runtime_s, keys, values_s, is_known=found[_APPLICATION] is not None)
+            of_application = found[_APPLICATION]
+            is_known = of_application is not None and of_application.count >= LEAST
+            self._record(job, runtime_s, keys, values_s, is_known=is_known)
         for series, key, one in zip(self._series, keys, found, strict=True):
             if one is None:
                 one = series[key] = AllMethods()
@@ -105,8 +109,8 @@ class Auto:
         *,
         is_known: bool,
     ) -> None:
-        """Record what the candidates would have predicted. ``is_known``: the application has a
-        history. A class of a single job, as some logs have them without number, gets no record."""
+        """Record what the candidates would have predicted. ``is_known``: enough jobs of the
+        application have ended. Some logs have many applications of one job each."""
         accuracies = _accuracies(values_s, runtime_s)
         requested_s, by_size = estimate_s(job), self._by_size(job)
         by_estimate = None if requested_s is None else _accuracies((requested_s,), runtime_s)[0]
