@@ -21,7 +21,7 @@ from wfrun.runners.simulate.grid.simulation import simulate_grid
 from wfrun.runners.studies.predictions.part import Setting
 from wfrun.runners.studies.predictions.runtimes import shares
 
-QUICK_PART, FULL_PART = 0.1, 1.0
+QUICK_PART, FULL_PART = 0.25, 1.0
 """Share of the four months of Table 7.5."""
 QUICK_SEEDS, FULL_SEEDS = 1, 3
 
