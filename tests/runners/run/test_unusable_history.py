@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.harness import Job, User
-from tests.runners.histories import HERE, harvest
+from tests.runners.harness import Job, User, assert_refused
+from tests.runners.histories import HERE, harvest, remember
 from tests.runners.run.test_history import read, run
 from wfrun.runners.run import history_file as module
 from wfrun.runners.run.history import add_history
@@ -231,3 +231,20 @@ def test_absurd_rows_of_a_file_are_passed_over(tmp_path: Path) -> None:
     assert [c.runtimes_s for c in read(file).classes] == [(5.0, 5.0)]
     add_history(file, harvest([2.0], first=1000))
     assert {c.runtimes_s for c in read(file).classes} == {(5.0, 2.0)}, "a key counts once"
+
+
+def test_names_of_a_file_do_nothing_to_a_terminal(user: User) -> None:
+    (user.folder / "list.txt").write_text("true\n")
+    remember(user.folder / "history", [1.0], "dock\x1b[2J", site="local")
+    assert user.wfrun("run", "list.txt", "--history", "history", "--run-dir", "run").status == 0
+    for words in (["events", "run"], ["events", "run", "--json"]):
+        out = user.ask(*words).out
+        assert "dock" in out
+        assert "\x1b" not in out
+
+
+def test_one_option_or_the_other(user: User) -> None:
+    document = user.write([Job("a", "true")])
+    for command in ("run", "plan"):
+        done = user.ask(command, document, "--history", "history", "--no-history")
+        assert_refused(done, 2, ["--history or --no-history"])
