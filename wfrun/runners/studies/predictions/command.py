@@ -22,7 +22,7 @@ from wfrun.runners.studies.predictions.workloads import workloads_of
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import unwritable, yes_or_no
 
-_LENGTH = {True: "about two minutes", False: "about a quarter of an hour"}
+_LENGTH = {True: "about five minutes", False: "several hours"}
 """Of the quick and of the full study with all logs."""
 
 
@@ -45,7 +45,10 @@ def study_predictions(
     if all(workload.generated for workload in setting.workloads):
         click.echo("no logs were given (--corpus): all workloads are generated", err=True)
     if not quiet:
-        click.echo(f"this takes {_LENGTH[quick]} of processor time in all", err=True)
+        click.echo(
+            f"this takes {_LENGTH[quick]} of processor time in all; what is measured is kept",
+            err=True,
+        )
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
