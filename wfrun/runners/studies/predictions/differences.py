@@ -45,8 +45,8 @@ was changed; numbers below that are in no table come from such runs.
 - **Not explained.** Why bounds hold in bursts at some machines and not at others has not been
   tested; where all jobs of a burst arrive together (the generated grids except AuverGrid*), BMBP
   holds for 82% to 95% of the jobs in bursts and for at least 98% of the others. At Grid'5000*,
-  where the accuracy of Chebyshev's inequality is above that of BMBP, both are 0.04: three quarters of the
-  jobs do not wait, and any bound above 0 has an accuracy of 0 for them.
+  where the accuracy of Chebyshev's inequality is above that of BMBP, both are 0.04: three
+  quarters of the jobs do not wait, and any bound above 0 has an accuracy of 0 for them.
 
 ## Where the thesis contradicts itself
 
