@@ -69,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True):
     throttle: Annotated[int | Literal["auto", "none"] | None, Option(
         "Maximum number of dispatched tasks of each workflow, or `auto`: hold tasks back that no "
         "site would start soon, or `none`. Default: auto if the policy orders tasks (heft, "
-        "heft-p), otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
+        "heft-p, max-min), otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
         resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
@@ -98,8 +98,8 @@ class Settings(msgspec.Struct, frozen=True):
         FAILURES, simulate=False,
     )] = False
     replicas: Annotated[int | None, Option(
-        "Maximum number of replicas of a running task, at other sites if these are idle; the first "
-        "attempt to succeed counts. Default: the policy's number; for stragglers at least 1.",
+        "Maximum number of replicas of a running task, each at another site; the first attempt "
+        "to succeed counts. Default: the policy's number; for stragglers at least 1.",
         REPLICAS, "N", minimum=0, resume=True,
     )] = None
     replication: Annotated[Literal["idle", "stragglers"], Option(

@@ -220,9 +220,7 @@ class Cleanup(Capability):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is on its way. Superseded attempts may outlast the run."""
-        state = self.state
-        return len(state.attempts) <= state.superseded and not state.copies
+        return not (self.state.attempts or self.state.copies)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         due, workflows = self._due, self.state.workflows
