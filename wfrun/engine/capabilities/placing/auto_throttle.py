@@ -16,7 +16,7 @@ from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_PLANNED = 16
 """Maximum number of tasks that are planned at a time. When there are more, the first ones are
-dispatched to the queues of their sites."""
+dispatched to the queues of their sites, as far as these have room."""
 
 
 class Planned(NamedTuple):
@@ -146,28 +146,36 @@ class AutoThrottle(Capability):
             return None
         return answers.popleft()
 
-    def plan(self, planned: Planned, decisions: Decisions) -> None:
-        """Plan a task at the end of the queue of a site."""
+    def plan(self, planned: Planned, decisions: Decisions) -> bool:
+        """Plan a task at the end of the queue of a site. Returns whether it was planned: if there
+        are too many and the queue has no room for the first one, the decision ends."""
         assert self._queues is not None
-        if len(self._planned) == MAX_PLANNED:
-            self._dispatch_first(decisions)
+        if len(self._planned) == MAX_PLANNED and not self._dispatch_first(decisions):
+            self._declined = -1
+            return False
         w, entry, site, request = planned
         self._planned.append(planned)
         w.eligible.remove(entry[2], entry[3])
         self._queues.plan(site, request)
+        return True
 
     def planned(self, w: WorkflowState, entry: Entry, site: int) -> Planned:
         """A task that the policy wants to place at a busy site."""
         assert self._queues is not None
         return Planned(w, entry, site, self._queues.request(w, entry[2], site))
 
-    def _dispatch_first(self, decisions: Decisions) -> None:
-        """Dispatch the first planned task."""
+    def _dispatch_first(self, decisions: Decisions) -> bool:
+        """Dispatch the first planned task. Returns whether its site has room for it."""
         assert self._queues is not None
-        first = self._planned.popleft()
+        first = self._planned[0]
+        cores = first.entry[3].cores
+        if not self.state.openings_for(cores).open >> first.site & 1:
+            return False
+        self._planned.popleft()
         first.w.eligible.add(first.entry)
         self._queues.cancel_first(first.site)
         decisions.place(first.w, first.entry[2], first.site, first.entry[3].mask)
+        return True
 
     def end_plan(self, *, all_asked: bool) -> list[tuple[WorkflowState, TaskClass]]:
         """End a decision: make the planned tasks eligible again. Returns their workflows and

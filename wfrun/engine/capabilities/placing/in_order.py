@@ -152,7 +152,8 @@ class InOrder(Capability):
                     call(w, task, candidates)
                 return
             if auto is not None and auto.holds(site):
-                auto.plan(recalled or auto.planned(w, entry, site), decisions)
+                if not auto.plan(recalled or auto.planned(w, entry, site), decisions):
+                    break
             else:
                 decisions.place(w, task, site, mask)
         for kind in eligible.counts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from wfrun.engine.policies.placement.ect import Ect
 
@@ -22,6 +23,7 @@ class MaxMin(Ect):
 
     name = "max-min"
     summary = "ect, with the longest task first"
+    throttle: ClassVar[Literal["auto", "none"]] = "auto"
 
     def order(self) -> Sequence[float]:
         return array("d", (-runtime_s for runtime_s in self.view.runtimes_s()))
