@@ -154,6 +154,25 @@ def test_the_next_engine_starts_as_many_again() -> None:
     assert run.files == [1]
 
 
+def test_a_copy_that_no_longer_waits_for_room_after_a_resume_is_tried_again() -> None:
+    """It waited while the size of the file was unknown. Its failure is not that of an earlier
+    request, which would leave its attempt waiting for ever."""
+    files = [File("large", size_bytes=LARGE), File("shared")]
+    tasks = [Task(f"t{n}", "x", "x", inputs=(f,), runtime_s=1.0) for n, f in enumerate((0, 1, 1))]
+    beta = replace(SITE, name="beta", access=Access(hosts=("two",)))
+    run = Run(Workflow("w", "w.dax", tasks, files, [()] * 3), SITE, beta)
+    assert [(c.file, c.destination) for c in run.copies] == [(0, 0), (1, 1)]
+    run.step(ev.TransferEnded(2.0, 0, 1, ORIGIN, 1, SHARED_BYTES, 1.0))
+    run.copies.clear()  # the engine dies
+    run.step(ev.RunResumed(2.0))
+    assert [(c.file, c.destination) for c in run.copies] == [(1, 0), (0, 0)]
+    small = run.copies.pop(0)
+    run.step(ev.TransferFailed(3.0, 0, 1, small.source, 0, "failed by the test", True))
+    assert "copy:0:1:0" in run.core.state.timers
+    run.step(ev.TimerFired(30.0, "copy:0:1:0"))
+    assert run.files == [0, 1]
+
+
 def test_a_queued_copy_comes_from_the_place_that_is_nearest_when_it_starts() -> None:
     """The shared input reaches alpha first, from where the link to beta is faster."""
     files = [File("shared", size_bytes=LARGE), File("own", size_bytes=LARGE)]

@@ -194,12 +194,12 @@ def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
 
 
 def _start(run: Run, key: Key, copy: Copy) -> None:
-    copy.rank = None
     run.state.copy_queue.begin(key, copy.source, key[2])
     _begin(run, key, copy)
 
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
+    copy.rank = None  # A resumed copy may have a rank from before its size was known.
     copy.awaits_source = copy.source != ORIGIN and pause_timer(copy.source) in run.state.timers
     run.state.copy_queue.under_way[key] = copy.source, copy.avoid
     run.outbox.append(CopyFile(*key[:2], copy.source, key[2], copy.avoid))
