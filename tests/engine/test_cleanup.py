@@ -145,3 +145,29 @@ def test_a_site_that_left_the_catalog_is_left_alone() -> None:
     world.catalog = Catalog(both.sites)
     assert world.run() == "done"
     assert {site for _, site, _ in removals(world)} == {1}
+
+
+def test_a_file_leaves_although_the_run_ends_when_a_copy_of_it_is_dropped() -> None:
+    """The copy for the replica of t1 fails; t1 is done before the copy is tried again."""
+    workflow = chain((0, 1, 10), runtimes_s=[1.0, 2.5])
+    both = sites((1, 1.0), (1, 1.0))
+    world = FakeWorld([workflow], both, settings(replicas=1), fails=lambda copy: "transient")
+    assert world.run() == "done"
+    last = [e for e in world.log if not isinstance(e, (ev.FilesDiscarded, ev.RunEnded))][-1]
+    assert last == ev.TimerFired(world.now_s, "copy:0:0:1")
+    assert world.core.state.workflows[0].present == [0]
+
+
+def test_a_file_leaves_although_the_run_ends_with_a_superseded_attempt() -> None:
+    """The replica of t1 still runs at beta when t2 is done, and keeps only its own input."""
+    workflow = chain((0, 1, 10), (1, 2, 10), runtimes_s=[1.0, 1.0, 1.0])
+
+    def runtime_s(workflow: int, task: int, site: int) -> float:
+        return 1e6 if (task, site) == (1, 1) else 50.0
+
+    both = sites((1, 1.0), (1, 1.0))
+    world = FakeWorld([workflow], both, settings(replicas=1), runtime_s=runtime_s)
+    world.behaviour.cancel_s = lambda key: 1e6  # type: ignore[method-assign]
+    assert world.run() == "done"
+    assert world.core.state.superseded == 1
+    assert world.core.state.workflows[0].present == [0b11, 0]

@@ -255,6 +255,11 @@ class Capability:
         in that case, or when a capability has set ``run.decision_due``. Its cost may grow with the
         number of decisions."""
 
+    def settle(self, decisions: Decisions) -> None:
+        """Decide what waited until nothing that matters is under way: superseded attempts may be
+        left. The hook is called after each such event while tasks may be placed. The run ends
+        after it if nothing can start any more."""
+
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
         """The policy left this task unplaced although these sites, a mask, had room for it. The log
         does not state that."""
@@ -313,6 +318,7 @@ class Hooks:
         self.limit_walltime: list[Callable[[WorkflowState, int, int], float | None]] = []
         self.declined: list[Callable[[WorkflowState, int, int], None]] = []
         self.decide: list[Callable[[Decisions, bool], None]] = []
+        self.settle: list[Callable[[Decisions], None]] = []
         self.explain_end: list[Callable[[], str | None]] = []
         self.expects: list[Callable[[], bool]] = []
         self.before_replay: list[Callable[[ev.Event], None]] = []

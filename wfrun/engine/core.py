@@ -84,7 +84,7 @@ class Core:
             raise
         # Checked only when nothing that matters is under way, so that other events cost nothing.
         if len(state.attempts) <= state.superseded and not state.copies and state.ended is None:
-            self._end_if_settled()
+            self._settle()
         actions, run.outbox = run.outbox, []
         return decided, actions
 
@@ -122,12 +122,21 @@ class Core:
             walltime_s = limit(w, task, site)
         self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s))
 
-    def _end_if_settled(self) -> None:
-        """End the run if nothing can start any more. The run waits for superseded attempts while
-        their timer runs, so that their cancellations reach the sites first."""
+    def _settle(self) -> None:
+        """Decide what waited until nothing that matters is under way, and end the run if nothing
+        can start any more. The run waits for superseded attempts while their timer runs, so that
+        their cancellations reach the sites first."""
         state = self.state
-        if not state.is_complete or (state.attempts and SUPERSEDED in state.timers):
+        if state.attempts and SUPERSEDED in state.timers:
             return
+        for settle in self.run.hooks.settle if state.is_placing else ():
+            settle(self)
+        if state.is_complete:
+            self._end_if_settled()
+
+    def _end_if_settled(self) -> None:
+        """End the run if nothing can start any more."""
+        state = self.state
         if not (state.draining or state.stopping) and (
             (self._may_go_on() and state.open_workflows)
             or any(expects() for expects in self.run.hooks.expects)

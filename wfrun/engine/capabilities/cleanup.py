@@ -23,7 +23,7 @@ from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 BATCH_FILES = 32
 BATCH_BYTES = 64 * 1024 * 1024
 """Number and total size of files that are removed without waiting for others. Fewer and smaller
-ones wait, at most until nothing else of the run is under way."""
+ones wait, at most until nothing else of the run is under way but superseded attempts."""
 STORAGE_SHARE = 32
 """The part of the smallest storage limit, as a divisor, that such files may take meanwhile."""
 
@@ -145,8 +145,6 @@ class Cleanup(Capability):
         """Look again at a file that was needed while it was copied."""
         if not self._readers[event.workflow][event.file]:
             self.on_copy_dropped((event.workflow, event.file, event.destination))
-        if self._due and self._is_idle:
-            self.run.decision_due = True
 
     def _on_discarded(self, event: ev.FilesDiscarded) -> None:
         self._forget_due()  # a decision takes all
@@ -218,18 +216,17 @@ class Cleanup(Capability):
 
     # Decisions
 
-    @property
-    def _is_idle(self) -> bool:
-        return not (self.state.attempts or self.state.copies)
-
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        due, workflows = self._due, self.state.workflows
-        if not due or (
-            len(due) < BATCH_FILES and self._due_bytes < self._batch_bytes and not self._is_idle
-        ):
-            return
+        if len(self._due) >= BATCH_FILES or (self._due and self._due_bytes >= self._batch_bytes):
+            self.settle(decisions)
+
+    def settle(self, decisions: Decisions) -> None:
+        """Remove the files of a batch, or those that waited for one until nothing else was under
+        way. A run may end without another event once a copy was dropped, or with superseded
+        attempts that its sites have not reported."""
+        workflows = self.state.workflows
         by_places: dict[int, list[tuple[int, int]]] = {}
-        for key in due:
+        for key in self._due:
             places = self._places(key, workflows[key[0]].present[key[1]])
             by_places.setdefault(places, []).append(key)
         by_site: dict[int, list[tuple[int, int]]] = {}
