@@ -12,12 +12,20 @@ from wfrun.engine.attempts import SUPERSEDED_TIMEOUT_S
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.engine.model import Catalog, File, Task, Workflow
 from wfrun.engine.state import SUPERSEDED
 from wfrun.runners.run.stored_names import stored_as, stored_name
+from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 
 WQR = ev.Settings("wqr", replicas=2, retries=2, retry_delay_s=1.0)
+
+
+class LateReports(Behaviour):
+    """Ends are reported late: that of the first attempt later than that of the second."""
+
+    def report_delay_s(self, key: str) -> float:
+        return 20.0 / int(key.rpartition(".")[2])
 
 
 class DeafWorld(FakeWorld):
@@ -190,3 +198,21 @@ def test_a_retry_writes_files_of_its_own_and_those_of_older_logs_do_not() -> Non
     older = Core({"0": world.core.state.workflows[0].workflow})
     older.replay([msgspec.structs.replace(started, own_outputs=False), *rest])
     assert older.state.workflows[0].variants == {}
+
+
+def test_the_copies_of_a_file_are_of_the_attempt_that_counts() -> None:
+    """The other attempt, at the slower site, writes its file before either end is reported."""
+    task = Task("t0", "x", "x", outputs=(0,))
+    workflow = Workflow("w", "w.dax", [task], [File("f", producer=0, collect=True)], [()])
+    world = FakeWorld(
+        [workflow],
+        sites((1, 1.0), (1, 1.0)),
+        ev.Settings("wqr", replicas=1),
+        result=lambda key, workflow, task: Outcome("done", sizes=(int(key[-1]),)),
+        runtime_s=lambda workflow, task, site: (12.0, 10.0)[site],
+        behaviour=LateReports(),
+    )
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].variants == {0: 2}
+    copied = [event.size_bytes for event in world.log if isinstance(event, ev.TransferEnded)]
+    assert copied == [2]

@@ -332,6 +332,14 @@ class WorkflowState:
         """Whether any of its tasks may still run."""
         return self.ended_s is None
 
+    def variant_of(self, file: int) -> int:
+        """Number of the attempt whose file of this name counts; 0: the first one, or no task writes
+        the file. The file may not exist yet."""
+        if not self.variants:
+            return 0
+        producer = self.workflow.files[file].producer
+        return 0 if producer is None else self.variants.get(producer, 0)
+
     def content(self, file: int) -> Content:
         """What a file has to contain wherever it is, as far as the run knows."""
         record = self.workflow.files[file]

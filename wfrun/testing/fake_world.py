@@ -11,6 +11,7 @@ import msgspec
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.attempts import variant
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
@@ -95,8 +96,9 @@ class FakeWorld:
         self._fails = fails
         self._stalled_s = stalled_s
         self._has_methods = has_methods
-        self._written: dict[tuple[int, int], int] = {}
-        """Sizes of written files in bytes, by (workflow, file)."""
+        self._written: dict[tuple[int, int, int], int] = {}
+        """Sizes of written files in bytes, by (workflow, file, variant): each attempt of a task has
+        files of its own."""
         self._gone: set[tuple[int, int, int]] = set()
         """Files that vanished at a site: (workflow, file, site). Copies from there succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
@@ -262,7 +264,7 @@ class FakeWorld:
             workflow, task = (int(number) for number in key.split(".")[-3:-1])
             outputs = self._workflows[workflow].tasks[task].outputs
             for file, size in zip(outputs, outcome.sizes, strict=False):
-                self._written[workflow, file] = size or 0
+                self._written[workflow, file, variant(key)] = size or 0
                 self._gone -= {(workflow, file, site) for site in range(len(self._sites))}
 
     def _documented(self, key: str, workflow: int, task: int) -> Outcome:
@@ -316,7 +318,8 @@ class FakeWorld:
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self.now_s
         file = action.workflow, action.file
-        size = self._written.get(file)
+        w = self.core.state.workflows[action.workflow]
+        size = self._written.get((*file, w.variant_of(action.file)))
         if size is None:
             size = self._workflows[action.workflow].files[action.file].size_bytes or 0
         bit = self._network.bit(action.source)

@@ -242,12 +242,4 @@ class Cleanup(Capability):
     def _named(self, files: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
         """Files with the variants that are stored."""
         workflows = self.state.workflows
-        return tuple(
-            [(n, file, _variant(workflows[n], file) if workflows[n].variants else 0)
-             for n, file in files]
-        )  # fmt: skip
-
-
-def _variant(w: WorkflowState, file: int) -> int:
-    producer = w.workflow.files[file].producer
-    return 0 if producer is None else w.variants.get(producer, 0)
+        return tuple([(n, file, workflows[n].variant_of(file)) for n, file in files])

@@ -25,8 +25,4 @@ def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) ->
 def stored_as(w: WorkflowState, file: int) -> str:
     """The stored name that tasks read a file under: that of the attempt which did the producing
     task. The file may not exist yet."""
-    attempt = 0
-    if w.variants:
-        producer = w.workflow.files[file].producer
-        attempt = 0 if producer is None else w.variants.get(producer, 0)
-    return stored_name(w.workflow, w.index, file, attempt)
+    return stored_name(w.workflow, w.index, file, w.variant_of(file))
