@@ -22,7 +22,7 @@ from wfrun.runners.studies.predictions.workloads import workloads_of
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import unwritable, yes_or_no
 
-_LENGTH = {True: "about five minutes", False: "several hours"}
+_LENGTH = {True: "about six minutes", False: "several hours"}
 """Of the quick and of the full study with all logs."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil
 from random import Random
@@ -54,14 +55,34 @@ GRIDS: dict[str, GridModel] = {
 """The grids of Table 7.1 that Table 5.3 has fits of. It has none of GRID3."""
 
 
-def generate_grid(grid: GridModel, jobs: int, seed: int) -> tuple[tuple[LoggedJob, ...], int]:
+Change = Callable[[Sequence[LoggedJob]], Sequence[LoggedJob]]
+"""A change of the generated jobs; those of one bag follow each other."""
+
+
+def generate_grid(
+    grid: GridModel, jobs: int, seed: int, change: Change = lambda logged: logged
+) -> tuple[tuple[LoggedJob, ...], int]:
     """A log of that grid, with waits, and its number of processors.
+
+    ``change`` is applied to the jobs before they are scheduled. All clusters have the same number
+    of processors, which gives the load; they schedule FCFS.
+    """
+    logged = sorted(change(_bags(grid, jobs, seed)), key=lambda job: job.submit_s)
+    span_s = logged[-1].submit_s - logged[0].submit_s
+    work_s = sum((job.runtime_s or 0.0) * (job.processors or 1) for job in logged)
+    largest = max(job.processors or 1 for job in logged)
+    slots = max(ceil(work_s / span_s / grid.load / grid.clusters), largest)
+    return tuple(_with_waits(logged, slots)), slots * grid.clusters
+
+
+@lru_cache(maxsize=1)  # changes of one grid follow each other
+def _bags(grid: GridModel, jobs: int, seed: int) -> tuple[LoggedJob, ...]:
+    """The jobs without waits, in the order of submission.
 
     Bags, users, applications and run times are those of the model of thesis section 5.2, with one
     stream for the whole grid, since Table 5.3 has fits of whole traces. All tasks of a bag arrive
     together at one cluster: a burst. A user submits to at most three clusters. The jobs of a bag
-    have one size. All clusters have the same number of processors, which gives the load; they
-    schedule FCFS.
+    have one size.
     """
     rng = Random(f"{seed}/{grid.title}/clusters")
     whole = SiteSpec("grid", slots=1)
@@ -89,14 +110,10 @@ def generate_grid(grid: GridModel, jobs: int, seed: int) -> tuple[tuple[LoggedJo
         for runtime_s in bag.runtime_s:
             number = len(logged) + 1
             logged.append(msgspec.structs.replace(job, id=number, runtime_s=runtime_s))
-    span_s = logged[-1].submit_s - logged[0].submit_s
-    work_s = sum((job.runtime_s or 0.0) * (job.processors or 1) for job in logged)
-    largest = max(job.processors or 1 for job in logged)
-    slots = max(ceil(work_s / span_s / grid.load / grid.clusters), largest)
-    return tuple(_with_waits(logged, slots)), slots * grid.clusters
+    return tuple(logged)
 
 
-def _with_waits(jobs: list[LoggedJob], slots: int) -> Iterator[LoggedJob]:
+def _with_waits(jobs: Sequence[LoggedJob], slots: int) -> Iterator[LoggedJob]:
     """The jobs with their waits in FCFS clusters of that size, in the same order."""
     clusters: dict[str | None, _Fcfs] = {}
     for job in jobs:

@@ -27,7 +27,7 @@ from wfrun.engine.prediction.job import Predictor
 from wfrun.engine.protocols import Placement
 from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule
 from wfrun.runners.experiments.metrics.jobs import JobTiming
-from wfrun.runners.simulate.grid.model import Scheduler
+from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 from wfrun.runners.studies.predictions.jgc_grid import grid1, logs_of, sites
 from wfrun.runners.studies.predictions.part import Setting
@@ -104,7 +104,11 @@ def run(setting: Setting, cell: JgcCell) -> JgcRow:
     logs = logs_of(setting)
     if logs is None:
         raise InvalidError("a log of Grid1 of the JGC paper is missing")
-    jobs = grid1(logs, cell.weeks)
+    return measured(cell, grid1(logs, cell.weeks))
+
+
+def measured(cell: JgcCell, jobs: Sequence[GridJob]) -> JgcRow:
+    """Simulate these jobs in Grid1."""
     scheduler = Scheduler(
         STRATEGIES[cell.strategy], predictor_of(cell), per_site=False, corrected=False
     )
@@ -117,7 +121,10 @@ def run(setting: Setting, cell: JgcCell) -> JgcRow:
     measured = GridSchedule(timings, [site.slots for site in places], origin_s=0.0)
     wait_s, slowdown, weighted = (GRID_METRICS[symbol].value(measured) for symbol in METRICS)
     return JgcRow(
-        **msgspec.structs.asdict(cell),
+        strategy=cell.strategy,
+        model=cell.model,
+        window=cell.window,
+        weeks=cell.weeks,
         jobs=len(jobs),
         wait_s=wait_s,
         slowdown=slowdown,

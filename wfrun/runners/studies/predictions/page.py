@@ -59,11 +59,11 @@ def _head(setting: Setting, found: Sequence[Answer]) -> Iterator[str]:
 
 
 _LENGTH = {
-    True: "This is the quick study, with the beginning of each log: about five minutes of "
+    True: "This is the quick study, with the beginning of each log: about six minutes of "
     "processor time. Without `--quick` it has whole logs and takes several hours, most of them for "
     "the last section.",
     False: "It takes several hours of processor time, most of them for the last section; with "
-    "`--quick`, which has the beginning of each log, about five minutes.",
+    "`--quick`, which has the beginning of each log, about six minutes.",
 }
 
 

@@ -12,11 +12,14 @@ from wfrun.runners.studies.predictions.grid_samples import GridSamples
 from wfrun.runners.studies.predictions.jgc_page import draw_jgc, jgc_page
 from wfrun.runners.studies.predictions.jgc_samples import CLAIMS as JGC_CLAIMS
 from wfrun.runners.studies.predictions.jgc_samples import JgcSamples
+from wfrun.runners.studies.predictions.jgc_weeks import PART as JGC_WEEKS
 from wfrun.runners.studies.predictions.part import Part
+from wfrun.runners.studies.predictions.runtime_causes import PART as RUNTIME_CAUSES
 from wfrun.runners.studies.predictions.runtime_claims import CLAIMS as RUNTIME_CLAIMS
 from wfrun.runners.studies.predictions.runtime_figures import draw_runtimes
 from wfrun.runners.studies.predictions.runtime_page import runtime_page
 from wfrun.runners.studies.predictions.runtime_samples import RuntimeSamples
+from wfrun.runners.studies.predictions.wait_causes import PART as WAIT_CAUSES
 from wfrun.runners.studies.predictions.wait_claims import CLAIMS as WAIT_CLAIMS
 from wfrun.runners.studies.predictions.wait_figures import draw_waits
 from wfrun.runners.studies.predictions.wait_page import wait_page
@@ -34,6 +37,7 @@ PARTS: tuple[Part, ...] = (
         runtime_page,
         draw_runtimes,
     ),
+    RUNTIME_CAUSES,
     Part(
         "waits",
         queue_waits.WaitCell,
@@ -45,6 +49,7 @@ PARTS: tuple[Part, ...] = (
         wait_page,
         draw_waits,
     ),
+    WAIT_CAUSES,
     BURST,
     Part(
         "grids",
@@ -69,5 +74,6 @@ PARTS: tuple[Part, ...] = (
         jgc_page,
         draw_jgc,
     ),
+    JGC_WEEKS,
 )
 """Names are unique: they name files of results."""
