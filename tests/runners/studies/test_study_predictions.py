@@ -52,6 +52,7 @@ def test_the_history_holds_what_had_ended(tmp_path: Path) -> None:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "QUICK_JOBS", 300)
     monkeypatch.setattr(queue_waits, "QUICK_JOBS", 200)
+    monkeypatch.setattr(queue_waits, "GRIDS", ("grid:das-3",))
     monkeypatch.setattr(burst, "QUICK_JOBS", 200)
     monkeypatch.setattr(grids, "QUICK_PART", 0.002)
     monkeypatch.setattr(grid_causes, "QUICK_PARTS", {"das3": 0.0005, "auver": 0.002})
