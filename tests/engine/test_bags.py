@@ -189,9 +189,9 @@ def test_fplt_gives_the_largest_task_to_the_fastest_processor() -> None:
 
 
 def test_max_min_places_the_longest_task_first_where_it_ends_first() -> None:
-    # t1: 10 at slow, 5 at fast; then t2: 6 or 5 + 3; then t0: 6 + 4 or 5 + 2
+    # t1: 10 at slow, 5 at fast; then t2: 6 or 5 + 3; then t0: 6 + 4 or 5 + 2, held until 5
     assert placements("max-min", one_bag(4, 10, 6)) == [
-        (0, 1, "fast"), (0, 2, "slow"), (0, 0, "fast"),
+        (0, 1, "fast"), (0, 2, "slow"), (5, 0, "fast"),
     ]  # fmt: skip
     assert placements("ect", one_bag(4, 10, 6))[0] == (0, 0, "fast")
 
