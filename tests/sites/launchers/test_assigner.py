@@ -28,7 +28,7 @@ def request(
 ) -> AttemptRequest:
     resources = Resources(cores, memory_bytes, gpus, walltime_s, nodes)
     return AttemptRequest(
-        key, ("true",), {}, (), (), None, None, None, resources, avoid_hosts, expected_s
+        key, ("true",), {}, (), (), None, None, None, resources, avoid_hosts, expected_s=expected_s
     )
 
 

@@ -166,7 +166,8 @@ def refusals(information: Information) -> list[tuple[str, _Refusal]]:
             "mean_wait_s",
         ),
         "processing_speed": (
-            "speed_ratio", "performance", "estimate_completion_s", "earliest_completion"
+            "speed_ratio", "performance", "estimate_start_s", "estimate_completion_s",
+            "earliest_completion", "mean_wait_s",
         ),
         "link_speed": ("transfer_s", "reference_seconds_per_byte"),
         "task_runtime": (

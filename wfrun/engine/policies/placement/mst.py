@@ -13,7 +13,7 @@ class Mst(BasePlacement):
     catalog."""
 
     name = "mst"
-    information = Information(status=R, task_runtime=K)
+    information = Information(status=R, processing_speed=K, task_runtime=K)
     summary = "the site whose queue would start the task first"
 
     def place(self, task: int) -> int | None:

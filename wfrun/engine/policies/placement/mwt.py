@@ -14,7 +14,7 @@ class Mwt(BasePlacement):
     not count. Ties go to the first site in the catalog."""
 
     name = "mwt"
-    information = Information(status=R, task_runtime=K)
+    information = Information(status=R, processing_speed=K, task_runtime=K)
     summary = "the site whose tasks wait for the shortest time on average"
 
     def place(self, task: int) -> int | None:
