@@ -10,7 +10,9 @@ import termios
 from pathlib import Path
 
 from tests.runners.harness import WFRUN, Job, User, wait_until
+from tests.runners.replicated import events_of
 from tests.runners.terminal import Terminal
+from wfrun.engine import events as ev
 
 SITES = "sites:\n  busy:\n    slots: 1\n  idle:\n    slots: 1\n"
 
@@ -53,6 +55,8 @@ def test_an_interrupted_run_counts_what_was_not_run(user: User) -> None:
     assert wait_until(lambda: has_begun(user, 2)), engine.told
     engine.signal(2)
     assert wait_until(lambda: "Ctrl-C again" in engine.told)
+    run = user.folder / "run"
+    assert wait_until(lambda: any(isinstance(e, ev.CancelAsked) for e in events_of(run)))
     (user.folder / "go").touch()
     done = engine.done()
     assert done.out.startswith("cancelled: 2/5 tasks done, 3 not run in "), done.text
