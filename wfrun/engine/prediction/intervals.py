@@ -42,8 +42,9 @@ class ClassBounds:
         self._above = self._below = 0.0
         """Logarithms of the margins."""
         self._uppers_s: list[float] = []
-        """The latest bounds. ``_lowers_s`` likewise."""
+        """The latest upper bounds."""
         self._lowers_s: list[float] = []
+        """The latest lower bounds."""
         for runtime_s in runtimes_s:
             self.observe(runtime_s)
 

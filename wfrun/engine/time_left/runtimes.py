@@ -29,7 +29,7 @@ class Runtime(NamedTuple):
     """Number of run times that it was made from; 0: none of this run."""
 
     def with_overdue(self, tasks: int, total_s: float) -> Runtime:
-        """The run time if so many running tasks, which already run longer than this, take
+        """The run time if ``tasks`` running tasks, which already run longer than this, take
         ``total_s`` in all. Without them the tasks that have ended, which are the shorter ones,
         would count alone."""
         count = max(1, self.observed)

@@ -87,7 +87,8 @@ class Unfinished:
         return self._group_of[task] if self._group_of else 0
 
     def counts(self) -> Iterator[tuple[int, int]]:
-        """The groups with unfinished tasks, and the numbers of these, open attempts included."""
+        """The groups with unfinished tasks, each with the number of these tasks; tasks with open
+        attempts count."""
         w = self._w
         if not self._group_of:
             unfinished = len(w.status) - w.done - w.failed - w.blocked

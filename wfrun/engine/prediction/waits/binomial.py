@@ -34,8 +34,8 @@ class BinomialTable:
         self._cumulative = 1.0
 
     def shortest(self, above: int) -> int:
-        """Length of the shortest history of which so many waits may be above the bound: 59, 93,
-        124, … for a quantile and a confidence of 0.95."""
+        """Length of the shortest history in which ``above`` waits may exceed the bound: 59, 93,
+        124, … for 0, 1, 2, …, with a quantile and a confidence of 0.95."""
         while len(self._lengths) <= above:
             self._grow()
         return self._lengths[above]

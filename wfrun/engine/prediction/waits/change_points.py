@@ -21,8 +21,8 @@ from math import log1p
 from wfrun.engine.prediction.methods import Method
 
 MINIMUM = 59
-"""Length of the shortest history that bounds the quantile 0.95 with confidence 0.95; after a change
-point so many waits are kept."""
+"""Length of the shortest history that bounds the quantile 0.95 with confidence 0.95, and
+number of waits that are kept after a change point."""
 
 RARE_RUNS = (
     (0.0, 3), (0.2, 4), (0.4, 5), (0.5, 6), (0.6, 7), (0.7, 9), (0.8, 12), (0.85, 16), (0.9, 23),

@@ -106,7 +106,7 @@ class WaitBounds:
         self._series = [SinceChange(lambda: kind.make(table)) for _ in range(len(CLUSTERS) + 1)]
 
     def observe(self, cores: int, wait_s: float) -> None:
-        """Observe the wait of a job that requested so many processors."""
+        """Observe the wait of a job that requested ``cores`` processors."""
         self._series[bisect_left(CLUSTERS, cores)].observe(wait_s)
 
     def predict(self, cores: int) -> float | None:

@@ -14,8 +14,8 @@ ExpectedS = Callable[[int], float]
 
 
 EXACT = 500
-"""Number of open jobs up to which a plan is exact. Beyond, one deviation for each so many jobs is
-tolerated: a plan costs as much as there are jobs, and a burst leaves thousands."""
+"""Number of open jobs up to which a plan is exact. Beyond, one deviation is tolerated for each
+``EXACT`` open jobs: a plan costs as much as there are jobs, and a burst leaves thousands."""
 
 
 class FcfsEstimates:
