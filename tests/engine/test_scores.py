@@ -71,7 +71,7 @@ def test_every_task_goes_to_the_site_with_the_best_scores(
     assert decisions
 
 
-@pytest.mark.parametrize("name", PLACEMENT)
+@pytest.mark.parametrize("name", sorted(set(PLACEMENT) - {"random"}))
 def test_the_best_row_has_the_smallest_rank_and_ties_go_to_the_first(name: str) -> None:
     policy = PLACEMENT[name](FakeView(site_count=3), placement_options(PLACEMENT[name], {}))
     assert isinstance(policy, BasePlacement)

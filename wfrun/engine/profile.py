@@ -32,6 +32,11 @@ class Profile:
         """Number of steps."""
         return len(self._times_s)
 
+    @property
+    def last_step_s(self) -> float:
+        """Time of the last change of the level."""
+        return self._times_s[-1]
+
     def steps(self) -> list[tuple[float, int]]:
         """The steps as (start in seconds, free processors), ascending; neighbours differ."""
         return list(zip(self._times_s, self._free, strict=True))

@@ -13,6 +13,7 @@ from wfrun.engine.events import Event
 from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
 from wfrun.engine.information import Information
 from wfrun.engine.model import SiteSpec
+from wfrun.engine.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
 
 
@@ -61,6 +62,9 @@ class View(Protocol):
 
     def fits_all(self, site: int) -> bool:
         """Whether every task of the workflow could run there."""
+
+    def slots(self, site: int) -> int:
+        """Number of cores of a site, at least 1."""
 
     def last_site(self) -> int:
         """The site of the last placement in the run, of whichever workflow; -1 before the first."""
@@ -125,9 +129,28 @@ class View(Protocol):
         its run time at the speed of the site (thesis section 6.1.3, policy 7) [status,
         task_runtime, processing_speed=K]."""
 
-    def mean_wait_s(self, site: int) -> float:
-        """Mean wait of the run's open tasks at a site: of running ones from submission to start, of
-        waiting ones to their planned start; 0 without open tasks [status, task_runtime]."""
+    def open_tasks(self, site: int) -> int:
+        """Number of tasks that the run has dispatched to a site and that have not ended
+        [status]."""
+
+    def open_time_s(self, site: int) -> float:
+        """Sum of the expected run times of these tasks [status, task_runtime]."""
+
+    def open_work_s(self, site: int) -> float:
+        """Sum of their cores times expected run times [status, task_runtime]."""
+
+    def mean_wait(self, site: int, weight: Weight = "one") -> float:
+        """Mean of wait times weight of these tasks: of running ones the wait from submission to
+        start, of waiting ones to their planned start; 0 without open tasks. In seconds times the
+        unit of the weight [status, task_runtime, processing_speed]."""
+
+    def last_end_s(self, site: int) -> float:
+        """Seconds from now until all jobs at a site are expected to have ended, other users' jobs
+        included; 0 without jobs [status, task_runtime, processing_speed]."""
+
+    def weighted_completion(self, site: int) -> float:
+        """Sum of expected end times work (cores times run time) of the run's open tasks at a site;
+        ends count from the start of the run [status, task_runtime, processing_speed]."""
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         """The first of these sites with the smallest ``estimate_completion_s`` of the task [status,

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from wfrun.engine.open_sums import OpenSums
 from wfrun.engine.profile import Profile
 
 Predict = Callable[[], float | None]
@@ -62,8 +63,10 @@ class QueueModel(ABC):
         """Number of times that the plan was rebuilt."""
         self._held_cores = 0
         """Cores of all open tasks."""
-        self._waits_s = 0.0
-        """Waits of all open tasks."""
+        self.sums = OpenSums()
+        """Of all open tasks."""
+        self._last_end_s = float("-inf")
+        """Latest expected end since the last rebuild, other users' jobs included."""
         self._planned: list[tuple[int, float, float]] = []
         """Cores, run time and earliest start of the tasks that are planned."""
         self._clear(float("-inf"))
@@ -108,7 +111,8 @@ class QueueModel(ABC):
         wait_s = end_s - runtime_s - now_s
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s)
         self._held_cores += cores
-        self._waits_s += wait_s
+        self._last_end_s = max(self._last_end_s, end_s)
+        self.sums.add(cores, runtime_s, now_s, wait_s)
         if (
             predict_s is not None
             and self._held_cores > self._slots
@@ -154,17 +158,17 @@ class QueueModel(ABC):
         if job is None:
             return
         self._held_cores -= job.cores
-        self._wait(job, 0.0)
+        self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
         if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
             self._count_deviation(now_s)
 
-    @property
-    def mean_wait_s(self) -> float:
-        """Mean wait of the open tasks, as it was or as it is planned; 0 without any."""
-        return max(0.0, self._waits_s) / len(self._open) if self._open else 0.0
+    def last_end_s(self, now_s: float) -> float:
+        """Time at which the last job is expected to end, other users' jobs included; now, if there
+        is none."""
+        return max(now_s, self._last_end_s) if self._open or self._background else now_s
 
     def _wait(self, job: _Open, wait_s: float) -> None:
-        self._waits_s += wait_s - job.wait_s
+        self.sums.wait(job.cores, job.runtime_s, wait_s - job.wait_s)
         job.wait_s = wait_s
 
     def _count_deviation(self, now_s: float) -> None:
@@ -187,18 +191,27 @@ class QueueModel(ABC):
         self._deviations = 0
         self.rebuilds += 1
         self._clear(now_s)
+        self._last_end_s = float("-inf")
         for job in self._open.values():
             if job.predict_s is not None:
-                job.runtime_s = job.predict_s() or job.runtime_s
+                self._expect(job, job.predict_s() or job.runtime_s)
         jobs: list[Expected | _Open] = [*self._background, *self._open.values()]
         running = [j for j in jobs if j.started_s is not None]
         running.sort(key=_expected_end_s, reverse=True)
         for one in running + [j for j in jobs if j.started_s is None]:
             end_s = self._reserve(min(one.cores, self._slots), _left_s(one, now_s), now_s)
+            self._last_end_s = max(self._last_end_s, end_s)
             if isinstance(one, _Open):
                 one.expected_end_s = end_s
                 if one.started_s is None:
                     self._wait(one, end_s - one.runtime_s - one.submitted_s)
+
+    def _expect(self, job: _Open, runtime_s: float) -> None:
+        """Change the expected run time of an open task."""
+        if runtime_s != job.runtime_s:
+            self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
+            job.runtime_s = runtime_s
+            self.sums.add(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
 
 
 def _left_s(job: Expected | _Open, now_s: float) -> float:

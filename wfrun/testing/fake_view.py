@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from wfrun.engine.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
 
 
@@ -55,8 +56,20 @@ class FakeView:
     """Observed speeds by site; default None."""
     waits_s: dict[int, float] = field(default_factory=dict)
     """Waiting time in the queue of a site, by site; default 0."""
-    mean_waits_s: dict[int, float] = field(default_factory=dict)
-    """Mean wait of the open tasks of a site, by site; default 0."""
+    site_slots: dict[int, int] = field(default_factory=dict)
+    """Cores by site; default 8."""
+    tasks_open: dict[int, int] = field(default_factory=dict)
+    """Number of open tasks by site; default 0."""
+    times_s: dict[int, float] = field(default_factory=dict)
+    """Sum of the run times of the open tasks, by site; default 0."""
+    works_s: dict[int, float] = field(default_factory=dict)
+    """Sum of cores times run times of the open tasks, by site; default 0."""
+    mean_waits: dict[tuple[int, str], float] = field(default_factory=dict)
+    """Mean of wait times weight of the open tasks, by site and weight; default 0."""
+    last_ends_s: dict[int, float] = field(default_factory=dict)
+    """Time until the last job ends, by site; default 0."""
+    weighted_completions: dict[int, float] = field(default_factory=dict)
+    """Sum of ends times work of the open tasks, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Expected run times by task and site; default: the run time over the speed of the site."""
     unpredicted: set[int] = field(default_factory=set)
@@ -105,6 +118,9 @@ class FakeView:
 
     def fits_all(self, site: int) -> bool:
         return all(site in self._allowed(task) for task in range(self.task_count))
+
+    def slots(self, site: int) -> int:
+        return self.site_slots.get(site, 8)
 
     def last_site(self) -> int:
         return self.last_placed
@@ -164,8 +180,23 @@ class FakeView:
         wait_s = self.estimate_start_s(site, task, staging_s)
         return wait_s + staging_s + self.predict_s(task, site)
 
-    def mean_wait_s(self, site: int) -> float:
-        return self.mean_waits_s.get(site, 0.0)
+    def open_tasks(self, site: int) -> int:
+        return self.tasks_open.get(site, 0)
+
+    def open_time_s(self, site: int) -> float:
+        return self.times_s.get(site, 0.0)
+
+    def open_work_s(self, site: int) -> float:
+        return self.works_s.get(site, 0.0)
+
+    def mean_wait(self, site: int, weight: Weight = "one") -> float:
+        return self.mean_waits.get((site, weight), 0.0)
+
+    def last_end_s(self, site: int) -> float:
+        return self.last_ends_s.get(site, 0.0)
+
+    def weighted_completion(self, site: int) -> float:
+        return self.weighted_completions.get(site, 0.0)
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return min(sites, key=lambda site: self.estimate_completion_s(site, task))

@@ -14,6 +14,7 @@ from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capability import Run
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
+from wfrun.engine.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import WorkflowState
@@ -81,6 +82,9 @@ class StateView:
     def fits_all(self, site: int) -> bool:
         return all(mask >> site & 1 for mask in self._workflow.class_masks)
 
+    def slots(self, site: int) -> int:
+        return self._state.sites[site].slots or 1
+
     def last_site(self) -> int:
         return self._state.last_site
 
@@ -143,8 +147,25 @@ class StateView:
         start_s = model.start_s(self.cores(task), staging_s + runtime_s, now_s)
         return start_s - now_s + staging_s + runtime_s
 
-    def mean_wait_s(self, site: int) -> float:
-        return self._queues.models[site].mean_wait_s
+    def open_tasks(self, site: int) -> int:
+        return sum(self._state.sites[site].phases)
+
+    def open_time_s(self, site: int) -> float:
+        return self._queues.models[site].sums.time_s
+
+    def open_work_s(self, site: int) -> float:
+        return self._queues.models[site].sums.work_s
+
+    def mean_wait(self, site: int, weight: Weight = "one") -> float:
+        return self._queues.models[site].sums.mean_wait(weight)
+
+    def last_end_s(self, site: int) -> float:
+        now_s = self._state.now_s
+        return self._queues.models[site].last_end_s(now_s) - now_s
+
+    def weighted_completion(self, site: int) -> float:
+        sums = self._queues.models[site].sums
+        return sums.weighted_completion - self._state.started_s * sums.work_s
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return self._queues.earliest_completion(self._workflow, task, sites)
@@ -160,19 +181,21 @@ class StateView:
 def refusals(information: Information) -> list[tuple[str, _Refusal]]:
     """Methods of the view that a policy with this declaration must not call, with their refusals.
     They replace the methods of the instance, so that allowed ones cost no check."""
+    of_queues = (
+        "estimate_start_s", "estimate_completion_s", "earliest_completion", "mean_wait",
+        "last_end_s", "weighted_completion",
+    )  # fmt: skip
     refused = {
         "status": (
-            "idle", "load", "estimate_start_s", "estimate_completion_s", "earliest_completion",
-            "mean_wait_s",
+            "idle", "load", "open_tasks", "open_time_s", "open_work_s", *of_queues,
         ),
         "processing_speed": (
-            "speed_ratio", "performance", "estimate_start_s", "estimate_completion_s",
-            "earliest_completion", "mean_wait_s",
+            "speed_ratio", "performance", *of_queues,
         ),
         "link_speed": ("transfer_s", "reference_seconds_per_byte"),
         "task_runtime": (
-            "runtime_s", "runtimes_s", "predict_s", "predict", "estimate_start_s",
-            "estimate_completion_s", "earliest_completion", "mean_wait_s",
+            "runtime_s", "runtimes_s", "predict_s", "predict", "open_time_s", "open_work_s",
+            *of_queues,
         ),
         "file_size": ("transfer_s", "size_bytes"),
     }  # fmt: skip

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
@@ -73,6 +74,7 @@ class Conservative(Counts):
         """Whether reserved processors went out of service since the plan was last brought up to
         date."""
         self.next_wakeup_s = float("inf")
+        self.plan_number = 0
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
         self._check(job)
@@ -133,6 +135,14 @@ class Conservative(Counts):
         self._keep_up(now_s)
         return self._queue[job_id].start_s
 
+    def planned_starts_s(self, now_s: float) -> Mapping[JobId, float]:
+        self._keep_up(now_s)
+        return {job_id: start_s for start_s, _, job_id in self._by_start}
+
+    def last_end_s(self, now_s: float) -> float:
+        self._keep_up(now_s)
+        return max(now_s, self._profile.last_step_s)
+
     def _wakeup_s(self, now_s: float) -> float:
         """The next planned start. If one is due and waits for an overdue job, at most a minute from
         now."""
@@ -172,6 +182,7 @@ class Conservative(Counts):
         return self._profile.min_free(now_s, expected_end_s) < 0
 
     def _plan_anew(self, now_s: float) -> None:
+        self.plan_number += 1
         self._profile = Profile(self._running.processors, now_s)
         for expected_end_s, _, cores, _ in self._running.by_end:
             self._profile.add(now_s, expected_end_s, -cores)
@@ -222,6 +233,7 @@ class Conservative(Counts):
             start_s = search.better_s(cores, waiting.length_s, old_s)
             if start_s >= old_s:
                 continue
+            self.plan_number += 1
             old_end_s = old_s + waiting.length_s
             self._leave_plan(waiting)
             profile.add(old_s, old_end_s, cores)

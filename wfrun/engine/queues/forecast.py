@@ -26,7 +26,8 @@ class Forecast:
     ``in_order``: no job starts before one that was submitted earlier.
     """
 
-    __slots__ = ("_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running", "_starts_s")
+    __slots__ = ("_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running", "_starts_s",
+                 "number")  # fmt: skip
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -39,6 +40,8 @@ class Forecast:
         self._last_s = 0.0
         self._made_s = -inf
         """When the plan was made."""
+        self.number = 0
+        """Number of plans so far: while it stays, planned starts stay, too."""
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
         if not job.requested_s:
@@ -68,6 +71,15 @@ class Forecast:
         self._plan(now_s)
         return max(now_s, self._starts_s[job_id])
 
+    def starts_s(self, now_s: float) -> Mapping[JobId, float]:
+        """The planned start of every job of the queue; some may be over, and mean now."""
+        self._plan(now_s)
+        return self._starts_s
+
+    def last_end_s(self, now_s: float) -> float:
+        """Time from which all processors are free for ever."""
+        return max(now_s, self._plan(now_s).last_step_s)
+
     def _plan(self, now_s: float) -> Profile:
         by_end = self._running.by_end
         overdue = bool(by_end) and by_end[0][0] < now_s
@@ -82,6 +94,7 @@ class Forecast:
         profile = Profile(self._running.processors, now_s)
         for expected_end_s, _, cores, _ in self._running.by_end:
             profile.add(now_s, expected_end_s, -cores)
+        self.number += 1
         self._starts_s.clear()
         self._last_s = self._made_s = now_s
         for job in self._queue.values():

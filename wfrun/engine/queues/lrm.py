@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Protocol, TypeAlias
 
 import msgspec
@@ -81,6 +82,17 @@ class Lrm(Protocol):
 
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
         """The start of a waiting job, according to the requests of all others."""
+
+    def planned_starts_s(self, now_s: float) -> Mapping[JobId, float]:
+        """The starts of all waiting jobs, read-only; those before now mean now."""
+
+    @property
+    def plan_number(self) -> int:
+        """Number of the latest plan, which an estimate or ``planned_starts_s`` may renew. As long
+        as it stays, the planned starts of the jobs that still wait stay, too."""
+
+    def last_end_s(self, now_s: float) -> float:
+        """The end of the last job, according to the requests of all; now if there is none."""
 
 
 def check_request(cores: int, requested_s: float, processors: int) -> None:

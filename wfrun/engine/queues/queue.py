@@ -78,6 +78,16 @@ class Queue(Counts):
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
         return self._forecast.planned_s(job_id, now_s)
 
+    def planned_starts_s(self, now_s: float) -> Mapping[JobId, float]:
+        return self._forecast.starts_s(now_s)
+
+    @property
+    def plan_number(self) -> int:
+        return self._forecast.number
+
+    def last_end_s(self, now_s: float) -> float:
+        return self._forecast.last_end_s(now_s)
+
     def _start(self, job: QueuedJob, now_s: float) -> None:
         del self._queue[job.id]
         self._running.start(job.id, job.cores, now_s + job.requested_s)

@@ -95,7 +95,7 @@ def test_corrections_change_the_plan_of_open_jobs(corrected: bool, start_s: floa
         plan.submit(job, 1, expected_s, 0.0)
     plan.start(0, 0.0)
     assert plan.start_s(1, 1.0, 1.0) == 300.0
-    assert plan.mean_wait_s(1.0) == pytest.approx(100.0)
+    assert plan.sums(1.0).mean_wait("one") == pytest.approx(100.0)
     expected_s = 10.0
     if corrected:
         plan.correct()

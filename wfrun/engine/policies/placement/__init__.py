@@ -14,6 +14,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.information import Observed, observed_for
 from wfrun.engine.names import look_up
 from wfrun.engine.policies.placement.all_clusters import AllClusters
+from wfrun.engine.policies.placement.allocation import STRATEGIES
 from wfrun.engine.policies.placement.cluster_min import ClusterMin
 from wfrun.engine.policies.placement.coarsening import Coarsening
 from wfrun.engine.policies.placement.ect import Ect, EctP
@@ -22,8 +23,6 @@ from wfrun.engine.policies.placement.fpf import Fpf
 from wfrun.engine.policies.placement.fplt import Dfplt, Fplt
 from wfrun.engine.policies.placement.heft import Heft, HeftP
 from wfrun.engine.policies.placement.max_min import MaxMin
-from wfrun.engine.policies.placement.mst import Mst
-from wfrun.engine.policies.placement.mwt import Mwt
 from wfrun.engine.policies.placement.round_robin import RoundRobin
 from wfrun.engine.policies.placement.rr import Rr, Wqr
 from wfrun.engine.policies.placement.single_cluster import SingleCluster
@@ -55,7 +54,7 @@ BAG_POLICIES: tuple[type[Placement], ...] = (
 )
 """In the order of section 5.1.4, then that which Table 5.1 alone names."""
 
-ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = (Mwt, Mst)
+ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = STRATEGIES
 """Strategies of the Journal of Grid Computing 9, 2011, in the order of its Table 1."""
 
 OTHER_POLICIES: tuple[type[Placement], ...] = (FileAwareR,)

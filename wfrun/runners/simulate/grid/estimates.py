@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
+import msgspec
+
+from wfrun.engine.open_sums import OpenSums
 from wfrun.engine.queues import Lrm
 
 
@@ -25,31 +29,55 @@ class Estimates(Protocol):
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         """The start of a job that is submitted now."""
 
-    def mean_wait_s(self, now_s: float) -> float:
-        """Mean wait of the open jobs, as it was or as it is planned; 0 without any."""
+    def sums(self, now_s: float) -> OpenSums:
+        """Sums over the open jobs, with their waits as they were or as they are planned."""
+
+    def loads(self) -> OpenSums:
+        """The same sums without the waits, which may be those of an earlier time."""
+
+    def last_end_s(self, now_s: float) -> float:
+        """Time at which all jobs of the site are expected to have ended."""
+
+
+class _Open(msgspec.Struct, gc=False):
+    """An open job."""
+
+    cores: int
+    length_s: float
+    submitted_s: float
+    wait_s: float = 0.0
+    """As it was, or as it is planned."""
 
 
 class LrmEstimates:
-    """The forecast of the LRM itself, by the run times with which its jobs were submitted."""
+    """The forecast of the LRM itself, by the run times with which its jobs were submitted.
+
+    Cost of a question: constant as long as the LRM keeps its plan, otherwise the waiting jobs.
+    """
 
     def __init__(self, lrm: Lrm) -> None:
         self._lrm = lrm
-        self._waits_s: dict[int, float] = {}
-        """Waits of the running jobs."""
-        self._total_s = 0.0
-        """Sum of these waits."""
-        self._waiting: dict[int, float] = {}
-        """Submission times of the waiting jobs."""
+        self._open: dict[int, _Open] = {}
+        self._waiting: dict[int, None] = {}
+        self._new: list[int] = []
+        """Jobs submitted since the latest question."""
+        self._sums = OpenSums()
+        self._plan = -1
+        """Number of the plan that the waits of the waiting jobs are of."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
-        self._waiting[job] = now_s
+        self._open[job] = _Open(cores, length_s, now_s)
+        self._sums.add(cores, length_s, now_s, 0.0)
+        self._waiting[job] = None
+        self._new.append(job)
 
     def start(self, job: int, now_s: float) -> None:
-        wait_s = self._waits_s[job] = now_s - self._waiting.pop(job)
-        self._total_s += wait_s
+        del self._waiting[job]
+        self._starts(self._open[job], now_s)
 
     def end(self, job: int, now_s: float) -> None:
-        self._total_s -= self._waits_s.pop(job)
+        one = self._open.pop(job)
+        self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
     def correct(self) -> None:
         """Do nothing: an LRM does not change requests."""
@@ -57,10 +85,27 @@ class LrmEstimates:
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
         return self._lrm.estimate_start_s(cores, length_s, now_s)
 
-    def mean_wait_s(self, now_s: float) -> float:
-        count = len(self._waits_s) + len(self._waiting)
-        if not count:
-            return 0.0
-        planned_s = self._lrm.planned_start_s
-        waiting_s = sum(planned_s(job, now_s) - at_s for job, at_s in self._waiting.items())
-        return max(0.0, self._total_s + waiting_s) / count
+    def last_end_s(self, now_s: float) -> float:
+        return self._lrm.last_end_s(now_s)
+
+    def loads(self) -> OpenSums:
+        return self._sums
+
+    def sums(self, now_s: float) -> OpenSums:
+        if not self._waiting:
+            return self._sums
+        starts_s = self._lrm.planned_starts_s(now_s)
+        changed: Iterable[int] = self._waiting
+        if self._lrm.plan_number == self._plan:
+            changed = [job for job in self._new if job in self._waiting]
+        for job in changed:
+            self._starts(self._open[job], max(now_s, starts_s[job]))
+        self._plan = self._lrm.plan_number
+        self._new.clear()
+        return self._sums
+
+    def _starts(self, job: _Open, start_s: float) -> None:
+        """Note when a job starts, or is planned to start."""
+        wait_s = start_s - job.submitted_s
+        self._sums.wait(job.cores, job.length_s, wait_s - job.wait_s)
+        job.wait_s = wait_s

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
+from wfrun.engine.open_sums import OpenSums
 from wfrun.engine.prediction.waits.point import FcfsPlan, OpenJob, doubled_s
 
 ExpectedS = Callable[[int], float]
@@ -82,12 +83,24 @@ class FcfsEstimates:
         self._refresh(now_s)
         return self._plan.start_s(cores, now_s)
 
-    def mean_wait_s(self, now_s: float) -> float:
+    def sums(self, now_s: float) -> OpenSums:
+        """Cost: the open jobs."""
         self._refresh(now_s)
-        if not self._cores:
-            return 0.0
-        total_s = sum(self._planned_s[job] - at_s for job, at_s in self._submitted_s.items())
-        return total_s / len(self._cores)
+        return self.loads()
+
+    def loads(self) -> OpenSums:
+        """Cost: the open jobs."""
+        sums = OpenSums()
+        for job, at_s in self._submitted_s.items():
+            sums.add(self._cores[job], self._lengths_s[job], at_s, self._planned_s[job] - at_s)
+        return sums
+
+    def last_end_s(self, now_s: float) -> float:
+        """Cost: the open jobs."""
+        self._refresh(now_s)
+        lengths_s = self._lengths_s
+        ends_s = [at_s + lengths_s[job] for job, at_s in self._planned_s.items()]
+        return max(ends_s, default=now_s)
 
     def _refresh(self, now_s: float) -> None:
         """Make the plan anew after too many deviations."""

@@ -106,6 +106,7 @@ class GridSimulation:
             )
         state.last_site = self._site[job] = site
         state.committed[site] += cores
+        state.open_jobs[site] += 1
         length_s = state.expected_s(job, site) if state.is_requested else 0.0
         if state.is_asked:
             state.estimates[site].submit(job, cores, length_s, state.now_s)
@@ -131,6 +132,7 @@ class GridSimulation:
         state.lrms[site].end(job, state.now_s)
         state.free[site] += cores
         state.committed[site] -= cores
+        state.open_jobs[site] -= 1
         if state.is_asked:
             state.estimates[site].end(job, state.now_s)
         state.ended(job, site)

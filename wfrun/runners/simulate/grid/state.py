@@ -40,6 +40,8 @@ class GridState:
         """Processors that no job holds, by site."""
         self.committed = [0] * len(sites)
         """Processors of all running and waiting jobs, by site."""
+        self.open_jobs = [0] * len(sites)
+        """Number of running and waiting jobs, by site."""
         self.now_s = 0.0
         self.last_site = -1
         self.is_asked = uses_queues(scheduler.policy.information)

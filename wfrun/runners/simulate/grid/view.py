@@ -10,6 +10,7 @@ from typing import NoReturn
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Knowledge
+from wfrun.engine.open_sums import OpenSums, Weight
 from wfrun.engine.prediction.job import Prediction
 from wfrun.runners.simulate.grid.state import GridState
 
@@ -83,6 +84,9 @@ class GridView:
     def fits_all(self, site: int) -> bool:
         return max(self._state.cores) <= self._state.slots[site]
 
+    def slots(self, site: int) -> int:
+        return self._state.slots[site]
+
     def last_site(self) -> int:
         return self._state.last_site
 
@@ -136,5 +140,24 @@ class GridView:
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return min(sites, key=partial(self.estimate_completion_s, task=task))
 
-    def mean_wait_s(self, site: int) -> float:
-        return self._state.estimates[site].mean_wait_s(self._state.now_s)
+    def open_tasks(self, site: int) -> int:
+        return self._state.open_jobs[site]
+
+    def open_time_s(self, site: int) -> float:
+        return self._state.estimates[site].loads().time_s
+
+    def open_work_s(self, site: int) -> float:
+        return self._state.estimates[site].loads().work_s
+
+    def mean_wait(self, site: int, weight: Weight = "one") -> float:
+        return self._sums(site).mean_wait(weight)
+
+    def last_end_s(self, site: int) -> float:
+        state = self._state
+        return max(0.0, state.estimates[site].last_end_s(state.now_s) - state.now_s)
+
+    def weighted_completion(self, site: int) -> float:
+        return self._sums(site).weighted_completion
+
+    def _sums(self, site: int) -> OpenSums:
+        return self._state.estimates[site].sums(self._state.now_s)

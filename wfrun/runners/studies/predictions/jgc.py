@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.policies.placement.mst import Mst
-from wfrun.engine.policies.placement.mwt import Mwt
+from wfrun.engine.policies.placement.allocation.schedules import Mst, Mwt
 from wfrun.engine.prediction.estimates import (
     HISTORY_MODELS,
     MAX_WINDOW,
