@@ -62,6 +62,24 @@ def test_the_first_success_counts_and_the_others_are_cancelled() -> None:
     assert state.workflows[0].variants == {0: 2}
 
 
+def test_a_replica_goes_to_the_site_of_its_task_when_no_other_is_idle() -> None:
+    """Thesis section 5.1.4: replicas go to the resources that become available. The first one
+    goes to beta, which has one core, the second beside its task."""
+    world = FakeWorld([bag(1)], sites((3, 1.0), (1, 1.0)), WQR)
+    assert world.run() == "done"
+    sites_of = [e.site for e in world.log if isinstance(e, ev.AttemptPlaced)]
+    assert sites_of == [0, 1, 0]
+    assert len(ends(world, "done")) == 3  # all at once; the first to be reported counts
+    assert world.core.state.done == 1
+
+
+def test_one_site_replicates_its_tasks() -> None:
+    world = FakeWorld([bag(1)], sites((2, 1.0)), WQR)
+    assert world.run() == "done"
+    assert placed(world) == ["w.0.0.1", "w.0.0.2"]
+    assert world.core.state.sites[0].done == 1
+
+
 def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
     """Replicas neither cost a retry nor add one: three rounds of three attempts."""
     result = Outcome("exit", exit_code=3)

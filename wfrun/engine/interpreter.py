@@ -163,7 +163,7 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
     throttle = throttle_of(settings)
     state.throttle = throttle if isinstance(throttle, int) else None
     state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []
-    state.max_replicas = max_replicas(settings, len(state.sites) - state.left.bit_count())
+    state.max_replicas = max_replicas(settings)
 
 
 def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:

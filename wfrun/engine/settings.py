@@ -98,8 +98,8 @@ class Settings(msgspec.Struct, frozen=True):
         FAILURES, simulate=False,
     )] = False
     replicas: Annotated[int | None, Option(
-        "Maximum number of replicas of a running task, each at another site; the first attempt "
-        "to succeed counts. Default: the policy's number; for stragglers at least 1.",
+        "Maximum number of replicas of a running task, at other sites if these are idle; the first "
+        "attempt to succeed counts. Default: the policy's number; for stragglers at least 1.",
         REPLICAS, "N", minimum=0, resume=True,
     )] = None
     replication: Annotated[Literal["idle", "stragglers"], Option(

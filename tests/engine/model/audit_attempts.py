@@ -38,7 +38,6 @@ class AttemptRules(FileRules):
         undone = [p for p in document.parents[event.task] if (event.workflow, p) not in self.done]
         is_replica = " (a replica)" if others else ""
         self._require("parents", not undone, f"{what}{is_replica}: {undone} are not done")
-        self._require("one-site", all(t.placed.site != site for t in others), what)
         self._require("replicas", len(others) <= max(0, self._max_replicas), what)
         if task in self._grown:
             self._asked[task] = self._grown.pop(task)

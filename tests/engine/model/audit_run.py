@@ -29,7 +29,7 @@ class RunRules(KnownRun):
         most = settings.replicas
         if most is None:
             most = max(policy.replicas, settings.replication == "stragglers")
-        self._max_replicas = min(most, len(event.sites) - 1)
+        self._max_replicas = most
         self._launchers = {i: {} for i, s in enumerate(event.sites) if launcher_spec(s) is not None}
         self._is_late = policy.binds_late
         self._is_bounded = bool(

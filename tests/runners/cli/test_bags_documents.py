@@ -186,7 +186,7 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
     there = set(sweep.folder.rglob("*"))
     sites = ("--sites", "sites.yaml")
     for words, told in (
-        (("--replicas", "2"), ["sites.yaml:1: --replicas", "there is 1 other site"]),
+        (("--replicas", "99"), ["sites.yaml:1: --replicas is 99", "cores in all", "at most"]),
         (
             ("--selection", "s-u-r"),
             ["--selection: there is no selection policy 's-u-r'", "did you mean 's-u-"],
@@ -197,8 +197,8 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
         (("--stdout", "{index}"), ["--stdout and --estimate are for the rows of tables"]),
     ):
         assert_refused(sweep.ask("sweep.yaml", *sites, *words), 2, told)
-    told = ["sweep.yaml: --replicas is 2", "only one site", "name 3 sites or more", "--sites FILE"]
-    assert_refused(sweep.ask("sweep.yaml", "--replicas", "2"), 2, told)
+    told = ["sweep.yaml: --replicas is 9999", "cores in all", "at least a core each"]
+    assert_refused(sweep.ask("sweep.yaml", "--replicas", "9999"), 2, told)
     document = sweep.folder / "sweep.yaml"
     document.write_text(f"{SWEEP}cores: 1\nmemory: 1 MiB\ngpus: 3\n")
     assert_refused(sweep.ask("sweep.yaml"), 2, ["sweep.yaml:11: task", "fits no site"])
@@ -326,7 +326,7 @@ def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
     assert short_s() == short_s("--selection", "s-bot") == 53
     assert short_s("--selection", "s-u-rr") == 52
     assert_refused(user.ask(*both, "--selection", "s-bto"), 2, ["did you mean 's-bot'"])
-    assert_refused(user.ask(*both, "--replicas", "2"), 2, ["--replicas is 2", "1 other site"])
+    assert_refused(user.ask(*both, "--replicas", "9999"), 2, ["--replicas is 9999", "cores in all"])
     write_dax(generate("montage", 20, 1), user.folder / "montage.dax")
     mixed = user.wfrun(*both, "montage.dax")
     assert "heft" in mixed.out, mixed.text

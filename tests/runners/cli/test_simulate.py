@@ -158,7 +158,11 @@ def test_jobs_of_a_queue_ask_for_the_processors_that_users_requested(
     ]
     (user.folder / "few.swf").write_text(HEADER + "".join(lines))
     path = user.folder / f"jobs.{suffix}"
-    succeeded(user.wfrun("simulate", "few.swf", "--output", path))
+    out = succeeded(user.wfrun("simulate", "few.swf", "--output", path))
+    assert (
+        "processors of a job      as requested; as allocated where there is no request (1 of 3)"
+        in out
+    )
     if suffix == "csv":
         rows = [list(row.values()) for row in csv.DictReader(path.read_text().splitlines())]
         assert rows == [

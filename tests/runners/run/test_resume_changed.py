@@ -87,7 +87,7 @@ def test_changes_that_are_refused(tmp_path: Path) -> None:
         ({"time_scale": 2.0}, "time_scale cannot be changed"),
         ({"sites": moved}, "the directory of site 'a' was None when the run began"),
         ({"sites": Catalog((SiteSpec("c", 1, walltime_s=1.0),))}, "fits no site"),
-        ({"replicas": 2}, "--replicas is 2, but there is 1 other site"),
+        ({"replicas": 2}, "--replicas is 2, but the sites have 2 cores in all"),
     ]
     for options, message in refused:
         with pytest.raises(InvalidError, match=message):

@@ -41,7 +41,8 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         "those of the latest runs in ./wfrun-runs at the same clusters and hosts.")  # fmt: skip
 @option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
         section=_SUBJECT,
-        help="Documents: other users' jobs, from a workload log (SWF or GWF).")  # fmt: skip
+        help="Documents: other users' jobs, from a workload log (SWF or GWF), of the processors "
+        "that they requested (allocated ones where the log has no request).")  # fmt: skip
 @option("--tasks", type=click.IntRange(min=2), metavar="N", section=_SUBJECT,
         help="Number of tasks of a workload of bags. Default: 60000, or all of a "
         "log.")  # fmt: skip

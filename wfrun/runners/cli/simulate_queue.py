@@ -27,6 +27,7 @@ from wfrun.sites.simulated.queues import (
     make_lrm,
     simulate_batch,
     simulated_jobs,
+    sizes_from,
 )
 
 
@@ -77,7 +78,7 @@ def simulate_queue(
     batch = simulated_jobs(fitting)
     schedule = simulate_batch(batch, size, lrm, kill_overruns=kill_overruns)
     killed = sum(1 for job in batch if kill_overruns and job.runtime_s > job.requested_s)
-    make_console().print(batch_table(batch, schedule, size, lrm, killed))
+    make_console().print(batch_table(fitting, batch, schedule, size, lrm, killed))
     if output is not None:
         rows = _rows(fitting, batch, schedule, kill_overruns=kill_overruns)
         write_parquet(rows, {}, output) if is_parquet else _write_csv(rows, output)
@@ -133,7 +134,12 @@ def _jobs(count: int) -> str:
 
 
 def batch_table(
-    batch: Sequence[SimulatedJob], schedule: Schedule, processors: int, lrm: str, killed: int
+    logged: Sequence[LoggedJob],
+    batch: Sequence[SimulatedJob],
+    schedule: Schedule,
+    processors: int,
+    lrm: str,
+    killed: int,
 ) -> Table:
     """Waits and bounded slowdowns of the jobs, and the utilization from the first submission to the
     last end."""
@@ -149,6 +155,7 @@ def batch_table(
     rows = [
         ("queue", lrm),
         ("jobs", f"{len(batch):,}"),
+        ("processors of a job", sizes_from(logged)),
         ("killed at their request", f"{killed:,}"),
         ("processors", f"{processors:,}"),
         ("utilization", f"{work / (span_s * processors):.1%}"),

@@ -33,7 +33,7 @@ from wfrun.runners.simulate.background import background_of, read_log, unfit
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform, complete_links
 from wfrun.sites.catalog import read_catalog
-from wfrun.sites.simulated.queues import make_lrm
+from wfrun.sites.simulated.queues import make_lrm, sizes_from
 
 LOAD = 0.6
 """Of generated workloads of bags, where none is given."""
@@ -229,6 +229,8 @@ def _check_background(experiment: Experiment, warn: Warn) -> None:
     jobs, remarks, _ = read_log(Path(background.log), skip_bad_lines=background.skip_bad_lines)
     for remark in [*remarks, *unfit(jobs, sites)]:
         warn(remark)
+    if any(not job.requested_processors for job in jobs):
+        warn(f"{background.log}: processors of a job: {sizes_from(jobs)}")
     for load in experiment.loads:
         background_of(jobs, sites, load, experiment.seeds[0])
         if load is not None and load > 1:

@@ -84,14 +84,14 @@ def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:
 def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
     """Select bags one after another unless the settings name a selection policy.
 
-    Raises InvalidError for an unknown selection policy, and for more replicas than other sites.
+    Raises InvalidError for an unknown selection policy, and for more replicas than cores.
     """
     if settings.selection:
         _check_selection(settings.selection)
     elif any(workflow.bag is not None for workflow in workflows):
         settings = msgspec.structs.replace(settings, selection="s-bot")
-    if settings.replicas is not None and settings.replicas > len(catalog.sites) - 1:
-        raise _too_many_replicas(settings.replicas, workflows[0].source, catalog)
+    if settings.replicas:
+        _check_replicas(settings.replicas, workflows[0].source, catalog)
     return settings
 
 
@@ -102,24 +102,15 @@ def _check_selection(name: str) -> None:
         raise InvalidError(error.message, source="--selection", hint=error.hint) from error
 
 
-def _too_many_replicas(replicas: int, document: str, catalog: Catalog) -> InvalidError:
-    sites = len(catalog.sites)
-    at_most = "A task has at most one copy at a site"
-    if sites == 1:
-        message = f"--replicas is {replicas}, but there is only one site"
-    else:
-        others = f"are {sites - 1} other sites" if sites > 2 else "is 1 other site"
-        message = f"--replicas is {replicas}, but there {others}"
-    if catalog.source is None:
-        return InvalidError(
-            message,
-            source=document,
-            hint=f"{at_most}: name {replicas + 1} sites or more in a catalog, with --sites FILE.",
-        )
-    path = Path(catalog.source)
-    return InvalidError(
-        message,
-        source=catalog.source,
-        line=read_yaml(path).line("sites") if path.is_file() else None,
-        hint=f"{at_most}: as many replicas are possible as there are sites but one.",
+def _check_replicas(replicas: int, document: str, catalog: Catalog) -> None:
+    """Raise InvalidError for more replicas of a task than cores could run beside it."""
+    cores = sum(site.slots for site in catalog.sites)
+    if replicas < cores:
+        return
+    path = Path(catalog.source) if catalog.source is not None else None
+    raise InvalidError(
+        f"--replicas is {replicas}, but the sites have {cores} core{'s' * (cores != 1)} in all",
+        source=document if path is None else str(path),
+        line=read_yaml(path).line("sites") if path is not None and path.is_file() else None,
+        hint=f"A task and its replicas hold at least a core each: at most {cores - 1} replicas.",
     )

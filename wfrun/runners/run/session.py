@@ -314,7 +314,7 @@ class Session:
 
     def _make_sites(self) -> list[AnySite]:
         settings = self._settings
-        observed = observed_of(settings, len(self._specs))
+        observed = observed_of(settings)
         prompter = terminal_prompter()
         return [
             make_site(

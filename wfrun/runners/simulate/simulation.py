@@ -139,7 +139,7 @@ class Simulation:
         self._platform = platform
         self._settings = settings
         self._catalog = _with_backfills(platform.catalog, platform.model)
-        observed = observed_of(settings, len(self._catalog.sites))
+        observed = observed_of(settings)
         self._sites = [
             _site_class(spec)(
                 spec,

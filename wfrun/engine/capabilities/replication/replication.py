@@ -78,7 +78,6 @@ class Replication(Capability):
             if self._stragglers:
                 self._dispatched.setdefault(attempt.workflow, {})[attempt.task] = running
         running.attempts.append(attempt)
-        running.sites |= 1 << attempt.site
         if attempt.is_replica:
             running.replicas += 1
             self.placed_total += 1
@@ -102,7 +101,6 @@ class Replication(Capability):
         running = self._turns.get(key)
         assert running is not None, "it was placed"
         running.attempts.remove(attempt)
-        running.sites &= ~(1 << attempt.site)
         if attempt.is_replica:
             self.cores -= attempt.cores
         if not running.attempts:
@@ -176,32 +174,30 @@ class Replication(Capability):
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Limit a replica to idle sites without an attempt of the task."""
+        """Limit a replica to idle sites, if possible to those without an attempt of the task:
+        what makes one attempt slow at a site may make the next one slow there, too."""
         if w.status[task] != TaskStatus.DISPATCHED:
             return mask
         running = self._turns.get((w.index, task))
         taken = 0 if running is None else running.sites
-        return mask & self.state.openings_for(cores).idle & ~taken
+        idle = mask & self.state.openings_for(cores).idle
+        return idle & ~taken or idle
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         """Place replicas at sites that are still idle."""
         if not possible:
             return
-        idle_sites = self._idle_sites
-        while (idle := idle_sites()) and (chosen := self._choose(idle)) is not None:
+        while self._has_idle_sites() and (chosen := self._choose()) is not None:
             (workflow, task), site = chosen
             w = self.state.workflows[workflow]
             cores = w.workflow.tasks[task].resources.cores
             decisions.place(w, task, site, self.run.candidates(w, task, cores))
 
-    def _idle_sites(self) -> int:
-        """Sites with idle slots for tasks of some width, as a mask."""
-        idle = 0
-        for openings in self.state.openings.values():
-            idle |= openings.idle
-        return idle
+    def _has_idle_sites(self) -> bool:
+        """Whether some site has idle slots for tasks of some width."""
+        return any(openings.idle for openings in self.state.openings.values())
 
-    def _choose(self, idle_sites: int) -> tuple[TaskKey, int] | None:
+    def _choose(self) -> tuple[TaskKey, int] | None:
         """The next task to replicate and its site; stragglers come first. None if there is none."""
         for key in list(islice(self._straggling, MAX_EXAMINED)):
             running = self._turns.get(key)
@@ -209,7 +205,7 @@ class Replication(Capability):
                 del self._straggling[key]
             elif (site := self._site_of(key)) is not None:
                 return key, site
-        return self._turns.choose(idle_sites, self._site_of)
+        return self._turns.choose(self._site_of)
 
     def _site_of(self, key: TaskKey) -> int | None:
         """The site that the placement policy chooses for a replica; None if no replica is

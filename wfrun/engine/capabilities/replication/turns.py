@@ -18,15 +18,21 @@ TaskKey = tuple[int, int]
 class RunningTask:
     """A dispatched task that may get replicas."""
 
-    __slots__ = ("attempts", "replicas", "sites")
+    __slots__ = ("attempts", "replicas")
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
         """Open attempts, without superseded ones."""
-        self.sites = 0
-        """Sites of the attempts, as a mask."""
         self.replicas = 0
         """Number of replicas since the task was dispatched, however they ended."""
+
+    @property
+    def sites(self) -> int:
+        """Sites of the attempts, as a mask."""
+        mask = 0
+        for attempt in self.attempts:
+            mask |= 1 << attempt.site
+        return mask
 
 
 class Turns:
@@ -70,17 +76,15 @@ class Turns:
         if replicas < len(self._turns):
             self._turns[replicas].append((key, self._running[key]))
 
-    def choose(
-        self, idle_sites: int, site_of: Callable[[TaskKey], int | None]
-    ) -> tuple[TaskKey, int] | None:
-        """The next task to replicate, and its site. Asks ``site_of`` for tasks that have no attempt
-        at some idle site. None if it has no site for any examined task."""
+    def choose(self, site_of: Callable[[TaskKey], int | None]) -> tuple[TaskKey, int] | None:
+        """The next task to replicate, and its site, for which it asks ``site_of``. None if that has
+        no site for any examined task."""
         for count, turn in enumerate(self._turns):
             while turn and self._is_stale(turn[0], count):
                 turn.popleft()
             for entry in islice(turn, MAX_EXAMINED):
-                key, running = entry
-                if self._is_stale(entry, count) or not idle_sites & ~running.sites:
+                key = entry[0]
+                if self._is_stale(entry, count):
                     continue
                 if (site := site_of(key)) is not None:
                     return key, site

@@ -91,20 +91,19 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
     return None if throttle == "none" else throttle
 
 
-def max_replicas(settings: Settings, sites: int) -> int:
-    """Maximum number of replicas of a task in a run: less than the number of sites, since each site
-    gets one attempt."""
+def max_replicas(settings: Settings) -> int:
+    """Maximum number of replicas of a task in a run."""
     most = settings.replicas
     if most is None:
         policy = placement_class(settings.policy)
         most = max(policy.replicas, settings.replication == "stragglers")
-    return max(0, min(most, sites - 1))
+    return max(0, most)
 
 
-def observed_of(settings: Settings, sites: int) -> Observed:
+def observed_of(settings: Settings) -> Observed:
     """What a run observes of other users' jobs at its sites."""
     policy = placement_class(settings.policy)
-    fills_free_processors = binds_late(policy) or max_replicas(settings, sites) > 0
+    fills_free_processors = binds_late(policy) or max_replicas(settings) > 0
     return observed_for(policy.information, binds_late=fills_free_processors)
 
 

@@ -11,7 +11,7 @@ from wfrun.engine.queues import (
     make_lrm,
     simulate_batch,
 )
-from wfrun.sites.simulated.queues.logged import has_request, simulated_jobs
+from wfrun.sites.simulated.queues.logged import has_request, simulated_jobs, sizes_from
 
 __all__ = [
     "LRMS",
@@ -24,4 +24,5 @@ __all__ = [
     "make_lrm",
     "simulate_batch",
     "simulated_jobs",
+    "sizes_from",
 ]

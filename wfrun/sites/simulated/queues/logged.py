@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.queues.batch import SimulatedJob
@@ -30,6 +30,16 @@ def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
         requested_s = job.requested_s if has_request(job) else job.runtime_s
         found.append(SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s or 0.0))
     return found
+
+
+def sizes_from(jobs: Sequence[LoggedJob]) -> str:
+    """Where the numbers of processors of jobs come from, in words."""
+    allocated = sum(1 for job in jobs if not job.requested_processors)
+    if not allocated:
+        return "as requested"
+    if allocated == len(jobs):
+        return "as allocated: the log gives no requested ones"
+    return f"as requested; as allocated where there is no request ({allocated:,} of {len(jobs):,})"
 
 
 def has_request(job: LoggedJob) -> bool:
