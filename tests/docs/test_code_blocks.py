@@ -16,6 +16,7 @@ from tests.docs.blocks import Block, Command, blocks, commands, is_printed, run_
 from tests.docs.test_docs import PAGES, check_command, name_of
 from tests.places import ROOT
 from wfrun.parsers.catalog.read import ROOT_KEYS
+from wfrun.parsers.jobs.build import make_jobs
 
 LANGUAGES = {
     "", "text", "console", "sh", "python", "yaml", "toml", "json", "csv", "xml", "dockerfile",
@@ -74,6 +75,9 @@ def test_yaml_is_valid(page: Path, block: Block, tmp_path: Path) -> None:
     if set(yaml.safe_load(text)) <= set(ROOT_KEYS):
         (tmp_path / "sites.yaml").write_text(text)
         assert wfrun.read_catalog(tmp_path / "sites.yaml").sites
+    elif name_of(page) == "docs/jobs.md":
+        (tmp_path / "jobs.yaml").write_text(text)
+        assert make_jobs(tmp_path / "jobs.yaml")
     else:
         # The documents of these pages run in tests of their own.
         own = name_of(page) in ("docs/bags.md", "docs/workflows.md")

@@ -18,6 +18,7 @@ DOCUMENTS = {
     "jsdl": ("x.xml", b'<?xml version="1.0"?>\n<jsdl:JobDefinition xmlns:jsdl="j"/>'),
     "dax": ("x.txt", b"\xef\xbb\xbf\n <adag/>"),
     "wfformat": ("x", b' {"name": "x", "jobs": []}'),
+    "jobs": ("x.yml", b"jobs:\n  - {job: a, command: b}\n"),
     "pegasus5": ("x.yml", b'{pegasus: "5.0", jobs: []}'),
     "yaml": ("x.dat", b"# " + b"x" * 5000 + b"\ncommand: true\n"),
     "commands": ("x.txt", b"echo 1\n"),

@@ -30,6 +30,9 @@ class Resources(msgspec.Struct, frozen=True):
     """Number of nodes; the cores are spread evenly over them."""
     container: Container | None = None
     """The container that it runs in; None: its document declares none."""
+    parallel: bool = False
+    """Whether it starts a process for each of its cores, also on a single node, as MPI programs
+    do. On several nodes tasks always do."""
 
 
 class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -211,6 +214,18 @@ class Bag(msgspec.Struct, frozen=True):
         return count
 
 
+class Moldable(msgspec.Struct, frozen=True):
+    """The sizes that a moldable job may start with. The command of its task is a template with
+    ``{size}``, ``{nodes}`` and ``{ppn}`` in it."""
+
+    sizes: tuple[int, ...]
+    """Numbers of processors, ascending, at least two."""
+    walltimes_s: tuple[float, ...]
+    """Walltime with each size on the reference processor. It never grows with the size."""
+    ppn: int | None = None
+    """Processors on each node; None: all on one."""
+
+
 class Workflow(msgspec.Struct, frozen=True):
     """A DAG of tasks that pass files, or a bag of independent tasks.
 
@@ -233,6 +248,9 @@ class Workflow(msgspec.Struct, frozen=True):
     bag: Bag | None = None
     """The bag that it was expanded from (`wfrun.engine.bag.expand`); None for a workflow. Tasks and
     files of a bag are created on access, so avoid iterating over all of them."""
+    moldable: dict[int, Moldable] = {}
+    """The tasks whose size is chosen when they are submitted; they request their smallest one until
+    then."""
 
     def children(self) -> list[list[int]]:
         """The inverse of ``parents``, computed at every call."""

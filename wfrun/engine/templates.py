@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from string import Formatter
 
 import msgspec
@@ -91,3 +92,11 @@ def parse_template(text: str) -> tuple[Part, ...]:
 def placeholders(text: str) -> tuple[str, ...]:
     """The names of the parameters in a template, in order, without repeats."""
     return tuple(dict.fromkeys(p.name for p in parse_template(text) if p.name is not None))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """A template with its parameters replaced. Raises KeyError for one without a value."""
+    return "".join(
+        part.literal if part.name is None else part.literal + part.formatted(values[part.name])
+        for part in parse_template(text)
+    )

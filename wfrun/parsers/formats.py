@@ -80,6 +80,11 @@ def has_key(*keys: bytes) -> Recognizer:
     return lambda content: not content.is_binary and key.search(content.whole) is not None
 
 
+def has_all(*recognizers: Recognizer, unless: Recognizer) -> Recognizer:
+    """Recognize what all of these do, and ``unless`` does not."""
+    return lambda content: all(each(content) for each in recognizers) and not unless(content)
+
+
 def has_suffix(*suffixes: str) -> Recognizer:
     """Recognize a document by the end of its name alone."""
     return lambda content: content.suffix in suffixes
@@ -90,12 +95,13 @@ class DocumentFormat(msgspec.Struct, frozen=True):
 
     name: str
     title: str
-    holds: Literal["workflow", "bags"]
+    holds: Literal["workflow", "bags", "jobs"]
     suffixes: tuple[str, ...]
     """The suffixes of names of its documents, in lower case."""
     recognize: Recognizer
     reader: str
-    """``module:function``: a `DocumentReader` for a workflow, a `BagsReader` for bags."""
+    """``module:function``: a `DocumentReader` for a workflow, a `BagsReader` for bags, a
+    `JobsReader` for parallel jobs."""
     line_options: bool = False
     """Whether its lines are tasks, which options such as ``--stdout`` describe."""
     estimate_hint: str = ""
@@ -131,6 +137,11 @@ FORMATS: tuple[DocumentFormat, ...] = (
         begins_with(b"{", b"[", unless=_YAML), f"{_WORKFLOWS}.wfformat:read_wfformat",
     ),
     DocumentFormat(
+        "jobs", "YAML", "jobs", _YAML,
+        has_all(has_key(b"jobs"), has_key(b"command"), unless=has_key(b"pegasus", b"bags?")),
+        "wfrun.parsers.jobs.yaml_jobs:read_jobs",
+    ),
+    DocumentFormat(
         "pegasus5", "Pegasus 5 (YAML)", "workflow", _YAML, has_key(b"pegasus", b"jobs"),
         f"{_WORKFLOWS}.pegasus5:read_pegasus5",
     ),
@@ -152,10 +163,14 @@ def known_formats() -> str:
     """A sentence that names all formats."""
     titles = {
         kind: [each.title for each in FORMATS if each.holds == kind]
-        for kind in ("workflow", "bags")
+        for kind in ("workflow", "bags", "jobs")
     }
-    workflows, bags = (f"{', '.join(t[:-1])} and {t[-1]}" for t in titles.values())
-    return f"wfrun reads workflows as {workflows}, and bags of tasks as {bags}."
+    workflows, bags, jobs = (" and ".join((", ".join(t[:-1]), *t[-1:])) if len(t) > 1 else t[0]
+                             for t in titles.values())  # fmt: skip
+    return (
+        f"wfrun reads workflows as {workflows}, bags of tasks as {bags}, and parallel jobs as "
+        f"{jobs}."
+    )
 
 
 def may_be_table(path: Path) -> bool:

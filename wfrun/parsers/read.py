@@ -35,11 +35,12 @@ class ReadDocument(msgspec.Struct, frozen=True):
     format: DocumentFormat | None = None
     """Format of the document; None if a program made the workflow."""
     lines: Mapping[str, int] = {}
-    """Lines of the keys of a bag in its document; that of the empty key is the bag's first line."""
+    """Lines of the keys of a bag in its document; that of the empty key is the bag's first line.
+    For parallel jobs: their first lines by name."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key of a bag, or that of the bag without the key. None if neither is
-        known."""
+        """The line of a key of a bag, or that of the bag without the key; the line of a parallel
+        job. None if neither is known."""
         return self.lines.get(key, self.lines.get(""))
 
 
@@ -87,6 +88,11 @@ def read_document(
 
                 bags = make_bags(path, reader, template)
                 return [ReadDocument(bag, path.parent, found, lines) for bag, lines in bags]
+            if found.holds == "jobs":
+                from wfrun.parsers.jobs.build import make_jobs
+
+                jobs = make_jobs(path, reader)
+                return [ReadDocument(each, path.parent, found, lines) for each, lines in jobs]
             from wfrun.parsers.workflows.pipeline import make_workflow
 
             return [ReadDocument(make_workflow(path, reader, emulate=emulate), path.parent, found)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +11,10 @@ from msgspec.structs import replace
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Bag, BagFile, Resources
 from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.file_entries import to_files, to_variables
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.bags.parameters import read_parameters
-from wfrun.parsers.bags.values import is_elsewhere, to_command, to_name, to_priority, to_text
+from wfrun.parsers.bags.values import to_command, to_name, to_priority, to_text
 from wfrun.parsers.containers import to_container
 from wfrun.parsers.sections import (
     Section,
@@ -23,7 +23,6 @@ from wfrun.parsers.sections import (
     to_count_or_zero,
     to_duration,
     to_size,
-    to_truth,
 )
 from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
@@ -35,8 +34,6 @@ KEYS = (
     "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
     "container",
 )  # fmt: skip
-_INPUT_KEYS = ("name", "from", "executable")
-_OUTPUT_KEYS = ("name", "to", "optional")
 
 
 def read_bags(path: Path, template: LineTemplate) -> list[BagDraft]:
@@ -155,42 +152,12 @@ class _BagReader:
         section = self._section(key)
         if section is None:
             return []
-        listed = section.values[key]
-        if not isinstance(listed, list):
-            raise section.error(
-                f"{key} of {section.title} must be a list, not {in_words(listed)}", key
-            )
-        files = [self._file(section, key, number) for number in range(len(listed))]
+        files = to_files(section, key)
         for number, file in enumerate(files):
             self._note((file.name,), key, number)
             if file.url is not None:
                 self._note((file.url,), key, number)
         return files
-
-    def _file(self, section: Section, key: str, number: int) -> BagFile:
-        value = section.values[key][number]
-        known = _INPUT_KEYS if key == "inputs" else _OUTPUT_KEYS
-        if not isinstance(value, dict):
-            try:
-                return BagFile(to_text(value))
-            except ValueError as error:
-                raise section.error(f"{key}: {error}", key, number) from None
-        title = f"a file of the {key} of {section.title}"
-        entry = Section(section.document, (*section.path, key, number), title, known)
-        place = entry.take("from" if key == "inputs" else "to", to_text, None)
-        if key == "inputs" and place is not None and is_elsewhere(place):
-            raise entry.error(
-                f"{place!r} is no file of this machine", "from",
-                hint="'from' is a path, relative to the document.",
-            )  # fmt: skip
-        name = entry.take("name", to_text, None)
-        if name is None and key == "inputs" and place is not None:
-            name = posixpath.basename(place)
-        if name is None:
-            raise entry.error(f"{title} has no name", hint="Add 'name: PATH' in the sandbox.")
-        executable = entry.take("executable", to_truth, False)
-        optional = entry.take("optional", to_truth, False)
-        return BagFile(name, place, executable, optional)
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
         """The file of a standard stream, which is an input or an output too."""
@@ -204,20 +171,9 @@ class _BagReader:
         section = self._section("env")
         if section is None:
             return None
-        values = section.values["env"]
-        if not isinstance(values, dict):
-            raise section.error(
-                f"env of {section.title} must be a mapping, not {in_words(values)}", "env"
-            )
-        env: dict[str, str] = {}
-        for name, value in values.items():
-            if not isinstance(name, str):
-                raise section.error(f"{name!r} cannot be the name of a variable", "env", name)
-            try:
-                env[name] = to_text(value)
-            except ValueError as error:
-                raise section.error(f"{name} of env: {error}", "env", name) from None
-            self._note((env[name],), "env", name)
+        env = to_variables(section)
+        for name, value in env.items():
+            self._note((value,), "env", name)
         return env
 
     def _resources(self) -> Resources:

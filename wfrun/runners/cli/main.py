@@ -60,6 +60,10 @@ _COMMANDS = {
         "wfrun.runners.cli.help_command",
         "Show a page of the documentation, or list the pages.",
     ),
+    "jobs": (
+        "wfrun.runners.cli.jobs_command",
+        "Run parallel jobs on several clusters, each in its own batch job.",
+    ),
     "launchers": (
         "wfrun.runners.cli.looking",
         "Show the launchers of RUN (default: `last`).",
@@ -158,7 +162,7 @@ class _Commands(click.Group):
 _OTHER_NAMES = {
     "abort": "cancel", "check": "sites check", "clusters": "sites", "continue": "resume",
     "delete": "clean", "eta": "predict", "estimate": "predict", "init": "sites init",
-    "jobs": "tasks", "kill": "cancel", "log": "logs", "ls": "list", "nodes": "sites",
+    "kill": "cancel", "log": "logs", "ls": "list", "nodes": "sites",
     "output": "logs", "plot": "graph", "ps": "list", "queue": "status", "restart": "resume",
     "show": "status", "sim": "simulate", "start": "run", "stat": "status", "stop": "cancel",
     "submit": "run", "why": "explain",

@@ -52,13 +52,20 @@ def container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
 
 
 def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None:
-    """Raise InvalidError for a task that fits no site; of a bag, with the line of the request."""
+    """Raise InvalidError for a task that fits no site; of a bag or a parallel
+    job, with the line of the request."""
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)
         return
     for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
-        site_mask(task, catalog.sites, workflow.source)
+        try:
+            site_mask(task, catalog.sites, workflow.source)
+        except InvalidError as error:
+            line = read.line(task.id)
+            raise InvalidError(
+                error.message, source=workflow.source, line=line, hint=error.hint
+            ) from None
 
 
 def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:

@@ -55,11 +55,11 @@ class OutputPaths:
         final = [
             (n, f) for n, f in enumerate(workflow.files) if f.collect and f.producer is not None
         ]
-        names = {file.name for _, file in final}
+        names = {file.url or file.name for _, file in final}
         # Neither the name of another output nor that of a folder of one may be given to a twin.
         taken = names | {name[:end] for name in names for end in _slashes(name)}
         for index, file in final:
-            name = file.name
+            name = file.url or file.name
             if name in names:
                 names.remove(name)  # the first of this name
             else:

@@ -46,7 +46,7 @@ def this_machine() -> Catalog:
 
 
 def prepare(
-    documents: Sequence[Path | Workflow],
+    documents: Sequence[Path | Workflow | ReadDocument],
     catalog: Catalog,
     settings: Settings,
     *,
@@ -72,7 +72,7 @@ def prepare(
     if settings.emulate:
         catalog = emulated(catalog, settings.time_scale, at_sites=at_sites)
     if template is not None:
-        check_template(template, [d for d in documents if not isinstance(d, Workflow)])
+        check_template(template, [d for d in documents if isinstance(d, Path)])
     input_catalog = None
     if settings.input_catalog and not settings.emulate:
         input_catalog = read_input_catalog(Path(settings.input_catalog))
@@ -82,6 +82,8 @@ def prepare(
         for read in (
             [ReadDocument(document)]
             if isinstance(document, Workflow)
+            else [document]
+            if isinstance(document, ReadDocument)
             else read_document(document, emulate=settings.emulate, template=template)
         ):
             warnings += check_runtimes(read, policy, settings)

@@ -141,7 +141,7 @@ def check_outputs(workflow: Workflow) -> None:
 
     All final outputs are collected into one folder, where the later would replace the other.
     """
-    names = {file.name: file for file in workflow.files if file.collect}
+    names = {file.url or file.name: file for file in workflow.files if file.collect}
     for name, file in names.items():
         for end in (index for index, letter in enumerate(name) if letter == "/"):
             folder = names.get(name[:end])
@@ -150,7 +150,7 @@ def check_outputs(workflow: Workflow) -> None:
             assert folder.producer is not None
             assert file.producer is not None
             raise InvalidError(
-                f"{folder.name!r} is an output of task {workflow.tasks[folder.producer].id} and "
+                f"{name[:end]!r} is an output of task {workflow.tasks[folder.producer].id} and "
                 f"also the folder of {name!r}, an output of task "
                 f"{workflow.tasks[file.producer].id}",
                 source=workflow.source,

@@ -53,6 +53,13 @@ class BatchJob(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     """Command of each element. The element's number, 1 without an array, is added as the last
     argument."""
+    parallel: bool = False
+    """Whether each element starts a process for each core. On several nodes it always does."""
+
+    @property
+    def has_process_per_core(self) -> bool:
+        """Whether each element starts a process for each core."""
+        return self.parallel or self.nodes > 1
 
 
 class BackPressureError(WfrunError):

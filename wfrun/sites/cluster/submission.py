@@ -195,6 +195,7 @@ class Submission:
             count=len(batch.keys),
             nodes=resources.nodes,
             cores=resources.cores // resources.nodes,
+            parallel=resources.parallel,
             memory_bytes=resources.memory_bytes,
             gpus=resources.gpus,
             walltime_s=walltime_s,

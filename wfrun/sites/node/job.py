@@ -18,8 +18,8 @@ A job that finds its attempt claimed does nothing. So a job that the batch syste
 that was given up and starts late, does no harm. An attempt with ``attempts/<key>.revoked`` was
 given up after its start, and commits nothing.
 
-A task on several nodes runs on the first node of its job. ``WFRUN_NODEFILE`` names a file with a
-line for each of its cores: the host of that core.
+A task on several nodes runs on the first node of its job. For it and for parallel jobs
+``WFRUN_NODEFILE`` names a file with a line for each core: the host of that core.
 """
 
 import collections
@@ -64,7 +64,7 @@ class Job(runner.Runner):
         # The batch system's name of the node: with it a later job can avoid the node.
         self.host = os.environ.get("SLURMD_NODENAME") or self.host
         self.request = request
-        if resources.get("nodes", 1) > 1:
+        if resources.get("nodes", 1) > 1 or resources.get("parallel"):
             request["hosts"] = hosts_of_job(os.environ) or [self.host]
         self.record = directory + "/exits/" + request["key"] + ".json"
         """Path of the exit record."""

@@ -97,7 +97,7 @@ class Starter:
             if attempt.err is None:
                 attempt.err = self._logs.open(attempt.key + ".err")
             is_redirected = request["stdin"] or request["stdout"] or request["stderr"]
-            has_files = request["inputs"] or request["outputs"] or request.get("hosts")
+            has_files = request["inputs"] or request["outputs"] or hosts_of(request)
             if attempt.setbacks:
                 remove_tree(base)  # the last try may have failed to
             if not self._spares:
@@ -271,13 +271,13 @@ class Starter:
         if gpus:
             given["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         declared = dict(attempt.request["env"], WFRUN_ATTEMPT=attempt.key)
-        hosts = attempt.request.get("hosts")
+        hosts = hosts_of(attempt.request)
         if hosts:
             declared.update(self._node_file(attempt, hosts))
         return given, declared
 
     def _node_file(self, attempt: RunningAttempt, hosts: "List[str]") -> "Dict[str, str]":
-        """Write the node file of a task on several nodes, and return the variables that go with it.
+        """Write the node file of a parallel task, and return the variables that go with it.
 
         It has a line with the host for each core, as PBS writes it, which every mpirun reads.
         mpirun starts a process for each line, so each process gets one thread.
@@ -429,3 +429,10 @@ def popen(
     )
     process.returncode = 0  # We wait for it ourselves.
     return process.pid
+
+
+def hosts_of(request: "Request") -> "List[str]":
+    """The hosts of the cores of a task that starts a process for each; empty for other tasks. A
+    parallel job without a batch job of its own is on this host alone."""
+    hosts: "List[str]" = request.get("hosts") or []
+    return hosts or (["localhost"] if request["resources"].get("parallel") else [])

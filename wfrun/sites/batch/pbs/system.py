@@ -105,7 +105,7 @@ class Pbs(_Family):
 
     def _size(self, job: BatchJob) -> list[str]:
         chunk = f"select={job.nodes}:ncpus={job.cores}"
-        if job.nodes > 1:
+        if job.has_process_per_core:
             chunk += f":mpiprocs={job.cores}"
         if job.memory_bytes:
             chunk += f":mem={math.ceil(job.memory_bytes / 1024)}kb"

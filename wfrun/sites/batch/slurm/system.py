@@ -134,7 +134,7 @@ class Slurm:
 
 
 def _cores(job: BatchJob) -> list[str]:
-    """One process with all cores; on several nodes one process a core, as MPI programs need."""
-    if job.nodes == 1:
+    """One process with all cores; for a parallel job one process a core, as MPI programs need."""
+    if not job.has_process_per_core:
         return ["--ntasks=1", f"--cpus-per-task={job.cores}"]
     return [f"--ntasks-per-node={job.cores}", "--cpus-per-task=1"]

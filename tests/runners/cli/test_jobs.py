@@ -1,0 +1,85 @@
+"""``wfrun jobs`` on this machine and on the testbed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.testbed.testbed import Testbed
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.cli.main import cli
+
+
+def jobs(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["jobs", *map(str, arguments)])
+
+
+def test_jobs_run_on_this_machine(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text("""\
+stdout: out
+jobs:
+  - {job: a, command: "sh -c 'cat $WFRUN_NODEFILE; echo {size} $OMP_NUM_THREADS'", size: 2}
+  - {job: b, command: echo b}
+""")
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {slots: 2}}\n")
+    run = tmp_path / "run"
+    result = jobs(document, "--sites", sites, "--run-dir", run, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert (run / "outputs/a/out").read_text() == "localhost\nlocalhost\n2 1\n"
+    assert (run / "outputs/b/out").read_text() == "b\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("size: 4", "task 'x' fits no site: it asks for 4 cores"),
+        ("walltime: 2 h", "task 'x' fits no site: it asks for 1 cores, 7200 s walltime"),
+        ("size: {min: 1, max: 2}, walltime: 60", "the job 'x' has several sizes"),
+    ],
+)
+def test_jobs_that_no_site_takes_are_refused_with_their_line(
+    entry: str, message: str, tmp_path: Path
+) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text(f"jobs:\n  - {{job: w, command: 'true'}}\n  - {{job: x, command: 'true', "
+                        f"{entry}}}\n")  # fmt: skip
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {slots: 2, walltime: 1 h}}\n")
+    run = tmp_path / "run"
+    result = jobs(document, "--sites", sites, "--run-dir", run)
+    assert isinstance(result.exception, InvalidError)
+    assert result.exception.line == 3
+    assert message in str(result.exception)
+    assert not run.exists()
+
+
+@pytest.mark.testbed
+def test_mpi_jobs_run_in_the_queues_of_two_clusters(testbed: Testbed, tmp_path: Path) -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("no mpirun (openmpi-bin)")
+    entries = yaml.safe_load(testbed.layout.catalog.read_text())["sites"]
+    sites = tmp_path / "sites.yaml"
+    chosen = {name: {**entries[name], "poll_min": 0.5} for name in ("alpha", "gamma")}
+    sites.write_text(yaml.safe_dump({"sites": chosen}))
+    document = tmp_path / "jobs.yaml"
+    document.write_text("""\
+command: mpirun printenv OMPI_COMM_WORLD_RANK
+walltime: 5 min
+stdout: ranks
+jobs:
+  - {job: two-nodes, size: 4, ppn: 2}
+  - {job: one-node, size: 4}
+  - {job: wide-node, size: 8}
+""")
+    run = tmp_path / "run"
+    result = jobs(document, "--sites", sites, "--run-dir", run, "--quiet")
+    assert result.exit_code == 0, result.output
+    for name, size in (("two-nodes", 4), ("one-node", 4), ("wide-node", 8)):
+        ranks = (run / "outputs" / name / "ranks").read_text().split()
+        assert sorted(ranks) == [str(rank) for rank in range(size)]

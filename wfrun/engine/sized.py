@@ -1,0 +1,31 @@
+"""Parallel jobs with a number of processors: their nodes, request and command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from wfrun.engine.model import Resources
+from wfrun.engine.templates import filled
+
+
+def shaped(size: int, ppn: int | None) -> tuple[int, int] | None:
+    """The nodes of a job and its cores on each; None for a size that cannot be spread evenly over
+    nodes with ``ppn`` processes each. ``ppn`` None: all on one node."""
+    if ppn is None or size <= ppn:
+        return 1, size
+    return (size // ppn, ppn) if size % ppn == 0 else None
+
+
+def sized(asked: Resources, size: int, ppn: int | None, walltime_s: float | None) -> Resources:
+    """The request of a job with this number of processors, which its nodes can have."""
+    shape = shaped(size, ppn)
+    assert shape is not None, "the reader keeps sizes that nodes can have"
+    return msgspec.structs.replace(asked, cores=size, nodes=shape[0], walltime_s=walltime_s)
+
+
+def sized_words(words: Iterable[str], name: str, cores: int, nodes: int) -> tuple[str, ...]:
+    """The command of a job of this name with a number of cores in all, spread over its nodes."""
+    values = {"size": str(cores), "nodes": str(nodes), "ppn": str(cores // nodes), "job": name}
+    return tuple(filled(word, values) for word in words)

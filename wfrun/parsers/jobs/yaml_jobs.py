@@ -1,0 +1,203 @@
+"""Parallel jobs in YAML; see docs/jobs.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import BagFile
+from wfrun.engine.sized import shaped
+from wfrun.engine.templates import placeholders
+from wfrun.parsers.bags.file_entries import to_files, to_variables
+from wfrun.parsers.bags.values import to_command, to_name, to_priority, to_text
+from wfrun.parsers.jobs.draft import SIZE_NAMES, JobDraft
+from wfrun.parsers.jobs.walltimes import Walltime, shown_sizes, to_sizes, to_walltime
+from wfrun.parsers.limits import id_fault, name_fault, text_fault, variable_fault
+from wfrun.parsers.sections import Section, in_words, to_count, to_duration, to_size
+from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+
+T = TypeVar("T")
+
+SHARED_KEYS = (
+    "owner", "priority", "command", "size", "ppn", "walltime", "runtime", "memory", "inputs",
+    "outputs", "stdin", "stdout", "stderr", "env",
+)  # fmt: skip
+KEYS = ("job", *SHARED_KEYS)
+
+
+def read_jobs(path: Path) -> list[JobDraft]:
+    """Read the jobs of a document, in its order.
+
+    Raises InvalidError with the line for what is not YAML, and for whatever is wrong with a job.
+    """
+    document = read_yaml(path)
+    value = document.value
+    hint = "A document of jobs is a mapping with the list 'jobs'; see docs/jobs.md."
+    if not isinstance(value, dict):
+        raise document.error(f"not a document of jobs, but {in_words(value)}", hint=hint)
+    shared = Section(document, (), "the document", (*SHARED_KEYS, "jobs"))
+    if not shared.has("jobs"):
+        raise document.error("the document has no list of jobs", hint=hint)
+    listed = value["jobs"]
+    if not isinstance(listed, list) or not listed:
+        raise document.error(
+            f"'jobs' must be a list of jobs, not {in_words(listed)}" if listed != []
+            else "there are no jobs in the list", "jobs", hint="Write '- job: NAME' for each.",
+        )  # fmt: skip
+    drafts: dict[str, JobDraft] = {}
+    for number in range(len(listed)):
+        draft = _JobReader(document, shared, number).read()
+        if draft.name in drafts:
+            raise document.error(
+                f"the job {draft.name!r} stands here again; it is on line "
+                f"{drafts[draft.name].line} already", "jobs", number,
+                hint="Give each job its own name: it is the folder of its outputs.",
+            )  # fmt: skip
+        drafts[draft.name] = draft
+    return list(drafts.values())
+
+
+class _JobReader:
+    """The reader of one job: its own keys, and those that all jobs of the document share."""
+
+    def __init__(self, document: YamlDocument, shared: Section, number: int) -> None:
+        own = Section(document, ("jobs", number), f"job {number + 1} of the list", KEYS)
+        self._name = own.take("job", to_name, f"job-{number + 1}")
+        own.title = f"the job {self._name!r}"
+        if fault := id_fault(self._name):
+            raise own.error(f"{own.title} {fault}: it cannot be the name of a job", "job")
+        self._own = own
+        self._sections = (own, shared)
+
+    def read(self) -> JobDraft:
+        ppn = self._take("ppn", to_count, None)
+        sizes, walltimes_s = self._sizes(ppn)
+        command = self._command()
+        inputs, outputs = self._files("inputs"), self._files("outputs")
+        streams = {
+            "stdin": self._stream("stdin", inputs),
+            "stdout": self._stream("stdout", outputs),
+            "stderr": self._stream("stderr", outputs),
+        }
+        self._check_names(inputs, outputs)
+        return JobDraft(
+            self._name,
+            self._own.document.line(*self._own.path),
+            command,
+            sizes,
+            walltimes_s,
+            ppn=ppn,
+            runtime_s=self._take("runtime", to_duration, None),
+            memory_bytes=self._take("memory", to_size, 0),
+            owner=self._take("owner", to_name, ""),
+            priority=self._take("priority", to_priority, 0),
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            env=self._env(),
+            **streams,
+        )
+
+    def _section(self, key: str) -> Section | None:
+        return next((section for section in self._sections if section.has(key)), None)
+
+    def _take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
+        section = self._section(key)
+        return default if section is None else section.take(key, convert, default)
+
+    def _error(self, message: str, key: str, hint: str | None = None) -> InvalidError:
+        """An error at a key of the job, or of the document."""
+        section = self._section(key)
+        return (section or self._own).error(message, *([key] if section else []), hint=hint)
+
+    def _sizes(self, ppn: int | None) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """The sizes of the job that fit its nodes and its table, with their walltimes."""
+        walltime: Walltime | None = self._take("walltime", to_walltime, None)
+        table = () if walltime is None else walltime.sizes
+        asked: tuple[int, ...] = self._take("size", to_sizes, table or (1,))
+        sizes = [size for size in asked if not table or size in table]
+        if not sizes:
+            raise self._error(
+                f"{self._own.title} has the size {shown_sizes(asked)}, and the table of its "
+                f"walltime has {shown_sizes(table)}",
+                "walltime",
+            )
+        sizes = [size for size in sizes if shaped(size, ppn) is not None]
+        if not sizes:
+            raise self._error(
+                f"{self._own.title} has the size {shown_sizes(asked)}, which cannot be spread "
+                f"over nodes with {ppn} processors each",
+                "size",
+                "Above 'ppn' a size is a multiple of it.",
+            )
+        walltimes_s = () if walltime is None else tuple(walltime.at(size) for size in sizes)
+        if len(sizes) > 1 and not walltimes_s:
+            raise self._error(
+                f"{self._own.title} has several sizes and no walltime",
+                "size",
+                "The choice of a size needs a walltime for each: a table, or {serial_s, parallel}.",
+            )
+        return tuple(sizes), walltimes_s
+
+    def _command(self) -> tuple[str, ...]:
+        if self._section("command") is None:
+            raise self._own.error(
+                f"{self._own.title} has no command", hint="Add 'command: PROGRAM ARGUMENTS'."
+            )
+        words: tuple[str, ...] = self._take("command", to_command, ())
+        for word in words:
+            try:
+                unknown = [name for name in placeholders(word) if name not in SIZE_NAMES]
+            except InvalidError as error:
+                raise self._error(error.message, "command", error.hint) from None
+            if unknown:
+                raise self._error(
+                    f"command of {self._own.title} names {{{unknown[0]}}}, which is none of "
+                    f"{', '.join(f'{{{name}}}' for name in SIZE_NAMES)}",
+                    "command",
+                    "Braces of the command itself are doubled: {{ and }}.",
+                )
+            if fault := text_fault(word):
+                raise self._error(f"command of {self._own.title} has {fault}", "command")
+        return words
+
+    def _files(self, key: str) -> list[BagFile]:
+        section = self._section(key)
+        return [] if section is None else to_files(section, key)
+
+    def _stream(self, key: str, files: list[BagFile]) -> str | None:
+        """The file of a standard stream, which is an input or an output too."""
+        name: str | None = self._take(key, to_text, None)
+        if name is not None and all(file.name != name for file in files):
+            files.append(BagFile(name))
+        return name
+
+    def _check_names(self, inputs: Sequence[BagFile], outputs: Sequence[BagFile]) -> None:
+        for key, files in (("inputs", inputs), ("outputs", outputs)):
+            for file in files:
+                for name in (file.name, *([file.url] if file.url and key == "outputs" else [])):
+                    if fault := name_fault(name):
+                        raise self._error(f"the file {name!r} of {self._own.title} {fault}", key)
+        names = [file.name for file in (*inputs, *outputs)]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._error(f"{self._own.title} has two files {name!r}", "outputs")
+        kept = [file.url or file.name for file in outputs]
+        for name in kept:
+            if kept.count(name) > 1 or any(other.startswith(f"{name}/") for other in kept):
+                raise self._error(
+                    f"two outputs of {self._own.title} cannot be kept as {name!r}",
+                    "outputs",
+                    "'to' is the name in the folder of the job's outputs.",
+                )
+
+    def _env(self) -> dict[str, str] | None:
+        section = self._section("env")
+        if section is None:
+            return None
+        env = to_variables(section)
+        for name, value in env.items():
+            if fault := variable_fault(name, value):
+                raise section.error(f"env of {self._own.title} has {fault}", "env", name)
+        return env

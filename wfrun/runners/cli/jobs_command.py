@@ -1,0 +1,72 @@
+"""``wfrun jobs``: parallel jobs for the queues of several clusters."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wfrun.engine.settings import FILES, SCHEDULING
+from wfrun.engine.visible import message_block
+from wfrun.runners.cli.options import settings_from, settings_options
+from wfrun.runners.cli.sections import SectionedCommand, option
+
+_DOCUMENTS = "Documents and sites"
+_SETTINGS = (
+    "seed", "retries", "retry_delay_s", "on_failure", "wait", "emulate", "time_scale",
+    "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
+)  # fmt: skip
+"""The options of a run that parallel jobs have, too."""
+
+
+def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
+
+    return [each.name for each in ALLOCATION_STRATEGIES if each.name.startswith(incomplete)]
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
+                metavar="DOCUMENT...")  # fmt: skip
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
+        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
+@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
+@option("--allocate", default="mst", show_default=True, metavar="NAME", section=SCHEDULING,
+        shell_complete=_complete_strategy,
+        help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
+        "`wfrun policies` lists them with the information that each uses.")  # fmt: skip
+@settings_options("run", only=_SETTINGS)
+@option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
+        help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
+@option("--json", "as_json", is_flag=True, section=FILES,
+        help="Print each event as a line of JSON on stdout.")  # fmt: skip
+@option("--quiet", "-q", is_flag=True, section=FILES,
+        help="Print only errors and the summary.")  # fmt: skip
+def jobs(documents: tuple[Path, ...], **options: Any) -> None:
+    """Run parallel jobs on several clusters, each in its own batch job.
+
+    A DOCUMENT lists jobs in YAML: command, number of processors, walltime, files. Each job is
+    submitted to the queue of one cluster; `wfrun status`, `results`, `logs`, `cancel` and
+    `resume` work as for other runs.
+    """
+    from wfrun.runners.cli.driving import drive
+    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare import prepare, this_machine
+    from wfrun.runners.run.prepare_jobs import direct, read_job_documents, strategy
+    from wfrun.runners.run.session import Session
+    from wfrun.sites.catalog import read_catalog
+
+    load_policies()
+    settings = settings_from(options, policy=strategy(options["allocate"]))
+    catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
+    read = read_job_documents(documents)
+    plan = prepare(read, direct(catalog), settings, inputs=options["inputs"])
+    if not options["quiet"]:
+        for warning in plan.warnings:
+            click.echo(message_block(f"warning: {warning}"), err=True)
+    session = Session()
+    session.start(plan, options["run_dir"], documents[0].stem)
+    sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
