@@ -83,3 +83,42 @@ jobs:
     for name, size in (("two-nodes", 4), ("one-node", 4), ("wide-node", 8)):
         ranks = (run / "outputs" / name / "ranks").read_text().split()
         assert sorted(ranks) == [str(rank) for rank in range(size)]
+
+
+LOG = """\
+; MaxProcs: 4
+1 0 -1 100 4 -1 -1 4 200 -1 1 7 1 1 1 1 -1 -1
+2 50 -1 100 1 -1 -1 1 150 -1 1 8 1 1 1 1 -1 -1
+3 60 -1 -1 1 -1 -1 1 150 -1 0 8 1 1 1 1 -1 -1
+"""
+
+
+def test_jobs_of_a_log_are_simulated_as_they_arrive(tmp_path: Path) -> None:
+    log = tmp_path / "two.swf"
+    log.write_text(LOG)
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {slots: 4}}\n")
+    result = jobs(log, "--sites", sites, "--simulate")
+    assert result.exit_code == 0, result.output
+    assert "1 jobs dropped: run time zero" in result.output
+    assert (
+        "done: 2/2 tasks done in 3:20" in result.output
+    )  # 100 s, then 100 s: no processor is free
+    refused = jobs(log, "--sites", sites)
+    assert "have no programs" in str(refused.exception)
+    log.write_text(LOG.replace("4 -1 -1 4", "-1 -1 -1 -1").replace("1 -1 -1 1", "-1 -1 -1 -1"))
+    assert "number of processors" in str(jobs(log, "--simulate").exception)
+
+
+def test_a_simulation_beside_other_users_jobs(tmp_path: Path) -> None:
+    document, sites, log = (tmp_path / name for name in ("jobs.yaml", "sites.yaml", "load.swf"))
+    document.write_text("jobs: [{job: a, command: x, size: 4, walltime: 1 h, runtime: 60}]\n")
+    sites.write_text("sites: {here: {slots: 4}}\n")
+    rows = (f"{n} {n * 90} -1 100 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 40))
+    log.write_text("".join(rows))
+    run = tmp_path / "run"
+    result = jobs(document, "--sites", sites, "--simulate", "--background", log, "--run-dir", run)
+    assert result.exit_code == 0, result.output
+    assert "1/1 tasks done" in result.output
+    assert "1/1 tasks done" in CliRunner().invoke(cli, ["status", str(run)]).output
+    assert "no effect without" in jobs(document, "--background", log).output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 _DOCUMENTS = "Documents and sites"
+_SIMULATION = "Simulation"
 _SETTINGS = (
     "seed", "retries", "retry_delay_s", "on_failure", "wait", "emulate", "time_scale",
     "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
@@ -39,6 +41,16 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
         help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
         "`wfrun policies` lists them with the information that each uses.")  # fmt: skip
 @settings_options("run", only=_SETTINGS)
+@option("--simulate", is_flag=True, section=_SIMULATION,
+        help="Simulate the run in virtual time, and submit nothing: each job takes its run "
+        "time, else its walltime.")  # fmt: skip
+@option("--background", type=click.Path(path_type=Path, exists=True), metavar="LOG",
+        section=_SIMULATION,
+        help="With --simulate: other users' jobs at each site, from a workload log (SWF or "
+        "GWF).")  # fmt: skip
+@option("--lrm", metavar="NAME", section=_SIMULATION,
+        help="With --simulate: scheduling of the sites' queues: fcfs, easy (default) or "
+        "conservative.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
         help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
 @option("--json", "as_json", is_flag=True, section=FILES,
@@ -50,23 +62,48 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
 
     A DOCUMENT lists jobs in YAML: command, number of processors, walltime, files. Each job is
     submitted to the queue of one cluster; `wfrun status`, `results`, `logs`, `cancel` and
-    `resume` work as for other runs.
+    `resume` work as for other runs. With --simulate or --emulate a DOCUMENT may be a workload
+    log (*.swf, *.gwf).
     """
-    from wfrun.runners.cli.driving import drive
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
     from wfrun.runners.run.prepare_jobs import direct, read_job_documents, strategy
-    from wfrun.runners.run.session import Session
     from wfrun.sites.catalog import read_catalog
 
     load_policies()
     settings = settings_from(options, policy=strategy(options["allocate"]))
+    simulated = options["simulate"]
+    for name in ("background", "lrm"):
+        if options[name] is not None and not simulated:
+            raise click.UsageError(f"--{name} has no effect without --simulate")
+    if simulated and settings.emulate:
+        raise click.UsageError("give --simulate or --emulate")
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
-    read = read_job_documents(documents)
-    plan = prepare(read, direct(catalog), settings, inputs=options["inputs"])
+    found = read_job_documents(documents, synthetic=simulated or settings.emulate)
+    plan = prepare(
+        found.read, direct(catalog), settings, inputs=options["inputs"], needs_files=not simulated
+    )
     if not options["quiet"]:
-        for warning in plan.warnings:
-            click.echo(message_block(f"warning: {warning}"), err=True)
+        _warn(plan.warnings)
+    if simulated:
+        from wfrun.runners.display.console import make_console
+        from wfrun.runners.display.report import summary
+        from wfrun.runners.simulate.jobs import simulate_jobs
+
+        remarks, state = simulate_jobs(
+            plan, found.arrivals_s, options["background"], options["lrm"], options["run_dir"]
+        )
+        _warn(remarks)
+        make_console().print(summary(state))
+        return
+    from wfrun.runners.cli.driving import drive
+    from wfrun.runners.run.session import Session
+
     session = Session()
     session.start(plan, options["run_dir"], documents[0].stem)
     sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(message_block(f"warning: {warning}"), err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,30 +14,60 @@ from wfrun.engine.names import look_up
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.parsers.formats import FORMATS, unreadable
 from wfrun.parsers.jobs.build import make_jobs
+from wfrun.parsers.jobs.log_jobs import is_log, read_log_jobs
 from wfrun.parsers.read import ReadDocument
 
 _JOBS = next(each for each in FORMATS if each.holds == "jobs")
 
 
-def read_job_documents(paths: Sequence[Path]) -> list[ReadDocument]:
-    """Read documents of parallel jobs. Raises InvalidError, with document and line."""
-    read = []
+class JobDocuments(NamedTuple):
+    """The jobs of some documents."""
+
+    read: list[ReadDocument]
+    arrivals_s: list[float]
+    """Time at which each is submitted in a simulation, in seconds after the start."""
+
+
+def read_job_documents(paths: Sequence[Path], *, synthetic: bool) -> JobDocuments:
+    """Read documents of parallel jobs, and workload logs if jobs without a program can be run
+    (``synthetic``). Raises InvalidError, with document and line."""
+    found = JobDocuments([], [])
     for path in paths:
         try:
+            if is_log(path):
+                _check_synthetic(path, synthetic)
+                workflows, arrivals_s = read_log_jobs(path)
+                found.read.extend(ReadDocument(jobs, path.parent, _JOBS) for jobs in workflows)
+                found.arrivals_s.extend(arrivals_s)
+                continue
             made = make_jobs(path)
         except OSError as error:
             raise unreadable(path, error) from error
-        read += [ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made]
-    for each in read:
-        for task in each.workflow.moldable:
-            name = each.workflow.tasks[task].id
-            raise InvalidError(
-                f"the job {name!r} has several sizes",
-                source=each.workflow.source,
-                line=each.line(name),
-                hint="Give it one size.",
-            )
-    return read
+        found.read.extend(ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made)
+        found.arrivals_s.extend([0.0] * len(made))
+    for each in found.read:
+        _check_rigid(each)
+    return found
+
+
+def _check_synthetic(path: Path, synthetic: bool) -> None:
+    if not synthetic:
+        raise InvalidError(
+            "the jobs of a workload log have no programs",
+            source=str(path),
+            hint="--simulate runs them in virtual time, --emulate as sleeps.",
+        )
+
+
+def _check_rigid(read: ReadDocument) -> None:
+    for task in read.workflow.moldable:
+        name = read.workflow.tasks[task].id
+        raise InvalidError(
+            f"the job {name!r} has several sizes",
+            source=read.workflow.source,
+            line=read.line(name),
+            hint="Give it one size.",
+        )
 
 
 def strategy(name: str) -> str:

@@ -21,7 +21,11 @@ GROUP_SIZE = 5000
 
 
 def simulate_into(
-    path: Path, workflows: Sequence[Workflow], platform: Platform, settings: ev.Settings
+    path: Path,
+    workflows: Sequence[Workflow],
+    platform: Platform,
+    settings: ev.Settings,
+    arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
     """Simulate one run and keep its log in a new run directory, as a real run does. An interrupted
     simulation leaves nothing. Raises as `NewRun` and `simulate` do."""
@@ -31,7 +35,9 @@ def simulate_into(
         try:
             digests = store.put_workflows(workflows)
             log = _GroupedLog(store)
-            simulation = begun(workflows, platform, settings, log=log, digests=digests)
+            simulation = begun(
+                workflows, platform, settings, log=log, digests=digests, arrivals_s=arrivals_s
+            )
             log.checkpoints = CheckpointWriter(store, simulation.core)
             state = simulation.run()
             log.flush(last=True)

@@ -89,13 +89,15 @@ def begun(
     observers: Sequence[Observer] = (),
     reused: Sequence[tuple[ev.ReusedTasks, ...]] | None = None,
     runtime_s: AttemptRuntime | None = None,
+    arrivals_s: Sequence[float] | None = None,
 ) -> Simulation:
     """A simulation with these workflows, which begins with its method ``run``. Times of events are
     seconds from its start.
 
     ``log`` gets the same events as that of a real run; ``digests`` name the workflows there.
     ``reused`` are the tasks of each workflow that are done before, ``runtime_s`` gives the actual
-    run times where they are not those of the documents. Equal arguments give equal events. Raises
+    run times where they are not those of the documents, ``arrivals_s`` the time after the start at
+    which each workflow is submitted; None: all at once. Equal arguments give equal events. Raises
     InvalidError for a task without a run time.
     """
     for workflow in workflows:
@@ -109,9 +111,10 @@ def begun(
     simulation.begin(len(workflows))
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         done = () if reused is None else reused[number]
-        added = ev.WorkflowAdded(start_s, number, workflow.name, name, reused=done)
+        at_s = start_s if arrivals_s is None else start_s + arrivals_s[number]
+        added = ev.WorkflowAdded(at_s, number, workflow.name, name, reused=done)
         # After the reports of the information services at that time: policies know them then.
-        clock.schedule(start_s, partial(clock.post, added), LAST + 1)
+        clock.schedule(at_s, partial(clock.post, added), LAST + 1)
     return simulation
 
 

@@ -1,0 +1,43 @@
+"""One simulated run of parallel jobs, beside other users' jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wfrun.engine.state import RunState
+from wfrun.runners.run.prepare import Plan
+from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log, unfit
+from wfrun.runners.simulate.simulated_run import simulate_into
+from wfrun.runners.simulate.simulation import Platform, begun
+from wfrun.sites.simulated.model import SiteModel
+
+DEFAULT_LRM = "easy"
+"""What most batch systems do with parallel jobs."""
+
+
+def simulate_jobs(
+    plan: Plan,
+    arrivals_s: Sequence[float],
+    background: Path | None,
+    lrm: str | None,
+    run_dir: Path | None,
+) -> tuple[list[str], RunState]:
+    """Simulate the jobs of a plan, which arrive at these times after the start, with other users'
+    jobs from the log ``background``. The log of the run is kept in ``run_dir``, if any.
+
+    Returns remarks on the log, and the state at the end. Raises InvalidError.
+    """
+    remarks: list[str] = []
+    jobs, start_s = {}, 0.0
+    if background is not None:
+        logged, remarks, _ = read_log(background)
+        sites = plan.catalog.sites
+        remarks = [*remarks, *unfit(logged, sites)]
+        jobs, start_s = dict(background_of(logged, sites, None, plan.settings.seed)), WARM_UP_S
+    platform = Platform(
+        plan.catalog, SiteModel(lrm=lrm or DEFAULT_LRM), background=jobs, start_s=start_s
+    )
+    if run_dir is not None:
+        return remarks, simulate_into(run_dir, plan.workflows, platform, plan.settings, arrivals_s)
+    return remarks, begun(plan.workflows, platform, plan.settings, arrivals_s=arrivals_s).run()
