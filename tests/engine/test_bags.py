@@ -17,6 +17,7 @@ from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.predictions import UNKNOWN_S
+from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
@@ -232,19 +233,54 @@ def test_replicas_keep_within_their_share_of_the_cores() -> None:
 
 
 def test_ect_takes_the_cluster_where_the_task_ends_first() -> None:
-    # both go to fast: 10 / 2 = 5, then 5 + 8 / 2 = 9 against 8 on slow; the third queues at slow
-    # no sooner than at 8 + 2, at fast at 5 + 1
-    assert placements("ect", one_bag(10, 8, 2)) == [(0, 0, "fast"), (0, 1, "slow"), (0, 2, "fast")]
+    # both go to fast: 10 / 2 = 5, then 5 + 8 / 2 = 9 against 8 on slow; the third goes to fast when
+    # that is free
+    assert placements("ect", one_bag(10, 8, 2)) == [(0, 0, "fast"), (0, 1, "slow"), (5, 2, "fast")]
+
+
+def test_ect_plans_a_task_at_a_busy_cluster_and_lets_the_next_one_pass() -> None:
+    # the second task ends at 1 + 10 / 2 on fast, and at 10 on slow; the third one behind it there
+    assert placements("ect", one_bag(2, 10, 3)) == [(0, 0, "fast"), (0, 2, "slow"), (1, 1, "fast")]
+
+
+@pytest.mark.parametrize("policy", ["ect", "ect-p", "max-min"])
+def test_bad_estimates_bind_no_task_to_a_queue(policy: str) -> None:
+    """All tasks take 10 s, whatever their estimates are; two clusters of equal speed."""
+    world = FakeWorld(
+        [one_bag(1, 900, 1, 50, 7, 300, 1, 1)],
+        Catalog((SiteSpec("a", slots=2), SiteSpec("b", slots=2))),
+        ev.Settings(policy=policy, selection="s-t"),
+        runtime_s=lambda w, t, s: 10.0,
+    )
+    assert world.run() == "done"
+    assert world.core.state.now_s == pytest.approx(20.0, abs=0.1)
+
+
+@pytest.mark.parametrize("selection", ["s-t", "s-bot", "s-u-rr", "s-u-grr"])
+def test_a_replay_passes_over_the_tasks_that_were_planned(selection: str) -> None:
+    """No log states which tasks were planned."""
+    bags = [one_bag(2, 10, 3), one_bag(9, 4, 1, 1)]
+    world = FakeWorld(bags, TWO, ev.Settings(policy="ect", selection=selection))
+    for _ in world.steps():
+        again = Core(world.core.state.documents)
+        again.replay(world.log)
+        found, wanted = (core.state.get(Selecting).managers[0] for core in (again, world.core))
+        assert found._selected == wanted._selected
+        assert list(found.waiting) == list(wanted.waiting)
+        assert not found._planned
+        eligible = [[w.eligible.counts for w in core.state.workflows] for core in (again, world.core)]
+        assert eligible[0] == eligible[1]
+    assert world.core.state.done == 7
 
 
 def test_sites_get_no_more_than_they_have_room_for() -> None:
-    """Policies that bind late fill free slots; ECT and, with bags, workflow policies fill twice the
-    slots."""
+    """Policies that bind late and those that plan again fill free slots; with bags, workflow
+    policies fill twice the slots."""
     bag = expand(Bag("b", "b", "x", axes=(Axis(("i",), (Progression(0, 1, 50),)),), estimate="9"))
     for policy, times in (
         ("fpf", 1),
         ("rr", 1),
-        ("ect", MAX_COMMITTED_RATIO),
+        ("ect", 1),
         ("round-robin", MAX_COMMITTED_RATIO),
     ):
         world = FakeWorld([bag], TWO, ev.Settings(policy=policy, selection="s-bot", replicas=0))
@@ -324,8 +360,8 @@ def test_run_times_are_predicted_by_class_and_site() -> None:
 
 
 def test_predictions_of_what_waits_are_corrected_when_tasks_of_its_class_end() -> None:
-    """Thesis section 7.3.1: when the first tasks have shown their run times, the plan for waiting
-    tasks is made again."""
+    """Thesis section 7.3.1: when the first tasks have shown their run times, the plan for the
+    others is made again."""
     core = Core({"b": one_bag(*[0.0] * 40)})
     core.step(ev.RunStarted(0, "r", ev.Settings(policy="ect-p", selection="s-t"),
                             (SiteSpec("one", slots=10),), (), 1))  # fmt: skip
@@ -333,13 +369,14 @@ def test_predictions_of_what_waits_are_corrected_when_tasks_of_its_class_end() -
     estimates = core.state.find(QueueEstimates)
     assert estimates is not None
     model = estimates.models[0]
-    assert model.start_s(1, 1.0, 0.0) == 2 * UNKNOWN_S  # two waves
+    assert model.start_s(10, 1.0, 0.0) == UNKNOWN_S
     for task in range(10):
         core.step(ev.AttemptStarted(0, f"r.0.{task}.1"))
-    for task in range(10):
+    for task in range(5):
         done = Outcome("done", started_s=0, ended_s=100)
         core.step(ev.AttemptEnded(100, f"r.0.{task}.1", done))
-    assert model.start_s(1, 1.0, 100.0) == pytest.approx(300.0, abs=1.0)
+    # Those that run are taken to be half done, those that follow take 100 s.
+    assert model.start_s(10, 1.0, 100.0) == pytest.approx(200.0, abs=1.0)
 
 
 def test_what_earlier_runs_have_seen_is_known_at_once() -> None:

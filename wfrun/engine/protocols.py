@@ -175,6 +175,9 @@ class Placement(Protocol):
     binds_late: ClassVar[bool]
     """Whether it assigns tasks to free processors, not to queues. Sites are then candidates only
     while they have enough free processors for the task."""
+    replans: ClassVar[bool]
+    """Whether tasks for which it prefers a busy site stay with the engine, and are planned again at
+    each decision, whatever the throttle is."""
     replicas: ClassVar[int]
     """Maximum number of replicas of a task, unless the user sets it; 0: no replication."""
     throttle: ClassVar[Literal["auto", "none"]]

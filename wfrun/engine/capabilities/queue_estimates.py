@@ -133,15 +133,26 @@ class QueueEstimates(Capability):
 
     # What policies ask
 
+    def start_s(self, site: int, cores: int, duration_s: float) -> float:
+        """Earliest start of a task that arrives now at a site and holds its cores for
+        ``duration_s``; infinite if it is larger than the site. Free cores for which no job waits
+        count whatever the model expects: it learns of unexpected ends later."""
+        there, now_s = self.state.sites[site], self.state.now_s
+        if there.committed_cores + cores <= there.slots_now and not there.others_wait:
+            return now_s
+        return self.models[site].start_s(cores, duration_s, now_s)
+
     def earliest_completion(self, w: WorkflowState, task: int, sites: Sequence[int]) -> int:
         """The first of these sites with the earliest completion of the task, without transfers."""
         cores, now_s = w.workflow.tasks[task].resources.cores, self.state.now_s
-        expected_s, models = self._predictions.expected_s, self.models
+        expected_s, start_s = self._predictions.expected_s, self.start_s
         best, best_s = sites[0], inf
         for site in sites:
             runtime_s = expected_s(w, task, site)
+            if runtime_s >= best_s:
+                continue  # However soon it starts there.
             # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
-            end_s = models[site].start_s(cores, runtime_s, now_s) - now_s + runtime_s
+            end_s = start_s(site, cores, runtime_s) - now_s + runtime_s
             if end_s < best_s:
                 best, best_s = site, end_s
         return best

@@ -11,12 +11,16 @@ from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
-from wfrun.engine.policies.placement import binds_late, placement_class, throttle_of
+from wfrun.engine.policies.placement import plans_again
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_PLANNED = 16
 """Maximum number of tasks that are planned at a time. When there are more, the first ones are
 dispatched to the queues of their sites, as far as these have room."""
+
+MAX_PLANNED_OF_BAGS = 4
+"""The same in runs whose sites bind late, where further tasks go to sites that start them soon.
+Each event may plan these tasks again, and a bag has many ends."""
 
 
 class Planned(NamedTuple):
@@ -55,7 +59,8 @@ class AutoThrottle(Capability):
         super().__init__(run)
         self._binding = self.state.get(Binding)
         self._queues = self.state.find(QueueEstimates)
-        self._plans = self._queues is not None and self.state.find(Storage) is None
+        self.plans = self._queues is not None and self.state.find(Storage) is None
+        """Whether tasks are planned at busy sites; otherwise they are dispatched to their queues."""
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
@@ -72,9 +77,7 @@ class AutoThrottle(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        settings = run.state.settings
-        late = binds_late(placement_class(settings.policy))
-        return throttle_of(settings) == "auto" and not late
+        return plans_again(run.state.settings)
 
     @property
     def open(self) -> int:
@@ -133,7 +136,19 @@ class AutoThrottle(Capability):
 
     def holds(self, site: int) -> bool:
         """Whether a task that the policy wants to place at this site is to be planned there."""
-        return not self.soon >> site & 1 and self._plans
+        return not self.soon >> site & 1 and self.plans
+
+    @property
+    def has_planned(self) -> bool:
+        """Whether the present decision has planned tasks."""
+        return bool(self._planned)
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        """Leave out busy sites once as many tasks are planned there as may be: the tasks of a bag
+        would otherwise be bound to queues although other sites are idle."""
+        if len(self._planned) < MAX_PLANNED_OF_BAGS or not self.state.is_bounded:
+            return mask
+        return mask & self.soon or mask
 
     def recall(self, entry: Entry) -> Planned | None:
         """How the next task in order was planned, if the policy would answer the same again; None

@@ -65,6 +65,8 @@ class ResourceManager:
         """The eligible set: the number of tasks left of each selected bag; None: all."""
         self._heaps: dict[TaskClass, list[_Top]] = {}
         """By class, a heap of the first tasks of selected bags; some are stale."""
+        self._planned: set[int] = set()
+        """Bags with tasks that the present decision has planned at busy sites."""
         self._throttled: set[int] = set()
         """Selected bags that the throttle keeps from more dispatched tasks."""
         self.held = HeldWorkflows(state)
@@ -122,10 +124,13 @@ class ResourceManager:
     def next(self) -> NextTask | None:
         """The next task to place; None if nothing can be placed. Renews the eligible set when none
         of its tasks can be dispatched although a site has room. Raises PolicyError for an invalid
-        answer of the selection policy."""
+        answer of the selection policy.
+
+        Tasks that are planned are in the schedule of the eligible set, so none is selected beside
+        them."""
         while True:
             found = self._first()
-            if found is not None or not self.waiting or not self._has_room():
+            if found is not None or self._planned or not self.waiting or not self._has_room():
                 return found
             self._select()
 
@@ -176,13 +181,24 @@ class ResourceManager:
         left = self._selected[bag]
         if left is not None:
             self._selected[bag] = left = left - 1
-        if not w.eligible.count:
+        if not w.eligible.count and bag not in self._planned:
             self._remove_selected(bag)
         elif left == 0:
             self._remove_selected(bag)
             self._wait(w)
         else:
             self._push(w)
+
+    def planned(self, w: WorkflowState) -> None:
+        """Note that a task of this bag is not eligible until the end of the decision: it is planned
+        at a busy site."""
+        self._planned.add(w.index)
+        self._push(w)
+
+    def end_plan(self) -> None:
+        """Note that the tasks that were planned are eligible again."""
+        planned, self._planned = self._planned, set()
+        self.consider_again(sorted(planned))
 
     def throttle(self, w: WorkflowState) -> None:
         """Note that the throttle keeps this bag from more dispatched tasks."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine.capabilities.placements import Placements
-from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
+from wfrun.engine.capabilities.placing.auto_throttle import MAX_PLANNED, AutoThrottle
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.resource_manager import NextTask, ResourceManager
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.eligible import Entry
 from wfrun.engine.events import (
     DECISIONS,
     AttemptPlaced,
@@ -46,6 +47,8 @@ class Selecting(Capability):
             ResourceManager(self.state, number, policy, self._reservations)
             for number in range(len(self.state.queues))
         ]
+        self._passed: list[tuple[WorkflowState, Entry]] = []
+        """In a replay: the tasks that the present resource manager has planned at busy sites."""
         self._changed: set[int] = set()
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
@@ -90,8 +93,14 @@ class Selecting(Capability):
         self._note_changed_bags()
         for manager in self.managers:
             self._ask_again(manager)
+            if self._auto is not None:
+                self._auto.begin()
             while (found := self._next(manager)) is not None:
-                self._place(manager, found, decisions)
+                if not self._place(manager, found, decisions):
+                    break
+            if self._auto is not None:
+                self._auto.end_plan(all_asked=False)
+                manager.end_plan()
             if manager.held.reasons:
                 self.run.decision_due = True  # Their policies are asked after the next event.
 
@@ -119,22 +128,22 @@ class Selecting(Capability):
                 return found
             manager.throttle(found.bag)
 
-    def _place(self, manager: ResourceManager, found: NextTask, decisions: Decisions) -> None:
+    def _place(self, manager: ResourceManager, found: NextTask, decisions: Decisions) -> bool:
         """Ask the placement policy of the task's bag for a site. A bag whose policy declines is
-        held.
+        held. Returns whether the decision may go on.
 
         Cores that a wider task waits for are reserved first, instead of this placement.
         """
         w, entry = found.bag, found.entry
         if (event := self._reservation(manager, found)) is not None:
             decisions.take(event)
-            return
+            return True
         mask = found.sites
         if self._storage is not None:
             mask = self._storage.with_room(w, entry[2], mask)
             if mask != found.sites and not mask & (-1 if self._auto is None else self._auto.soon):
                 decisions.take(self._storage.awaited(w, entry[2], found.sites & ~mask))
-                return
+                return True
         site = self._placements.by_workflow[w.index].place(entry[2])
         if site is None:
             candidates = self.run.candidates(w, entry[2], entry[3].cores)
@@ -143,8 +152,13 @@ class Selecting(Capability):
                 decisions.take(declined)
             for call in self.run.hooks.declined:
                 call(w, entry[2], candidates)
-            return
-        decisions.place(w, entry[2], site, mask)
+        elif self._auto is not None and self._auto.holds(site):
+            if not self._auto.plan(self._auto.planned(w, entry, site), decisions):
+                return False
+            manager.planned(w)
+        else:
+            decisions.place(w, entry[2], site, mask)
+        return True
 
     def _reservation(self, manager: ResourceManager, found: NextTask) -> Event | None:
         """The decision to reserve cores for an earlier task that no site has room for, if placing
@@ -161,11 +175,11 @@ class Selecting(Capability):
     def before_replay(self, event: Event) -> None:
         """Bring the eligible sets to their state before this event."""
         if isinstance(event, StorageAwaited):
-            self._follow(self.state.workflows[event.workflow])
+            self._follow(self.state.workflows[event.workflow], event.task)
         elif isinstance(event, AttemptPlaced):
             w = self.state.workflows[event.workflow]
             if w.status[event.task] != TaskStatus.DISPATCHED:
-                self._follow(w)
+                self._follow(w, event.task)
             else:
                 self.end_replay()  # Replicas are placed after all waiting tasks.
         elif not isinstance(event, (CoresReserved, ReservationDeclined)):
@@ -183,22 +197,45 @@ class Selecting(Capability):
             self._turn = 0
             self._ask_again(self.managers[0])
 
-    def _follow(self, w: WorkflowState) -> None:
-        """Hold the bags before this one, whose task the log places next: their policies must have
-        left their tasks unplaced."""
+    def _follow(self, w: WorkflowState, task: int) -> None:
+        """Pass over the tasks before this one, which the log places next. Where tasks are planned,
+        they were planned; otherwise their policies must have left them unplaced, which holds their
+        bags."""
         while self._turn < w.queue:
             self._exhaust()
         manager = self.managers[w.queue]
+        if self._auto is not None and self._auto.plans:
+            self._follow_plan(manager, w, task)
+            return
         while (found := self._next(manager)) is not None and found.bag is not w:
             manager.held.add(found.bag.index, found.entry[3])
 
+    def _follow_plan(self, manager: ResourceManager, w: WorkflowState, task: int) -> None:
+        for number, (bag, entry) in enumerate(self._passed):
+            if bag is w and entry[2] == task:
+                del self._passed[number]  # It was planned, and then dispatched all the same.
+                w.eligible.add(entry)
+                return
+        while len(self._passed) < MAX_PLANNED and (found := self._next(manager)) is not None:
+            if found.bag is w and found.entry[2] == task:
+                return
+            found.bag.eligible.remove(found.entry[2], found.entry[3])
+            self._passed.append((found.bag, found.entry))
+            manager.planned(found.bag)
+
     def _exhaust(self) -> None:
-        """Hold all bags of the present resource manager that could have a task placed: the log has
-        no more placements of it after the latest fact, so their policies must have left their tasks
-        unplaced. Go on to the next resource manager."""
+        """Pass over the tasks of the present resource manager that could have been placed: the log
+        has no more placements of it after the latest fact. Go on to the next resource manager."""
         manager = self.managers[self._turn]
-        while (found := self._next(manager)) is not None:
-            manager.held.add(found.bag.index, found.entry[3])
+        if self._auto is not None and self._auto.plans:
+            self._next(manager)  # The eligible set is renewed if nothing was planned.
+            for w, entry in self._passed:
+                w.eligible.add(entry)
+            self._passed.clear()
+            manager.end_plan()
+        else:
+            while (found := self._next(manager)) is not None:
+                manager.held.add(found.bag.index, found.entry[3])
         self._turn += 1
         if self._turn < len(self.managers):
             self._ask_again(self.managers[self._turn])

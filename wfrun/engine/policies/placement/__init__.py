@@ -83,6 +83,15 @@ def binds_late(policy: type[Placement]) -> bool:
     return policy.binds_late if former is None else former
 
 
+def plans_again(settings: Settings) -> bool:
+    """Whether tasks that no site would start soon stay with the engine, to be planned again at each
+    decision: the policy or the throttle asks for it. Policies that bind late plan nothing."""
+    policy = placement_class(settings.policy)
+    if binds_late(policy):
+        return False
+    return throttle_of(settings) == "auto" or getattr(policy, "replans", False)
+
+
 def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
     """The throttle of a run: that of the user, else that of the policy; None: no throttle."""
     throttle = settings.throttle

@@ -22,6 +22,7 @@ class BasePlacement(ABC):
     choices: ClassVar[Mapping[str, Sequence[str]]] = {}
     """By option: its possible values, if they are names."""
     binds_late: ClassVar[bool] = False
+    replans: ClassVar[bool] = False
     replicas: ClassVar[int] = 0
     throttle: ClassVar[Literal["auto", "none"]] = "none"
 

@@ -13,12 +13,16 @@ class Ect(BasePlacement):
     """Assigns each task to the cluster where it is completed first, by the expected start in the
     queue of the cluster and the run time at its speed. Ties go to the first cluster in the catalog.
 
-    A cluster gets at most twice as many cores of tasks as it has slots, or more if tasks are so
-    short that slots would wait for the engine. Then the task goes to the next best.
+    The schedule is a Gantt chart that is made anew at each decision: a task that would be completed
+    first at a busy cluster gets a reservation there, the tasks behind it may use idle slots, and no
+    task leaves the global queue until its cluster has a free slot. So a task moves when a cluster
+    becomes idle before it was expected to (section 5.1.2), and run times that are estimated badly
+    bind no task to the wrong queue. See ``AutoThrottle``.
     """
 
     name = "ect"
     information = Information(status=R, processing_speed=K, task_runtime=K)
+    replans = True
     summary = "the cluster where the task is completed first, its queue counted"
 
     def place(self, task: int) -> int | None:
