@@ -16,8 +16,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.capabilities.performance import Performance
-from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.placing.selecting import Selecting
+from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
@@ -268,7 +268,9 @@ def test_a_replay_passes_over_the_tasks_that_were_planned(selection: str) -> Non
         assert found._selected == wanted._selected
         assert list(found.waiting) == list(wanted.waiting)
         assert not found._planned
-        eligible = [[w.eligible.counts for w in core.state.workflows] for core in (again, world.core)]
+        eligible = [
+            [w.eligible.counts for w in core.state.workflows] for core in (again, world.core)
+        ]
         assert eligible[0] == eligible[1]
     assert world.core.state.done == 7
 

@@ -60,7 +60,7 @@ class AutoThrottle(Capability):
         self._binding = self.state.get(Binding)
         self._queues = self.state.find(QueueEstimates)
         self.plans = self._queues is not None and self.state.find(Storage) is None
-        """Whether tasks are planned at busy sites; otherwise they are dispatched to their queues."""
+        """Whether tasks are planned at busy sites; otherwise they enter the queues there."""
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
