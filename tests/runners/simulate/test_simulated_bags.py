@@ -285,13 +285,13 @@ def test_an_experiment_is_continued(user: User) -> None:
     first = user.ask(*words, "--jobs", "1")
     assert first.status == 0, first.text
     lines = (user.folder / "out.csv").read_text().splitlines(keepends=True)
-    assert len(lines) == 1 + 3 * 2 * 2 * 2
+    assert len(lines) == 1 + 4 * 2 * 2 * 2
     makespans, nsl, in_time, _, sizes = first.out.split("\n\n")
     for table, heading in ((makespans, "makespan s"), (nsl, "NSL"), (in_time, "in time %")):
         title, keys, *variants = table.strip().splitlines()
         assert title == f"{heading}, by load"
         assert keys.split() == ["architecture", "selection", "policy", "0.3", "0.6"]
-        assert len(variants) == 3 * 2 * 2
+        assert len(variants) == 4 * 2 * 2
     assert "at a load of 0.6" in sizes
     assert (user.folder / "out.png").stat().st_size > 1000
     kept = lines[:1] + lines[3:-1] + [lines[-1][:20]]

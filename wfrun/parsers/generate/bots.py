@@ -9,9 +9,9 @@ Table 5.3 (`wfrun.parsers.generate.bots_model`). The thesis leaves some choices 
   correlation of their logarithms is 0.92 in LPC-EGEE-2004 and 0.71 in HPC2N-2002. Drawn
   independently, a third of the bags would have a variance that no positive run times of that mean
   can have.
-- Each user has a few applications, and the bags of one are alike: their quantiles are those of
-  normal deviates with correlation `LIKENESS`, as is seen in both logs. Over all bags the fits hold
-  as they stand.
+- Each user has a few applications. By default their bags are independent, as in the thesis. With a
+  ``likeness`` the bags of an application are alike: their quantiles are those of normal deviates
+  with that correlation; both logs show about `LIKENESS`. Over all bags the fits hold as they stand.
 - Run times within a bag are 1 s and a log-normal share of what is above it, scaled such that the
   bag's own mean and variance are ART and RTV. Log-normal, because run times are skewed and none
   is 0. Tasks of a bag of n cannot vary more than by n - 1 squared means; those of one not at all.
@@ -31,7 +31,7 @@ from dataclasses import replace
 from itertools import accumulate
 from random import Random
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
@@ -40,7 +40,7 @@ from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, Row
 
 LONGEST_S = 6 * 3600.0
 LIKENESS = 0.5
-"""Correlation of any two bags of an application. It is 0.50 in LPC-EGEE-2004 and 0.41 in
+"""Correlation of any two bags of an application in logs: 0.50 in LPC-EGEE-2004 and 0.41 in
 HPC2N-2002, for the logarithm of the mean run time."""
 APPLICATIONS = 3
 """Number of applications of each user."""
@@ -55,6 +55,7 @@ _STEEPEST = 20.0
 _NORMAL = NormalDist()
 
 Arrival = Literal["realistic", "at-once", "even"]
+Streams = Literal["equal", "slots"]
 
 
 def generate_workload(
@@ -68,6 +69,8 @@ def generate_workload(
     median_size: float | None = None,
     mean_runtime_s: float | None = None,
     inaccuracy: float = 0.0,
+    likeness: float = 0.0,
+    streams: Streams = "equal",
 ) -> BotWorkload:
     """A workload of exactly ``tasks`` tasks for these clusters, one stream for each.
 
@@ -80,19 +83,28 @@ def generate_workload(
     ``median_size`` multiplies sizes such that the fit has that median, ``mean_runtime_s`` what run
     times have above 1 s such that they have that mean over all tasks. ``inaccuracy`` is the I of
     section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
+    ``likeness`` is the correlation of any two bags of an application, from 0 (independent) to 1.
+    ``streams`` "equal" gives all clusters streams of the same rate, "slots" rates in proportion to
+    their slots.
 
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
     alone have the same bags. Raises InvalidError for what cannot be.
     """
     fits = row_called(row)
     _check(sites, tasks, median_size, mean_runtime_s)
+    _check_likeness(likeness)
     longer = 0.0
     if median_size is not None:
         longer = math.log2(median_size) - fits.size.quantile(0.5)
-    streams = [
-        _stream(fits, site.name, place, seed, longer, tasks) for place, site in enumerate(sites)
+    slots = sum(site.slots for site in sites) / len(sites)
+    arriving = [
+        _stream(
+            _Stream(fits, site.name, place, seed, longer, tasks, likeness),
+            site.slots / slots if streams == "slots" else 1.0,
+        )
+        for place, site in enumerate(sites)
     ]
-    bags, remarks = _first(heapq.merge(*streams, key=lambda bag: bag.arrival_s), tasks)
+    bags, remarks = _first(heapq.merge(*arriving, key=lambda bag: bag.arrival_s), tasks)
     if len(bags) < 2:
         raise InvalidError(
             f"so few tasks ({tasks}) are a single bag, which has no load",
@@ -202,6 +214,14 @@ def _check(
         )
 
 
+def _check_likeness(likeness: float) -> None:
+    if not 0 <= likeness <= 1:
+        raise InvalidError(
+            f"bags of an application cannot have a correlation of {likeness}",
+            hint=f"Give 0 (independent) to 1; logs have about {LIKENESS}.",
+        )
+
+
 def _first(bags: Iterator[SubmittedBag], tasks: int) -> tuple[list[SubmittedBag], tuple[str, ...]]:
     """Take bags up to a number of tasks, cut run times to `LONGEST_S`, and describe what was
     cut."""
@@ -234,24 +254,36 @@ def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag
     return replace(bag, runtime_s=rounded, estimate_s=rounded)
 
 
-def _stream(
-    row: Row, site: str, place: int, seed: int, longer: float, most: int
-) -> Iterator[SubmittedBag]:
-    """Yield bags without end; ``longer`` is added to the logarithms of sizes, ``most`` limits
-    sizes."""
+class _Stream(NamedTuple):
+    """What the bags of a cluster are drawn from."""
+
+    row: Row
+    site: str
+    place: int
+    seed: int
+    longer: float
+    """Added to the logarithms of sizes."""
+    most: int
+    """Maximum size."""
+    likeness: float
+
+
+def _stream(stream: _Stream, rate: float) -> Iterator[SubmittedBag]:
+    """Yield bags without end, ``rate`` times as often as the model has them."""
+    row, site, place, seed, longer, most, likeness = stream
     gaps, choices, rest = (Random(f"{seed}/{site}/{what}") for what in ("gaps", "bags", "tasks"))
     cycle, users = DailyCycle(row.cycle), row.users.cumulated()
     levels: dict[str, float] = {}
     passed_s = 0.0
     while True:
-        passed_s += 2 ** _draw(row.gap, gaps)
+        passed_s += 2 ** _draw(row.gap, gaps) / rate
         rank = min(bisect_left(users, choices.random()), len(users) - 1) + 1
         user = f"{site}.u{rank}"
         application = f"{user}.a{choices.randrange(APPLICATIONS) + 1}"
         if application not in levels:
             levels[application] = Random(f"{seed}/{application}").gauss(0, 1)
-        deviate = math.sqrt(LIKENESS) * levels[application]
-        deviate += math.sqrt(1 - LIKENESS) * choices.gauss(0, 1)
+        deviate = math.sqrt(likeness) * levels[application]
+        deviate += math.sqrt(1 - likeness) * choices.gauss(0, 1)
         probability = min(max(_NORMAL.cdf(deviate), LEAST), MOST)
         size = min(max(1, round(2 ** (_draw(row.size, choices) + longer))), most)
         mean_s = 2 ** row.runtime.quantile(probability)

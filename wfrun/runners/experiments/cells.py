@@ -85,6 +85,8 @@ class Row(Cell, frozen=True, kw_only=True):
     """Number of tasks that are done at the end."""
     completed_share: float | None = None
     """Share of the tasks that are done when the last bag arrives."""
+    completed_later_share: float | None = None
+    """Share of the tasks that are done by twice the time of the last arrival."""
     utilization: float | None = None
     """Share of all processors in use until the last bag arrives."""
     replicas_started: int | None = None

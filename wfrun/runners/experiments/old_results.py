@@ -1,5 +1,6 @@
-"""The two formats of files of results before version 0.2: one for documents, one for workloads of
-bags. Such a file is converted when an experiment is continued in it."""
+"""The formats of files of results before the present one: one without the tasks done later, and the
+two of before version 0.2, for documents and for workloads of bags. Such a file is converted when an
+experiment is continued in it."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from wfrun.parsers.generate.bots import LIKENESS
+from wfrun.runners.experiments.cells import Row
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Experiment, label, some
 from wfrun.runners.experiments.results import OldFormat
+from wfrun.runners.experiments.workloads import Workloads
 
 _OF_DOCUMENTS = (
     "workflows", "sites", "background", "world", "workflow", "policy", "throttle", "load", "seed",
@@ -26,11 +30,31 @@ _OF_BAGS = (
 
 
 def old_formats(experiment: Experiment) -> tuple[OldFormat, ...]:
-    """The earlier format of this experiment. Its identity says nothing of settings that could not
-    be chosen then, so that a file with results of other settings is refused."""
+    """The earlier formats of this experiment, the latest first. The identity of the first two says
+    nothing of settings that could not be chosen then, so that a file with results of other settings
+    is refused."""
+    latest = _without_later(experiment)
     if isinstance(experiment.subject, Documents):
-        return (_of_documents(experiment, experiment.subject),)
-    return (_of_bags(experiment),)
+        return (latest, _of_documents(experiment, experiment.subject))
+    return (latest, _of_bags(experiment))
+
+
+def _without_later(experiment: Experiment) -> OldFormat:
+    """The present format before it had the tasks done by twice the time of the last arrival."""
+    identity = experiment.identity()
+    columns = [name for name in Row.__struct_fields__ if name != "completed_later_share"]
+    return OldFormat((*identity, *columns), _of_alike(experiment, identity), lambda row: row)
+
+
+def _of_alike(experiment: Experiment, identity: Mapping[str, str]) -> dict[str, str]:
+    """The identity; with a value that no file has if the bags of an application are not alike as
+    those of generated workloads were then."""
+    subject = experiment.subject
+    if not isinstance(subject, Workloads) or subject.likeness == LIKENESS:
+        return dict(identity)
+    if all(subject.log(label) is not None for label in subject.labels):
+        return dict(identity)
+    return {**identity, "sites": f"{identity['sites']} with independent bags"}
 
 
 def _of_documents(experiment: Experiment, documents: Documents) -> OldFormat:
@@ -70,7 +94,7 @@ def _of_bags(experiment: Experiment) -> OldFormat:
     def convert(row: dict[str, str]) -> dict[str, str]:
         return {**row, "failed": "0"}
 
-    return OldFormat(_OF_BAGS, _checked(experiment, identity), convert)
+    return OldFormat(_OF_BAGS, _of_alike(experiment, _checked(experiment, identity)), convert)
 
 
 def _checked(experiment: Experiment, identity: Mapping[str, str]) -> dict[str, str]:

@@ -15,12 +15,14 @@ import msgspec
 
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bot_workload import BotWorkload
-from wfrun.parsers.generate.bots import generate_workload, with_estimates
+from wfrun.parsers.generate.bots import Streams, generate_workload, with_estimates
 from wfrun.parsers.generate.bots_log import bags_of_log, replay
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
 from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
+from wfrun.runners.simulate.architectures import Central
 from wfrun.runners.simulate.bags import BagRun, simulate_bags
+from wfrun.runners.simulate.simulation import Platform
 
 POLICIES = ("ect", "fplt", "rr", "wqr", "dfplt", "ect-p", "stfr", "fpf")
 """The scheduling policies for bags (thesis section 5.1.4): ``all`` of them."""
@@ -53,10 +55,23 @@ class Workloads(msgspec.Struct, frozen=True):
     """Those of the labels that are no rows of the model."""
     tasks: int | None = None
     """None: TASKS of a generated workload, all of a log."""
+    monitoring_s: float = 0.0
+    """Period of the monitoring service of a central resource manager (thesis section 5.1.2):
+    `SiteModel.poll_s` with csp alone. 0: that of the platform."""
+    likeness: float = 0.0
+    streams: Streams = "equal"
+    """This and ``likeness`` are those of `generate_workload`."""
 
     @property
     def identity(self) -> str:
-        return "workloads of bags"
+        fields = ("monitoring_s", "likeness", "streams")
+        basis = Workloads()
+        changed = [
+            f"{name}={getattr(self, name)}"
+            for name in fields
+            if getattr(self, name) != getattr(basis, name)
+        ]
+        return " ".join(["workloads of bags", *changed])
 
     def log(self, label: str | None) -> LogOfBags | None:
         """The log of that label; None: it is a row of the model."""
@@ -66,10 +81,16 @@ class Workloads(msgspec.Struct, frozen=True):
         return self.tasks or (TASKS if self.log(label) is None else None)
 
     def simulate(self, experiment: Experiment, cell: Cell) -> Row:
-        platform = experiment.platform_of(cell)
+        platform = self._monitored(experiment.platform_of(cell), cell)
         workload = self.workload_of(cell, platform.catalog.sites)
         settings = experiment.settings_of(cell)
         return row_of(cell, simulate_bags(workload, platform, cell.architecture, settings))
+
+    def _monitored(self, platform: Platform, cell: Cell) -> Platform:
+        if not self.monitoring_s or cell.architecture != Central.name:
+            return platform
+        model = msgspec.structs.replace(platform.model, poll_s=self.monitoring_s)
+        return msgspec.structs.replace(platform, model=model)
 
     def workload_of(self, cell: Cell, sites: tuple[SiteSpec, ...]) -> BotWorkload:
         """The bags of a run. They depend on its workload, load and seed, but not on the policies.
@@ -77,11 +98,17 @@ class Workloads(msgspec.Struct, frozen=True):
         common = msgspec.structs.replace(
             cell, architecture="", selection=None, policy="", throttle=None
         )
-        return _workload(self.log(cell.workload), common, sites)
+        return _workload(self.log(cell.workload), common, sites, self.likeness, self.streams)
 
 
 @lru_cache(maxsize=1)  # the next run often has the same
-def _workload(log: LogOfBags | None, cell: Cell, sites: tuple[SiteSpec, ...]) -> BotWorkload:
+def _workload(
+    log: LogOfBags | None,
+    cell: Cell,
+    sites: tuple[SiteSpec, ...],
+    likeness: float,
+    streams: Streams,
+) -> BotWorkload:
     if log is not None:
         bags = _bags_of(log)
         workload = replay(bags, sites, load=cell.load, tasks=cell.tasks, seed=cell.seed)
@@ -94,6 +121,8 @@ def _workload(log: LogOfBags | None, cell: Cell, sites: tuple[SiteSpec, ...]) ->
         tasks=cell.tasks or TASKS,
         seed=cell.seed,
         median_size=cell.median_size,
+        likeness=likeness,
+        streams=streams,
     )
     # Without remarks on the longer tasks of before.
     workload = without_long_tasks(replace(workload, remarks=()))
@@ -170,6 +199,7 @@ def row_of(cell: Cell, run: BagRun) -> Row:
         bags=len(run.sizes),
         done=state.done,
         completed_share=tally.done_in_time / tasks,
+        completed_later_share=tally.done_later / tasks,
         utilization=tally.used_in_time_s / (slots * tally.until_s) if tally.until_s else 0.0,
         replicas_started=tally.placed - tasks,
         wasted_share=tally.wasted_s / tally.used_s if tally.used_s else 0.0,

@@ -83,6 +83,7 @@ class Flocking(Architecture):
 
     name = "fcondor"
     summary = "a resource manager for each site; users go on to the next when a task has to wait"
+    changes_within_bags: ClassVar[bool] = True
 
     def __init__(self, state: RunState, sites: Sequence[SiteSpec]) -> None:
         super().__init__(state, sites)
@@ -97,15 +98,22 @@ class Flocking(Architecture):
         current = self._current.get(user, cluster)
         idle = [self._idle(site) for site in range(self.site_count)]
         parts: dict[int, list[int]] = {}
+        waits = False
         for task in range(tasks):
             parts.setdefault(current, []).append(task)
             self._unfinished[current] += 1
-            if idle[current] > 0:
-                idle[current] -= 1
-            else:
-                current = (current + 1) % self.site_count
+            waits = idle[current] <= 0
+            idle[current] -= 1
+            if waits and self.changes_within_bags:
+                current = self._next(current)
+        if waits and not self.changes_within_bags:
+            current = self._next(current)
         self._current[user] = current
         return parts
+
+    def _next(self, site: int) -> int:
+        """The site after this one in the order of the catalog; after the last, the first."""
+        return (site + 1) % self.site_count
 
     def ended(self, queue: int) -> None:
         self._unfinished[queue] -= 1
@@ -120,7 +128,19 @@ class Flocking(Architecture):
         return self.slots[site] - max(held, self._unfinished[site])
 
 
-ARCHITECTURES: dict[str, type[Architecture]] = {a.name: a for a in (Central, Separated, Flocking)}
+class FlockingByBag(Flocking):
+    """FCONDOR with whole bags: all tasks of a bag go to one queue, and the user's next bag goes to
+    the next site if a task of it has to wait. The thesis does not say whether users change within a
+    bag."""
+
+    name = "fcondor-bag"
+    summary = "fcondor with whole bags: users go on after a bag of which a task has to wait"
+    changes_within_bags = False
+
+
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    a.name: a for a in (Central, Separated, Flocking, FlockingByBag)
+}
 
 
 def architecture_class(name: str) -> type[Architecture]:

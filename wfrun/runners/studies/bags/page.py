@@ -22,8 +22,8 @@ from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
 from wfrun.runners.studies.workflows.samples import number, shown
 
-POLICIES = (*SHOWN[:2], "dfplt", *SHOWN[2:])
-"""Those of the thesis, and DFPLT, which learns speeds here."""
+WITH_DFPLT = (*SHOWN[:2], "dfplt", *SHOWN[2:])
+"""The policies of the thesis, and DFPLT, which learns speeds here."""
 
 
 def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[str]) -> str:
@@ -43,15 +43,15 @@ def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[s
         *_figure("5.1", "by the size of the bag, under real load", figures),
         *_by_size(samples),
         *_figure("5.2", "the policies under realistic load", figures),
-        *_tables(samples, "policy", POLICIES, loads),
+        *_tables(samples, "policy", WITH_DFPLT, loads),
         *_figure("5.3", "patterns of arrival, at a load of 60%", figures),
-        *_tables(samples, "policy", POLICIES, arrivals),
+        *_tables(samples, "policy", SHOWN, arrivals),
         *_figure("5.4", "by the median size of the bags, at 60%", figures),
-        *_tables(samples, "policy", POLICIES, sizes),
+        *_tables(samples, "policy", SHOWN, sizes),
         *_figure("5.5", "by the mean run time of the tasks, at 60%", figures),
-        *_tables(samples, "policy", POLICIES, times),
+        *_tables(samples, "policy", SHOWN, times),
         *_figure("5.6", "by the inaccuracy of the estimates, at 60%", figures),
-        *_tables(samples, "policy", POLICIES, wrong),
+        *_tables(samples, "policy", SHOWN, wrong),
         *_systems(samples),
         *_figure("5.7", "the selection policies, with FPLT", figures),
         *_tables(samples, "selection", SELECTIONS, loads),
@@ -136,7 +136,7 @@ def _systems(samples: BagSamples) -> Iterator[str]:
         "the row; all 20 clusters and the load stay the same."
     )
     rows = [(name, {"workload": name}) for name in ("average", *samples.scale.rows)]
-    yield from _tables(samples, "policy", POLICIES, rows)
+    yield from _tables(samples, "policy", SHOWN, rows)
 
 
 Places = Sequence[tuple[str, Mapping[str, object]]]
@@ -174,7 +174,7 @@ def _by_size(samples: BagSamples) -> Iterator[str]:
     sizes = [n for n in range(len(SIZES)) if samples.bags_of_size(n, **real)]
 
     def rows(measure: str) -> Iterator[Sequence[str]]:
-        for name in POLICIES:
+        for name in WITH_DFPLT:
             values = [samples.of_size(n, measure, policy=name, **real) for n in sizes]
             yield (
                 name,

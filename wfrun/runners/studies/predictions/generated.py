@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.generate.bots import generate_workload
+from wfrun.parsers.generate.bots import LIKENESS, generate_workload
 from wfrun.parsers.logs import LoggedJob
 from wfrun.parsers.logs.workload_log import COMPLETED
 
@@ -86,7 +86,9 @@ def _bags(grid: GridModel, jobs: int, seed: int) -> tuple[LoggedJob, ...]:
     """
     rng = Random(f"{seed}/{grid.title}/clusters")
     whole = SiteSpec("grid", slots=1)
-    workload = generate_workload([whole], row=grid.row, load=1.0, tasks=jobs, seed=seed)
+    workload = generate_workload(
+        [whole], row=grid.row, load=1.0, tasks=jobs, seed=seed, likeness=LIKENESS
+    )
     clusters = [f"C{number}" for number in range(1, grid.clusters + 1)]
     of_user: dict[str, list[str]] = {}
     logged: list[LoggedJob] = []
