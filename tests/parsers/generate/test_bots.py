@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from random import Random
 from statistics import correlation, fmean, median, pvariance
 
@@ -173,17 +174,29 @@ def test_bags_are_in_order_and_of_their_clusters_users(average: BotWorkload) -> 
         assert bag.estimate_s is bag.runtime_s
 
 
-def test_bags_of_one_application_are_alike(average: BotWorkload) -> None:
-    """What predictions from history live on."""
+@pytest.mark.parametrize("likeness", [0.0, 0.5])
+def test_bags_of_one_application_are_as_alike_as_is_asked(likeness: float) -> None:
+    """Predictions from history need likeness."""
+    workload = generate_workload(SITES, tasks=20_000, seed=3, likeness=likeness)
     latest: dict[str, float] = {}
     before, after = [], []
-    for bag in average.bags:
+    for bag in workload.bags:
         value = math.log2(fmean(bag.runtime_s))
         if bag.application in latest:
             before.append(latest[bag.application])
             after.append(value)
         latest[bag.application] = value
-    assert correlation(before, after) == pytest.approx(0.5, abs=0.1)
+    assert correlation(before, after) == pytest.approx(likeness, abs=0.1)
+
+
+def test_streams_may_be_in_proportion_to_the_slots() -> None:
+    sites = [SiteSpec("small", 100), SiteSpec("large", 300)]
+    equal, slots = (
+        Counter(bag.cluster for bag in generate_workload(sites, tasks=20_000, streams=way).bags)
+        for way in ("equal", "slots")
+    )
+    assert equal[1] / equal[0] == pytest.approx(1, rel=0.1)
+    assert slots[1] / slots[0] == pytest.approx(3, rel=0.1)
 
 
 def test_what_is_cut_is_told() -> None:

@@ -219,24 +219,28 @@ def test_damaged_results_are_refused_with_the_line(
         open_results(experiment, path)
 
 
-def in_old_format(experiment: Experiment, rows: list[Row]) -> str:
-    """A file as version 0.1 wrote it."""
-    (old,) = old_formats(experiment)
+def in_old_format(experiment: Experiment, rows: list[Row], age: int = -1) -> str:
+    """A file as version 0.1 wrote it; with age 0, as it was before the present format."""
+    old = old_formats(experiment)[age]
     lines = [",".join(old.columns)]
     for row in rows:
         values = {**msgspec.structs.asdict(row), "workflow": row.workload, **old.identity}
-        values["makespans_s"] = " ".join(map(repr, row.makespans_s))
+        for name in ("makespans_s", "class_bags", "class_makespan_s", "class_nsl"):
+            values[name] = " ".join(map(repr, values[name]))
         cells = ("" if values[name] is None else str(values[name]) for name in old.columns)
         lines.append(",".join(f'"{cell}"' if "," in cell else cell for cell in cells))
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.parametrize("age", [-1, 0])
 @pytest.mark.parametrize("separately", [False, True])
-def test_results_of_version_0_1_are_continued(tmp_path: Path, separately: bool) -> None:
+def test_results_of_earlier_versions_are_continued(
+    tmp_path: Path, separately: bool, age: int
+) -> None:
     path = tmp_path / "out.csv"
     experiment = experiment_of(separately=separately, selections=("s-t",))
     whole = finished(experiment)
-    path.write_text(in_old_format(experiment, whole.rows[:3]) + "cut o")
+    path.write_text(in_old_format(experiment, whole.rows[:3], age) + "cut o")
     results = open_results(experiment, path)
     assert results.torn
     assert results.rows == whole.rows[:3]

@@ -16,6 +16,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
+from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
 from wfrun.runners.experiments.loads import loads_of
 from wfrun.runners.experiments.workloads import Workloads, row_of
@@ -105,6 +106,13 @@ def test_fcondor_sends_users_on_when_their_tasks_have_to_wait() -> None:
     assert done.makespans_s == [30, 4, 28, 3]
 
 
+def test_fcondor_may_keep_bags_together() -> None:
+    # 10 and 20 go to the slow site, where one waits; the next bag, which could start there at 30,
+    # goes to the fast one
+    done = run(bag(0, 10, 20), bag(30, 8), bag(31, 6), architecture="fcondor-bag")
+    assert done.makespans_s == [30, 4, 6]
+
+
 def test_fcondor_puts_the_pieces_of_a_bag_together_again() -> None:
     # slow: 3 (until 3) and 5 (until 8); fast, which is next and free: 4 (until 2), then 6, which
     # waits there; the next is at the slow one again
@@ -138,6 +146,17 @@ def test_selection_policies_are_used() -> None:
 # Metrics
 
 
+def test_the_monitoring_period_of_csp_is_not_that_of_separate_managers() -> None:
+    experiment = Experiment(subject=Workloads(monitoring_s=60.0), platform=Platform(TWO),
+                            policies=("fpf",))  # fmt: skip
+    cell = Cell(workload="average", policy="fpf", selection="s-t", load=0.6, tasks=200)
+    without = msgspec.structs.replace(experiment, subject=Workloads())
+    polled = msgspec.structs.replace(without, platform=Platform(TWO, SiteModel(poll_s=60.0)))
+    separate = msgspec.structs.replace(cell, architecture="sep-c")
+    assert experiment.simulate(cell) == polled.simulate(cell) != without.simulate(cell)
+    assert experiment.simulate(separate) == without.simulate(separate)
+
+
 def test_metrics_of_a_run() -> None:
     # slow: 10 from 0 to 10; fast: 20 from 0 to 10, then 4 of the second bag from 10 to 12
     measured = row(bag(0, 10, 20), bag(8, 4, user="v"))
@@ -145,6 +164,7 @@ def test_metrics_of_a_run() -> None:
     assert measured.nsl == pytest.approx((10 / 30 + 4 / 4) / 2)
     assert (measured.bags, measured.done) == (2, 3)
     assert measured.completed_share == 0  # nothing is done by 8
+    assert measured.completed_later_share == 1  # all is done by 16
     assert measured.utilization == 1
     assert (measured.last_arrival_s, measured.last_end_s) == (8, 12)
     assert measured.class_bags == (1, 1, *[0] * 8)

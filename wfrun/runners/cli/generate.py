@@ -81,6 +81,10 @@ for _name, _summary in _SUMMARIES.items():
               help="Scale run times to this mean over all tasks, such as `3 min`.")  # fmt: skip
 @click.option("--inaccuracy", type=click.FloatRange(min=0), default=0.0, metavar="PERCENT",
               help="Maximum error of estimates. Default: estimates are the run times.")  # fmt: skip
+@click.option("--likeness", type=click.FloatRange(0, 1), default=0.0, show_default=True,
+              metavar="R",
+              help="Correlation of the run times of bags of the same application. 0: "
+              "independent, as in the thesis; workload logs have about 0.5.")  # fmt: skip
 @click.option("--log", "log_", type=click.Path(path_type=Path, exists=True), metavar="LOG",
               help="Take the bags from this workload log (SWF or GWF) instead of the model. They "
               "are compared to the row of --row.")  # fmt: skip

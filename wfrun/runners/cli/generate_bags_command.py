@@ -42,6 +42,7 @@ def generate_bags(
     median_size: float | None,
     mean_runtime: str | None,
     inaccuracy: float,
+    likeness: float,
     log_: Path | None,
     skip_bad_lines: bool,
     seed: int,
@@ -70,11 +71,14 @@ def generate_bags(
             median_size=median_size,
             mean_runtime_s=None if mean_runtime is None else _seconds(mean_runtime),
             inaccuracy=inaccuracy,
+            likeness=likeness,
         )
     else:
-        if arrival != "realistic" or median_size is not None or mean_runtime is not None:
+        changed = median_size is not None or mean_runtime is not None or likeness
+        if arrival != "realistic" or changed:
             raise click.UsageError(
-                "--arrival, --median-size and --mean-runtime apply to the model, not to a log."
+                "--arrival, --median-size, --mean-runtime and --likeness apply to the model, not "
+                "to a log."
             )
         found = bags_of_log(log_, skip_bad_lines=skip_bad_lines)
         workload = replay(found, specs, load=load, tasks=tasks, seed=seed)

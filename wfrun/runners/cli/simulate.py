@@ -63,7 +63,8 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         "workloads of bags.")  # fmt: skip
 @option("--architecture", default="csp", show_default=True, metavar="NAMES", section=_VARIED,
         help="Workloads of bags: one resource manager for all sites (csp), one for each (sep-c), "
-        "one for each with users that go on to the next (fcondor), or `all`.")  # fmt: skip
+        "one for each with users that go on to the next (fcondor; after whole bags: "
+        "fcondor-bag), or `all`.")  # fmt: skip
 @option("--throttle", metavar="N,...", section=_VARIED,
         help="Maximum numbers of dispatched tasks of each workflow, `auto`, or `-`: no limit. "
         "Default: auto for policies that order tasks.")  # fmt: skip
