@@ -1,7 +1,8 @@
 """Run times of a moldable job by its number of processors.
 
 The run time falls with further processors up to the largest size: "strictly increasing speedups
-until a known number of processors" (RR-7365, section 3.2.1). Larger sizes are not offered. Equal times are allowed; the searches prefer the smaller one of equally good sizes.
+until a known number of processors" (RR-7365, section 3.2.1). Larger sizes are not offered. Equal
+times are allowed; the searches prefer the smaller one of equally good sizes.
 """
 
 from __future__ import annotations
