@@ -17,15 +17,15 @@ from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import command, paper
-from wfrun.runners.studies.workflows.claims import CLAIMS, answers
-from wfrun.runners.studies.workflows.das3 import (
+from wfrun.runners.studies.workflows.background import (
     HORIZON_S,
     UTILIZATION,
     WARM_UP_S,
     background,
-    das3,
     utilizations,
 )
+from wfrun.runners.studies.workflows.claims import CLAIMS, answers
+from wfrun.runners.studies.workflows.das3 import das3
 from wfrun.runners.studies.workflows.experiments import (
     FULL,
     QUICK,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import fsum
 from pathlib import Path
@@ -17,8 +17,10 @@ from wfrun.runners.experiments.metrics.log import RunTimings, run_timings
 from wfrun.runners.experiments.metrics.workflows import total_makespan_s
 from wfrun.runners.simulate.simulation import Platform, check_runtimes, simulate
 from wfrun.runners.studies.workflows import paper
-from wfrun.runners.studies.workflows.das3 import WARM_UP_S, background, das3
+from wfrun.runners.studies.workflows.background import WARM_UP_S, Load, background
+from wfrun.runners.studies.workflows.das3 import das3
 from wfrun.sites.simulated.model import SiteModel
+from wfrun.sites.simulated.queues import SimulatedJob
 
 MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 """Section 6.2.1: all LRMs are FCFS. The monitoring service is assumed to report within 1 s."""
@@ -27,6 +29,15 @@ MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 OPTIONS = {policy: {"ties": "catalog"} for policy in (paper.FILE_AWARE, paper.COARSENING)}
 """Each workflow of the thesis has a broker of its own (section 6.1.2), which does not know yet what
 the brokers of workflows submitted at the same time do: all begin in the same cluster."""
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What is simulated beside the case; by default as the thesis has it."""
+
+    model: SiteModel = MODEL
+    load: Load = Load()
+    options: tuple[tuple[str, str], ...] = ()
+    """Options of the policy, instead of OPTIONS."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -76,7 +87,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 QUICK = Scale(idle=5, loaded=12)
-FULL = Scale(idle=10, loaded=100)
+FULL = Scale(idle=20, loaded=100)
 
 
 def cases(scale: Scale, origins: Sequence[tuple[str, int]] = ()) -> list[Case]:
@@ -229,8 +240,14 @@ class _Events:
         """Do nothing."""
 
 
-def run_case(case: Case, corpus: Path | None) -> Outcome:
+@lru_cache(maxsize=2)  # cases are in the order of the repetitions
+def _background(seed: int, places: int, load: Load) -> Mapping[str, Sequence[SimulatedJob]]:
+    return background(das3(places).sites, seed, load)
+
+
+def run_case(case: Case, corpus: Path | None, setup: Setup | None = None) -> Outcome:
     """Simulate one case and measure it, from its log."""
+    setup = setup or Setup()
     document = None
     if case.origin == "corpus" and corpus is not None:
         document = document_of(corpus, case.family, case.size)
@@ -238,14 +255,14 @@ def run_case(case: Case, corpus: Path | None) -> Outcome:
     catalog = das3(case.places)
     world = Platform(
         catalog=catalog,
-        model=MODEL,
+        model=setup.model,
         sharing="serial",
-        background=background(catalog.sites, case.repetition) if case.loaded else {},
+        background=_background(case.repetition, case.places, setup.load) if case.loaded else {},
         start_s=WARM_UP_S if case.loaded else 0.0,
     )
     settings = ev.Settings(
         policy=case.policy,
-        policy_options=OPTIONS.get(case.policy, {}),
+        policy_options=dict(setup.options) or OPTIONS.get(case.policy, {}),
         throttle=case.throttle or "none",
         seed=case.repetition,
     )

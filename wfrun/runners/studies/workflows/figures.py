@@ -9,8 +9,8 @@ from typing import Any
 from wfrun.runners.experiments.metrics.samples import cumulative
 from wfrun.runners.studies.verdict import Sample
 from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.background import utilizations
 from wfrun.runners.studies.workflows.claims_rest import DYNAMIC, variant_name
-from wfrun.runners.studies.workflows.das3 import utilizations
 from wfrun.runners.studies.workflows.experiments import Scale
 from wfrun.runners.studies.workflows.samples import Samples
 

@@ -8,9 +8,9 @@ from wfrun.parsers.generate import generate
 from wfrun.runners.experiments.metrics.samples import percentile, summarize
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.background import UTILIZATION, total_utilization, utilizations
 from wfrun.runners.studies.workflows.claims_rest import variant_name
 from wfrun.runners.studies.workflows.contradictions import CONTRADICTIONS
-from wfrun.runners.studies.workflows.das3 import UTILIZATION, total_utilization, utilizations
 from wfrun.runners.studies.workflows.differences import DIFFERENCES
 from wfrun.runners.studies.workflows.experiments import Scale
 from wfrun.runners.studies.workflows.samples import Samples, number, shown
@@ -86,8 +86,9 @@ def _setting(samples: Samples) -> Iterator[str]:
         "serial transfers, initial inputs at no cost (section 6.2.1); a task's outputs are one "
         "file (section 6.1.1). Other users have "
         + ", ".join(f"{share:.0%} of {site}" for site, share in UTILIZATION.items())
-        + ", 30% of all; they submit bursts of similar jobs "
-        "(`wfrun/runners/studies/workflows/das3.py` gives the sources of their distributions)."
+        + ", 30% of all, for 48 hours before a workflow arrives: bursts of similar jobs, and wide "
+        "ones (`wfrun/runners/studies/workflows/background.py` gives the sources of their "
+        "distributions)."
     )
     yield ""
     yield (
@@ -132,7 +133,7 @@ def _figure_6_2(scale: Scale) -> Iterator[str]:
     yield ""
     yield (
         f"In percent of the processors, over the {scale.loaded} repetitions with background load: "
-        "the work submitted in 48 hours, before and during a run. The bars of the thesis have no "
+        "the work submitted in 96 hours, before and during a run. The bars of the thesis have no "
         "numbers in the text."
     )
     rows = (

@@ -1,0 +1,41 @@
+"""Policies with one rule changed, for experiments on causes. They have no other use."""
+
+from __future__ import annotations
+
+from math import floor
+
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.all_clusters import AllClusters
+from wfrun.engine.policies.placement.base import least
+from wfrun.engine.policies.placement.cluster_min import ClusterMin
+
+
+class WholeLoads(AllClusters):
+    """All-Clusters with loads rounded down to whole numbers."""
+
+    name = "all-clusters:whole-loads"
+
+    def place(self, task: int) -> int | None:
+        return least(self.view.candidates(task), lambda site: floor(self.view.load(site)))
+
+
+class BalancedOverflow(ClusterMin):
+    """Cluster Minimization whose tasks go to the least loaded cluster when none has an idle
+    processor."""
+
+    name = "cluster-min:balanced"
+
+    def place(self, task: int) -> int | None:
+        view, cores = self.view, self.view.cores(task)
+        sites = view.candidates(task)
+        if any(view.idle(site) >= cores for site in sites):
+            return super().place(task)
+        return least(sites, view.load)
+
+
+VARIANTS = (WholeLoads, BalancedOverflow)
+
+
+def register() -> None:
+    """Let simulations find the variants by name."""
+    PLACEMENT.update({variant.name: variant for variant in VARIANTS})
