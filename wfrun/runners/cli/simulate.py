@@ -16,6 +16,7 @@ _SUBJECT = "What is simulated"
 _VARIED = "What is varied (several values, with commas between them)"
 _PLATFORM = "Simulated sites and network"
 _OUTPUT = "Results"
+ON_AND_JOBS = "--jobs has no effect with --on: each site runs as many simulations as it has slots"
 _DIMENSIONS = ("policy", "selection", "throttle", "seed")
 """Settings that the command varies."""
 
@@ -103,6 +104,10 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         "it.")  # fmt: skip
 @option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", section=_OUTPUT,
         help="Number of processes. Default: the number of cores.")  # fmt: skip
+@option("--on", "on_catalog", type=click.Path(path_type=Path), metavar="CATALOG", section=_OUTPUT,
+        help="Simulate at the sites of CATALOG, which have the same wfrun, instead of on this "
+        "machine. With --output FILE, by which the same command continues after an interrupt.",
+        )  # fmt: skip
 @option("--quiet", "-q", is_flag=True, section=_OUTPUT,
         help="Print only errors, warnings and tables.")  # fmt: skip
 @click.option("--workload", hidden=True)
@@ -123,6 +128,8 @@ def simulate(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -
         for param in ctx.command.params
         if isinstance(param, click.Option) and not param.hidden and _is_given(ctx, param)
     ]
+    if options["on_catalog"] is not None and options["jobs"] is not None:
+        raise click.UsageError(ON_AND_JOBS)
     subjects = (*subjects, *_old_subjects(options))
     settings = settings_from(options, **dict.fromkeys(_DIMENSIONS))
     simulate_command.simulate(subjects, settings, given, options)
@@ -156,6 +163,9 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               "the papers name. Default: generate them.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip
+@click.option("--on", type=click.Path(path_type=Path), metavar="CATALOG",
+              help="Simulate at the sites of CATALOG, which have the same wfrun, instead of on "
+              "this machine.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any) -> None:
     """Simulate the experiments of a paper.
@@ -169,6 +179,8 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
 
     if name not in STUDIES:
         raise click.UsageError(f"There is no study {name!r}; available: {', '.join(STUDIES)}.")
+    if options["on"] is not None and options["processes"] is not None:
+        raise click.UsageError(ON_AND_JOBS)
     if logs:
         if name != "predictions":
             raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")

@@ -67,11 +67,10 @@ def simulate(
     else:
         experiment = documents_experiment(described, subjects, _warn)
     if options["run_dir"] is not None:
-        for option in ("output", "plot"):
-            if options[option] is not None:
-                raise InvalidError(
-                    f"--{option} is for experiments; --run-dir keeps one simulated run"
-                )
+        given_too = {"--output": "output", "--plot": "plot", "--on": "on_catalog"}
+        for flag, name in given_too.items():
+            if options[name] is not None:
+                raise InvalidError(f"{flag} is for experiments; --run-dir keeps one simulated run")
         _keep_one(options["run_dir"], experiment)
         return
     rows = run_shown(
@@ -80,6 +79,7 @@ def simulate(
         plot=options["plot"],
         processes=options["jobs"],
         quiet=options["quiet"],
+        on=options["on_catalog"],
     )
     longer = sum(1 for row in rows if row.makespan_s > HORIZON_S)
     if experiment.background is not None and longer:

@@ -36,9 +36,11 @@ def run_shown(
     plot: Path | None,
     processes: int | None,
     quiet: bool,
+    on: Path | None = None,
 ) -> list[Row]:
-    """Simulate the runs that ``output`` does not have, with a progress bar; print the tables, and
-    write the Parquet file and the picture. Returns all rows.
+    """Simulate the runs that ``output`` does not have, with a progress bar, here or ``on`` the
+    sites of a catalog; print the tables, and write the Parquet file and the picture. Returns all
+    rows.
 
     Raises InvalidError for files that cannot be written, before anything is simulated.
     """
@@ -56,7 +58,7 @@ def run_shown(
         )
     try:
         with ExperimentProgress(quiet=quiet) as progress:
-            experiment.run(results, processes, progress.update)
+            experiment.run(results, processes, progress.update, on)
     except KeyboardInterrupt:
         done = len(results.of(cells))
         kept = f"kept in {output}; the same command goes on" if output else "lost without --output"

@@ -15,6 +15,7 @@ from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some
 from wfrun.runners.experiments.metrics.workflows import critical_path_s
+from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.run.checks import with_selection
 from wfrun.runners.simulate.simulation import simulate
 
@@ -43,6 +44,11 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
             return "documents, separately"
         names = [workflow.name for workflow in self.workflows]
         return label(some(names), [_content(workflow) for workflow in self.workflows])
+
+    @property
+    def files(self) -> Files:
+        """None: documents have been read."""
+        return {}
 
     def tasks_of(self, label: str | None) -> int | None:
         """Documents have all of their tasks."""

@@ -15,8 +15,10 @@ from wfrun.engine.policies.placement import placement_class, throttle_of
 from wfrun.engine.settings import Settings
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.experiments.cells import Cell, Row, Throttle
-from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
+from wfrun.runners.experiments.on_sites.work import Files
+from wfrun.runners.experiments.processes import Progress, no_progress
 from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log
 from wfrun.runners.simulate.simulation import Platform
@@ -38,6 +40,10 @@ class Subject(Protocol):
     @property
     def identity(self) -> str:
         """What all cells have in common, for a file of results."""
+
+    @property
+    def files(self) -> Files:
+        """The files that simulations of it read."""
 
     def tasks_of(self, label: str | None) -> int | None:
         """`Cell.tasks` of its cells."""
@@ -166,12 +172,25 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         """Simulate one run. Raises InvalidError."""
         return self.subject.simulate(self, cell)
 
+    @property
+    def files(self) -> Files:
+        """The files that simulations read."""
+        background = self.background
+        logs = {} if background is None else {Path(background.log): [Path(background.log)]}
+        return {**logs, **self.subject.files}
+
     def run(
-        self, results: Results[Cell, Row], processes: int | None = None,
+        self,
+        results: Results[Cell, Row],
+        processes: int | None = None,
         progress: Progress = no_progress,
-    ) -> None:  # fmt: skip
-        """Simulate the cells that ``results`` does not have; see `run_missing`."""
-        run_missing(self.cells(), results, self.simulate, processes, progress)
+        on: Path | None = None,
+    ) -> None:
+        """Simulate the cells that ``results`` does not have; see `run_cells`."""
+        run_cells(
+            self.cells(), results, self.simulate, progress,
+            processes=processes, on=on, files=self.files,
+        )  # fmt: skip
 
 
 def options_of(policy: str, settings: Settings) -> dict[str, int | float | str]:

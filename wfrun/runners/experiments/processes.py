@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import cast
+from typing import Generic, cast
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.runners.experiments.results import CellT, Results, RowT
@@ -57,6 +59,27 @@ def run_missing(
     else:
         for cell in missing:
             add(simulate(cell))
+
+
+@dataclass(frozen=True)
+class Timed(Generic[RowT]):
+    """A simulated run, and how long it took."""
+
+    row: RowT
+    elapsed_s: float
+
+
+def timed(cell: CellT, simulate: Callable[[CellT], RowT], limit_s: float) -> Timed[RowT] | None:
+    """Simulate a cell in a process of its own; None if that takes longer than the limit."""
+    begun_s = time.monotonic()
+    with _workers(simulate, 1) as (connection,), _lost_worker():
+        connection.send(cell)
+        if not connection.poll(limit_s):
+            return None
+        row, trace = connection.recv()
+    if isinstance(row, Exception):
+        raise row from SimulationError(trace)
+    return Timed(row, time.monotonic() - begun_s)
 
 
 def _in_parallel(

@@ -37,7 +37,6 @@ class ExperimentProgress:
         """Number of runs done by earlier commands."""
 
     def __enter__(self) -> ExperimentProgress:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,6 +44,7 @@ class ExperimentProgress:
 
     def update(self, done: int, total: int) -> None:
         """Show that ``done`` of the runs are simulated."""
+        self._bar.start()
         if self._done_before is None:
             self._done_before, self._begun_s = done, time.monotonic()
         self._bar.update(self._task, completed=done, total=total)

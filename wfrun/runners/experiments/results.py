@@ -53,9 +53,9 @@ class Results(Generic[CellT, RowT]):
         identity: Mapping[str, str] | None = None,
         old_formats: Sequence[OldFormat] = (),
     ) -> None:
-        self._path = path
-        self._cell_type = cell
-        self._row_type = row
+        self.path = path
+        self.cell_type = cell
+        self.row_type = row
         self._tuples = [f.name for f in msgspec.structs.fields(row) if get_origin(f.type) is tuple]
         self._identity = dict(identity or {})
         self._columns = [*self._identity, *row.__struct_fields__]
@@ -71,12 +71,12 @@ class Results(Generic[CellT, RowT]):
 
     def missing(self, cells: Iterable[CellT]) -> list[CellT]:
         """Those of the cells without a row."""
-        have = set(map(self._cell, self.rows))
+        have = set(map(self.cell_of, self.rows))
         return [cell for cell in cells if cell not in have]
 
     def of(self, cells: Iterable[CellT]) -> list[RowT]:
         """The rows of these cells, in the order of the cells."""
-        have = {self._cell(row): row for row in self.rows}
+        have = {self.cell_of(row): row for row in self.rows}
         return [have[cell] for cell in cells if cell in have]
 
     def add(self, row: RowT) -> None:
@@ -87,9 +87,21 @@ class Results(Generic[CellT, RowT]):
             values[name] = " ".join(map(repr, values[name]))
         self._write({**self._identity, **values})
 
-    def _cell(self, row: RowT) -> CellT:
-        names = self._cell_type.__struct_fields__
-        return self._cell_type(**{name: getattr(row, name) for name in names})
+    def arrange(self, cells: Iterable[CellT]) -> None:
+        """Put the rows of these cells into the order of the cells, after all others: however many
+        simulated them at a time, the file is the same."""
+        wanted = dict.fromkeys(cells)
+        others = [row for row in self.rows if self.cell_of(row) not in wanted]
+        rows = [*others, *self.of(wanted)]
+        if rows != self.rows:
+            self.rows = [] if self.path is not None else rows
+            if self.path is not None:
+                self._replace(self.path, rows)
+
+    def cell_of(self, row: RowT) -> CellT:
+        """The cell that the row measures."""
+        names = self.cell_type.__struct_fields__
+        return self.cell_type(**{name: getattr(row, name) for name in names})
 
     def close(self) -> None:
         """Release the lock on the file."""
@@ -184,7 +196,7 @@ class Results(Generic[CellT, RowT]):
                 if found != expected:
                     raise self._of_another(name, found, expected, line)
             row = self._row(record if old is None else old.convert(record), line)
-            cell = self._cell(row)
+            cell = self.cell_of(row)
             if cell in seen:
                 raise self._damaged(f"the run on line {seen[cell]} is here again", line)
             seen[cell] = line
@@ -206,14 +218,14 @@ class Results(Generic[CellT, RowT]):
         for name in self._tuples:
             values[name] = record.get(name, "").split()
         try:
-            return msgspec.convert(values, self._row_type, strict=False)
+            return msgspec.convert(values, self.row_type, strict=False)
         except msgspec.ValidationError as error:
             raise self._damaged(f"not a row of results: {error}", line) from error
 
     def _damaged(self, message: str, line: int) -> InvalidError:
         return InvalidError(
             message,
-            source=str(self._path),
+            source=str(self.path),
             line=line,
             hint="remove the line, and its run is simulated again; or name another place with "
             "--output",
@@ -223,7 +235,7 @@ class Results(Generic[CellT, RowT]):
         return InvalidError(
             f"the file holds results with another value of {name}: {found}; this experiment has "
             f"{expected}",
-            source=str(self._path),
+            source=str(self.path),
             line=line,
             hint="use a file of its own for each experiment: name another one with --output",
         )
@@ -231,14 +243,14 @@ class Results(Generic[CellT, RowT]):
     def _foreign(self, why: str) -> InvalidError:
         return InvalidError(
             f"not a file of results: {why}",
-            source=str(self._path),
+            source=str(self.path),
             hint="the file is unchanged; name another place with --output",
         )
 
     def _unwritable(self, error: OSError) -> InfeasibleError:
         return InfeasibleError(
             f"the results cannot be written: {error.strerror}",
-            source=str(self._path),
+            source=str(self.path),
             hint="check the folder, its permissions and its free space, or name another place "
             "with --output",
         )

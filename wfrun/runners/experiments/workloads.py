@@ -20,6 +20,7 @@ from wfrun.parsers.generate.bots_log import bags_of_log, replay
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
 from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
+from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.simulate.architectures import Central
 from wfrun.runners.simulate.bags import BagRun, simulate_bags
 from wfrun.runners.simulate.simulation import Platform
@@ -72,6 +73,11 @@ class Workloads(msgspec.Struct, frozen=True):
             if getattr(self, name) != getattr(basis, name)
         ]
         return " ".join(["workloads of bags", *changed])
+
+    @property
+    def files(self) -> Files:
+        """The logs."""
+        return {Path(log.path): [Path(log.path)] for log in self.logs}
 
     def log(self, label: str | None) -> LogOfBags | None:
         """The log of that label; None: it is a row of the model."""

@@ -8,8 +8,8 @@ import click
 
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.command import open_results
-from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.progress import ExperimentProgress
+from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.studies.bags.claims import CLAIMS
 from wfrun.runners.studies.bags.experiments import (
     FULL,
@@ -28,10 +28,16 @@ from wfrun.runners.studies.workflows.command import claim_table, unwritable
 
 
 def study_bags(
-    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+    output: Path,
+    *,
+    quick: bool,
+    corpus: Path | None,
+    processes: int | None,
+    quiet: bool,
+    on: Path | None = None,
 ) -> None:
-    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
-    print the verdicts on all claims.
+    """Simulate what ``output``/results.csv does not have, here or ``on`` the sites of a catalog;
+    write page.md and the figures there, and print the verdicts on all claims.
 
     Raises InvalidError for a corpus without a log and for a results.csv of something else,
     InfeasibleError where ``output`` cannot be written.
@@ -47,7 +53,10 @@ def study_bags(
     results = open_results(experiment, output / "results.csv")
     try:
         with ExperimentProgress(quiet=quiet) as progress:
-            run_missing(wanted, results, experiment.simulate, processes, progress.update)
+            run_cells(
+                wanted, results, experiment.simulate, progress.update,
+                processes=processes, on=on, files=experiment.files,
+            )  # fmt: skip
     finally:
         results.close()
     samples = BagSamples(results.of(wanted), scale, real)

@@ -11,9 +11,10 @@ import click
 from rich.table import Table
 
 from wfrun.runners.display.console import make_console
-from wfrun.runners.experiments.processes import run_missing
+from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.studies.claim import Answer, answer
 from wfrun.runners.studies.predictions.page import predictions_page
 from wfrun.runners.studies.predictions.part import Part, Setting
@@ -34,9 +35,10 @@ def study_predictions(
     processes: int | None,
     quiet: bool,
     logs: Sequence[Path] = (),
+    on: Path | None = None,
 ) -> None:
-    """Measure what the files of results in ``output`` do not have, write page.md and the figures
-    there, and print which claims hold.
+    """Measure what the files of results in ``output`` do not have, here or ``on`` the sites of a
+    catalog; write page.md and the figures there, and print which claims hold.
 
     Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
     something else, InfeasibleError where ``output`` cannot be written.
@@ -53,7 +55,7 @@ def study_predictions(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(output, error) from error
-    rows = [_measured(part, setting, output, processes, quiet=quiet) for part in PARTS]
+    rows = [_measured(part, setting, output, processes, on, quiet=quiet) for part in PARTS]
     every = [p.samples(setting, r, True) for p, r in zip(PARTS, rows, strict=True)]
     most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
     found = _answers(rows, every, most)
@@ -75,17 +77,31 @@ def study_predictions(
 
 
 def _measured(
-    part: Part, setting: Setting, output: Path, processes: int | None, *, quiet: bool
+    part: Part,
+    setting: Setting,
+    output: Path,
+    processes: int | None,
+    on: Path | None,
+    *,
+    quiet: bool,
 ) -> list[Any]:
     """The rows of the part; those that its file does not have are measured."""
     wanted = part.cells(setting)
     results = Results(output / f"{part.name}.csv", part.cell, part.row)
     try:
         with ExperimentProgress(quiet=quiet) as progress:
-            run_missing(wanted, results, partial(part.run, setting), processes, progress.update)
+            run_cells(
+                wanted, results, partial(part.run, setting), progress.update,
+                processes=processes, on=on, files=_files(setting),
+            )  # fmt: skip
     finally:
         results.close()
     return results.of(wanted)
+
+
+def _files(setting: Setting) -> Files:
+    """The logs, which simulations read."""
+    return {Path(w.path): [Path(w.path)] for w in setting.workloads if w.path is not None}
 
 
 def _answers(

@@ -43,7 +43,8 @@ def _head(setting: Setting, found: Sequence[Answer]) -> Iterator[str]:
         f"that an interrupted study is continued. {_LENGTH[setting.quick]} `--corpus` is a folder "
         "with logs of the Parallel Workloads Archive, of which those on this page are used, and "
         "logs of grids (`*.gwf`); other logs can be named after `predictions`. Without a log, all "
-        "workloads are generated. `--jobs 2` limits the number of processes."
+        "workloads are generated. `--jobs 2` limits the number of processes; `--on sites.yaml` "
+        "measures at [clusters](simulate.md#over-several-clusters)."
     )
     yield ""
     yield (

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.runners.display.console import make_console
-from wfrun.runners.experiments.processes import run_missing
+from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import figures, paper
@@ -32,10 +33,16 @@ from wfrun.runners.studies.workflows.samples import Samples
 
 
 def study_workflows(
-    output: Path, *, quick: bool, corpus: Path | None, processes: int | None, quiet: bool
+    output: Path,
+    *,
+    quick: bool,
+    corpus: Path | None,
+    processes: int | None,
+    quiet: bool,
+    on: Path | None = None,
 ) -> None:
-    """Simulate what ``output``/results.csv does not have, write page.md and the figures there, and
-    print the verdicts on all claims.
+    """Simulate what ``output``/results.csv does not have, here or ``on`` the sites of a catalog;
+    write page.md and the figures there, and print the verdicts on all claims.
 
     Raises InvalidError for a corpus without workflows and for a results.csv of something else,
     InfeasibleError where ``output`` cannot be written.
@@ -51,7 +58,10 @@ def study_workflows(
     try:
         with ExperimentProgress(quiet=quiet) as progress:
             simulate = partial(run_case, corpus=corpus)
-            run_missing(wanted, outcomes, simulate, processes, progress.update)
+            run_cells(
+                wanted, outcomes, simulate, progress.update,
+                processes=processes, on=on, files=_files(corpus, origins),
+            )  # fmt: skip
     finally:
         outcomes.close()
     rows = outcomes.of(wanted)
@@ -90,6 +100,14 @@ def _origins(corpus: Path | None) -> list[tuple[str, int]]:
             hint="it should hold documents such as CyberShake_30.xml or Montage_1000.xml",
         )
     return found
+
+
+def _files(corpus: Path | None, origins: list[tuple[str, int]]) -> Files:
+    """The documents that simulations read."""
+    if corpus is None:
+        return {}
+    found = (document_of(corpus, *origin) for origin in origins)
+    return {corpus: [document for document in found if document is not None]}
 
 
 def claim_table(found: list[Answer]) -> Table:

@@ -1,0 +1,88 @@
+"""The rows that tasks have written, as those of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, get_origin
+
+import msgspec
+
+from wfrun.engine import errors
+from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.runners.experiments.on_sites.bag_run import BagRun
+from wfrun.runners.experiments.processes import Progress, SimulationError
+from wfrun.runners.experiments.results import CellT, Results, RowT
+
+
+class Collector(Generic[CellT, RowT]):
+    """Adds the rows of missing cells to the results."""
+
+    def __init__(
+        self, cells: Sequence[CellT], results: Results[CellT, RowT], progress: Progress
+    ) -> None:
+        self._results = results
+        self._progress = progress
+        self._count = len(cells)
+        self.missing = set(results.missing(cells))
+        self._shows = False
+        self.error: Exception | None = None
+        """Of the first simulation that failed."""
+
+    def show(self) -> None:
+        """Show the progress from now on: logins need the terminal no longer."""
+        self._shows = True
+        self._report()
+
+    def _report(self) -> None:
+        if self._shows:
+            self._progress(self._count - len(self.missing), self._count)
+
+    def take(self, run: BagRun) -> None:
+        """Add the rows that the run has collected since the last call."""
+        for result in run.new_results():
+            for values in result["rows"]:
+                self.add(self._row(values, run))
+            if result["error"] is not None:
+                self.error = self.error or error_of(result["error"])
+
+    def forget_error(self) -> bool:
+        """Forget the error of an earlier command, whose cell is simulated again; returns whether
+        there was one."""
+        failed, self.error = self.error is not None, None
+        return failed
+
+    def add(self, row: RowT) -> None:
+        """Add the row of a cell that has none."""
+        cell = self._results.cell_of(row)
+        if cell in self.missing:
+            self.missing.discard(cell)
+            self._results.add(row)
+            self._report()
+
+    def _row(self, values: Mapping[str, Any], run: BagRun) -> RowT:
+        """A row with the very values of its simulation: 0 stays 0, where a check would make it
+        0.0."""
+        kind = self._results.row_type
+        try:
+            msgspec.convert(values, kind)
+        except msgspec.ValidationError as error:
+            raise InvalidError(f"not a row of results: {error}", source=str(run.run.outputs)) from (
+                error
+            )
+        tuples = {f.name for f in msgspec.structs.fields(kind) if get_origin(f.type) is tuple}
+        return kind(**{n: tuple(v) if n in tuples else v for n, v in values.items()})
+
+
+def error_of(described: Mapping[str, Any]) -> Exception:
+    """The error of a simulation, as it would be on this machine."""
+    kind = getattr(errors, str(described["kind"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, WfrunError)):
+        return SimulationError(described["trace"])
+    error: Exception = kind(
+        described["message"],
+        source=described["source"],
+        line=described["line"],
+        hint=described["hint"],
+    )
+    error.__cause__ = SimulationError(described["trace"])
+    return error

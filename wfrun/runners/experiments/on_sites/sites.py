@@ -1,0 +1,65 @@
+"""The sites of a catalog as places for simulations, and the message of one that cannot run them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from importlib.metadata import version
+
+import msgspec
+
+from wfrun.engine.containers import SiteEnvironment
+from wfrun.engine.failures import Failure
+from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.runners.experiments.on_sites import installation as same
+from wfrun.runners.experiments.on_sites import task
+
+_SHOWN_LINES = 4
+"""Maximum number of lines of what the failed command printed."""
+
+
+def prepared(catalog: Catalog, parts: list[str]) -> Catalog:
+    """The catalog with a last command of each prologue that compares the installation of wfrun: a
+    site where it fails is given up, and its tasks go elsewhere at no cost of their retries."""
+    check = shlex.join(["python3", "-m", same.MODULE, *parts])
+    return msgspec.structs.replace(
+        catalog, sites=tuple(_prepared(site, check) for site in catalog.sites)
+    )
+
+
+def _prepared(site: SiteSpec, check: str) -> SiteSpec:
+    own = site.environment or SiteEnvironment()
+    variables = dict(own.variables)
+    if site.access is None and "PATH" not in variables:
+        # This machine has this installation, whose folder may not be in the PATH of the user.
+        variables["PATH"] = (
+            f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', os.defpath)}"
+        )
+    # Tasks whose site has an image for all run in it, and compare the installation there.
+    in_image = own.container is not None and own.container.image
+    prologue = own.prologue if in_image else (*own.prologue, check)
+    environment = msgspec.structs.replace(own, prologue=prologue, variables=variables)
+    return msgspec.structs.replace(site, environment=environment)
+
+
+def refusal(failure: Failure, catalog: Catalog) -> str | None:
+    """The message for a site whose python3 cannot run these simulations; None: the attempt failed
+    for another reason."""
+    if same.MODULE not in failure.message and task.MODULE not in failure.message:
+        return None
+    lines = [line.strip() for line in failure.message.splitlines()[1:] if line.strip()]
+    shown = "\n    ".join(lines[-_SHOWN_LINES:]) or "it printed nothing"
+    release = version("wfrun")
+    where = f"{catalog.source}: " if catalog.source else ""
+    return (
+        f"{where}site {failure.site} cannot run the simulations: its python3 lacks wfrun, or has "
+        f"another one, whose results may differ in the last bit\n"
+        f"  tried: python3 -m {same.MODULE}\n"
+        f"    {shown}\n"
+        f"  Install wfrun {release} there with Python {sys.version_info.major}."
+        f"{sys.version_info.minor}, and put it into the PATH of tasks in the entry of "
+        f"{failure.site}:\n"
+        f"    prologue: . ~/wfrun/bin/activate     # made by: python3 -m venv ~/wfrun && "
+        f"~/wfrun/bin/pip install wfrun=={release}"
+    )

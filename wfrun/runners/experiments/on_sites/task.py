@@ -1,0 +1,62 @@
+"""The program of a task: simulates the cells of a chunk, and writes their rows.
+
+``python3 -m wfrun.runners.experiments.on_sites.task CHUNK FILE NAME=VALUE…`` reads `work.NAME` in
+the current folder. FILE gets a JSON object: ``rows``, a list of objects with the fields of each
+row, and ``error``, null or that of the cell after these rows:
+
+    {"kind": "InvalidError", "message": …, "source": …, "line": …, "hint": …, "trace": …}
+
+An error of a simulation is a result, which no retry changes: the status is 0 then. The further
+arguments are those of `installation`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+MODULE = "wfrun.runners.experiments.on_sites.task"
+
+
+def main(chunk: int, output: Path, wanted: list[str]) -> int:
+    """Do the task; returns the exit status."""
+    from wfrun.runners.experiments.on_sites.installation import differences
+
+    differing = differences(wanted)
+    for line in differing:
+        print(line, file=sys.stderr)
+    if differing:
+        return 1
+    output.write_text(json.dumps(_simulated(chunk)))
+    return 0
+
+
+def _simulated(chunk: int) -> dict[str, Any]:
+    import msgspec
+
+    from wfrun.runners.experiments.on_sites import work
+    from wfrun.runners.run.plugins import load_policies
+
+    load_policies()
+    rows: list[dict[str, Any]] = []
+    todo = work.read(Path(work.NAME))
+    for cell in todo.chunks[chunk]:
+        try:
+            rows.append(msgspec.structs.asdict(todo.simulate(cell)))
+        except Exception as error:
+            return {"rows": rows, "error": _described(error)}
+    return {"rows": rows, "error": None}
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    named = {name: getattr(error, name, None) for name in ("source", "line", "hint")}
+    message = getattr(error, "message", str(error))
+    kind = type(error).__name__
+    return {"kind": kind, "message": message, **named, "trace": traceback.format_exc()}
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
