@@ -84,7 +84,37 @@ def test_unknown_and_overdue_jobs_of_others_are_not_taken_as_ended() -> None:
     core.step(ev.SiteObserved(10.0, 1, (ev.BackgroundJob("4", 1, 10.0), waiting)))
     assert view.estimate_start_s(1, 0) == 20.0
     core.step(ev.SiteObserved(25.0, 1, (ev.BackgroundJob("4", 1, 10.0), waiting)))
-    assert view.estimate_start_s(1, 0) == 15.0 + 10.0
+    assert view.estimate_start_s(1, 0) == 5.0 + 10.0  # twice as long as predicted
+    core.step(ev.SiteObserved(35.0, 1, (ev.BackgroundJob("4", 1, 10.0), waiting)))
+    assert view.estimate_start_s(1, 0) == 15.0 + 10.0  # four times
+
+
+def test_jobs_of_others_are_predicted_from_those_of_the_same_user_and_application() -> None:
+    """HEFT-P knows the jobs that ended before the run, as the site has them (thesis 7.2.1)."""
+    core = Core({"0": Workflow("w", "w.dax", [Task("t", "x", "x", runtime_s=5.0)], [], [()])})
+    sites = (SiteSpec("a", 1),)
+    core.step(ev.RunStarted(0.0, "r", ev.Settings(policy="heft-p"), sites, (), 1))
+    core.step(ev.SitePaused(0.0, 0, "by the test"))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", "0"))
+    view = StateView(core.run, core.state.workflows[0])
+    past: tuple[ev.EndedJob, ...] = (
+        ev.EndedJob(1, 10.0, "u", "a"),
+        ev.EndedJob(1, 20.0, "u", "a"),
+        ev.EndedJob(1, 70.0, "u", "b"),
+        ev.EndedJob(1, 500.0, "v", "a"),
+        ev.EndedJob(1, 700.0, "v", "a"),
+    )
+    for owner, application, expected_s in (
+        ("u", "a", 15.0),  # its own last two
+        ("u", "c", 45.0),  # those of the user
+        ("v", "a", 600.0),
+        ("w", "a", 600.0),  # of anyone
+        ("", "", 600.0),
+    ):
+        job = ev.BackgroundJob("1", 1, 0.0, None, owner, application)
+        core.step(ev.SiteObserved(0.0, 0, (job,), past))
+        past = ()
+        assert view.estimate_start_s(0, 0) == expected_s
 
 
 @BOTH

@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
@@ -354,6 +354,20 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     """None while it is queued."""
     runtime_s: float | None = None
     """Run time in seconds; None if the service does not know it."""
+    owner: str = ""
+    """A label that jobs of the same user share; empty if the service does not name users."""
+    application: str = ""
+    """A label that jobs of the same name share."""
+
+
+class EndedJob(msgspec.Struct, frozen=True, gc=False):
+    """Another user's job that has ended, as the site's information service shows it."""
+
+    cores: int
+    runtime_s: float
+    """Run time in seconds."""
+    owner: str = ""
+    application: str = ""
 
 
 class SiteObserved(Event, frozen=True, tag="site-observed"):
@@ -362,6 +376,9 @@ class SiteObserved(Event, frozen=True, tag="site-observed"):
 
     site: int
     background: tuple[BackgroundJob, ...]
+    ended: tuple[EndedJob, ...] = ()
+    """Jobs that ended before the first observation, in the order of their ends: the history of the
+    service. Later ends follow from the jobs that the next observation does not have."""
 
 
 class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):

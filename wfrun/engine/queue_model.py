@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from math import floor, ldexp, log2
 from typing import NamedTuple
 
 import msgspec
@@ -215,15 +216,24 @@ class QueueModel(ABC):
 
 
 def _left_s(job: Expected | _Open, now_s: float) -> float:
-    """Expected time until the end of a job. An overdue job is expected to end now, or to be half
-    done if its run time is a prediction."""
+    """Expected time until the end of a job. An overdue job is expected to end now; if its run time
+    is a prediction, that is doubled until it is longer than the job has run (thesis section
+    7.3.1)."""
     if job.started_s is None:
         return job.runtime_s
     left_s = _expected_end_s(job) - now_s
     is_predicted = job.predict_s is not None if isinstance(job, _Open) else job.is_predicted
     if left_s <= 0 and is_predicted:
-        return now_s - job.started_s  # the prediction is doubled (thesis section 7.3.1)
+        return _doubled_s(job.runtime_s, now_s - job.started_s)
     return max(0.0, left_s)
+
+
+def _doubled_s(predicted_s: float, elapsed_s: float) -> float:
+    """Time left of a job that has run for as long as predicted, or longer. Without a prediction (0)
+    it is taken as half done."""
+    if predicted_s <= 0:
+        return elapsed_s
+    return ldexp(predicted_s, floor(log2(elapsed_s / predicted_s)) + 1) - elapsed_s
 
 
 def _expected_end_s(running: Expected | _Open) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.events import BackgroundJob, SiteLoadObserved, SiteObserved
+from wfrun.engine.events import BackgroundJob, EndedJob, SiteLoadObserved, SiteObserved
 from wfrun.engine.information import Observed
 
 
@@ -18,21 +18,25 @@ class Observer:
         self._latest: object = ()
 
     def observe(
-        self, at_s: float, jobs: Sequence[BackgroundJob]
+        self, at_s: float, jobs: Sequence[BackgroundJob], ended: Sequence[EndedJob] = ()
     ) -> SiteObserved | SiteLoadObserved | None:
         """The event for the present jobs of other users, which are given running ones first, then
-        the queue in order. None if the run does not use them, or sees no change."""
+        the queue in order. None if the run does not use them, or sees no change.
+
+        ``ended``: jobs that ended before the first observation, in the order of their ends."""
         if self._observed == "nothing":
             return None
         if self._observed == "jobs":
             latest: object = tuple(jobs)
-            event: SiteObserved | SiteLoadObserved = SiteObserved(at_s, self._site, tuple(jobs))
+            event: SiteObserved | SiteLoadObserved = SiteObserved(
+                at_s, self._site, tuple(jobs), tuple(ended)
+            )
         else:
             running = sum(job.cores for job in jobs if job.started_s is not None)
             queued = sum(job.cores for job in jobs) - running
             latest = (running, queued) if running or queued else ()
             event = SiteLoadObserved(at_s, self._site, running, queued)
-        if latest == self._latest:
+        if latest == self._latest and not ended:
             return None
         self._latest = latest
         return event

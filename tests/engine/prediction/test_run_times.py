@@ -6,6 +6,7 @@ import pytest
 
 from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
 from wfrun.engine.prediction.estimates import ESTIMATE_TITLE
+from wfrun.engine.prediction.job import Job
 from wfrun.engine.prediction.regression import Regression
 from wfrun.engine.prediction.run_times import Details, JobClass, make_run_times
 
@@ -46,13 +47,14 @@ def test_auto_uses_sizes_and_walltimes_of_documents() -> None:
 
 
 def test_other_users_jobs_are_predicted_by_their_cores() -> None:
+    one, wide, other = (Job("", "", cores=cores) for cores in (1, 64, 8))
     foreign, plain = ForeignRuntimes("auto"), ForeignRuntimes("last2")
-    assert foreign.predict_s(1) is None
-    assert plain.predict_s(1) is None
+    assert foreign.predict_s(one) is None
+    assert plain.predict_s(one) is None
     for _ in range(30):
         for runtimes in (foreign, plain):
-            runtimes.observe(1, 100.0)
-            runtimes.observe(64, 5000.0)
-    assert (foreign.predict_s(1), foreign.predict_s(64)) == (100.0, 5000.0)
-    assert (plain.predict_s(1), plain.predict_s(64)) == (100.0, 5000.0)
-    assert plain.predict_s(8) == 2550.0  # of all, the last two
+            runtimes.observe(one, 100.0)
+            runtimes.observe(wide, 5000.0)
+    assert (foreign.predict_s(one), foreign.predict_s(wide)) == (100.0, 5000.0)
+    assert (plain.predict_s(one), plain.predict_s(wide)) == (100.0, 5000.0)
+    assert plain.predict_s(other) == 2550.0  # of all, the last two

@@ -11,6 +11,7 @@ from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
 from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
+from wfrun.engine.prediction.job import Job
 from wfrun.engine.queue_model import Expected, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
@@ -110,15 +111,17 @@ class QueueEstimates(Capability):
         index = event.site
         predictor = self._foreign[index]
         now = {job.id: job for job in event.background}
+        for ended in event.ended:
+            predictor.observe(_job_of(ended), ended.runtime_s)
         for job in self._jobs[index].values():
             if job.id not in now and job.started_s is not None:
-                predictor.observe(job.cores, event.at_s - job.started_s)
+                predictor.observe(_job_of(job), event.at_s - job.started_s)
         self._jobs[index] = now
         accurate = self.state.information.background_runtime is Knowledge.KNOWN
         background = [
             Expected(job.cores, job.runtime_s, job.started_s)
             if accurate and job.runtime_s is not None
-            else self._predicted(job, predictor.predict_s(job.cores))
+            else self._predicted(job, predictor.predict_s(_job_of(job)))
             for job in event.background
         ]
         self.models[index].observe(background, self.state.now_s)
@@ -156,3 +159,8 @@ class QueueEstimates(Capability):
             if end_s < best_s:
                 best, best_s = site, end_s
         return best
+
+
+def _job_of(job: ev.BackgroundJob | ev.EndedJob) -> Job:
+    """The class of another user's job."""
+    return Job("", job.owner, job.application, job.cores)

@@ -19,6 +19,8 @@ class SimulatedJob(msgspec.Struct, frozen=True, gc=False):
     runtime_s: float
     cores: int
     requested_s: float
+    owner: str = ""
+    application: str = ""
 
 
 class Schedule(msgspec.Struct, frozen=True):

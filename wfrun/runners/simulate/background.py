@@ -7,6 +7,8 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+import msgspec
+
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.logs import (
@@ -103,6 +105,8 @@ def _for_site(
         if since_s > window_s:
             break
         chosen.append(
-            SimulatedJob(since_s * factor, job.runtime_s, job.cores, max(job.requested_s, 1.0))
+            msgspec.structs.replace(
+                job, submit_s=since_s * factor, requested_s=max(job.requested_s, 1.0)
+            )
         )
     return chosen

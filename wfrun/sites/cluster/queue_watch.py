@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import signal
 import time
@@ -163,7 +164,13 @@ class QueueWatch:
     def _observe(self, jobs: Sequence[Job]) -> None:
         """Report other users' jobs: the running ones, then the queue in order."""
         background = [
-            BackgroundJob(f"{job.id}.{job.element}", job.cores, self._since(job))
+            BackgroundJob(
+                f"{job.id}.{job.element}",
+                job.cores,
+                self._since(job),
+                owner=_label(job.user),
+                application=_label(job.name),
+            )
             for job in jobs
             if self._head.batches.key_of(job) is None and job.state not in ("held", "refused")
         ]
@@ -295,3 +302,9 @@ def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
     message = "; ".join(text for text in (ending.message, record.message) if text)
     cause = "lost" if ending.cause == "cancelled" else ending.cause
     return msgspec.structs.replace(record, cause=cause, message=message)
+
+
+def _label(name: str) -> str:
+    """A label for a name of another user or of their job, by which equal ones are recognized: the
+    names are nothing that a log of ours should keep."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8] if name else ""

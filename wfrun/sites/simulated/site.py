@@ -6,6 +6,7 @@ sizes in its request. Otherwise the site behaves like a real one, and has the sa
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from random import Random
@@ -16,6 +17,7 @@ from wfrun.engine.events import (
     AttemptsSubmitted,
     AttemptStarted,
     BackgroundJob,
+    EndedJob,
     Event,
     SitePaused,
     SiteReopened,
@@ -27,6 +29,10 @@ from wfrun.sites.observation import Observer
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
+
+MAX_PAST = 1000
+"""Maximum number of other users' jobs in the history that the information service of a site has
+when it is first asked."""
 
 ENDS = 0
 """Rank of ends among the events of one time: before arrivals (Mu'alem and Feitelson)."""
@@ -107,6 +113,8 @@ class SimulatedSite:
         """By node: its repair, as the information service reports it."""
         self._node_random: dict[int, Random] = {}
         """By node that may fail: the generator of its failures."""
+        self._past: deque[EndedJob] | None = deque(maxlen=MAX_PAST)
+        """Other users' jobs that ended before the first observation; None after it."""
         self._others_changed = False
         self._observed_from_s = observed_from_s
         self._random = Random(f"{seed}/{spec.name}")
@@ -336,7 +344,10 @@ class SimulatedSite:
 
         def arrive() -> None:
             if not self._down:
-                record = BackgroundJob(str(number), job.cores, None, self._length_s(job, 1.0))
+                length_s = self._length_s(job, 1.0)
+                record = BackgroundJob(
+                    str(number), job.cores, None, length_s, job.owner, job.application
+                )
                 self._others[number] = job, record
                 self._change_others()
                 self.lrm.submit(QueuedJob(number, job.cores, job.requested_s), self._time.now())
@@ -349,11 +360,14 @@ class SimulatedSite:
         job, record = self._others[number]
         speed_ratio = 1.0 if self.nodes is None else self.nodes.place(number, job.cores)
         length_s = self._length_s(job, speed_ratio)
-        self._others[number] = job, BackgroundJob(record.id, job.cores, now_s, length_s)
+        running = BackgroundJob(record.id, job.cores, now_s, length_s, job.owner, job.application)
+        self._others[number] = job, running
         self._change_others()
 
         def end() -> None:
             if self._others.pop(number, None) is not None:
+                if self._past is not None:
+                    self._past.append(EndedJob(job.cores, length_s, job.owner, job.application))
                 self._change_others()
                 self._release(number, self._time.now())
                 self._schedule()
@@ -378,7 +392,8 @@ class SimulatedSite:
         self._others_changed = False
         others = [record for _, record in self._others.values()]
         jobs = [*self._repairs.values(), *sorted(others, key=lambda job: job.started_s is None)]
-        event = self._observer.observe(self._time.now(), jobs)
+        ended, self._past = self._past or (), None
+        event = self._observer.observe(self._time.now(), jobs, tuple(ended))
         if event is not None:
             self._post(event)
 

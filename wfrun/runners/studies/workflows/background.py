@@ -116,6 +116,8 @@ def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
 
 
 class _Application(msgspec.Struct, frozen=True):
+    name: str
+    """Also that of its user: each has one application."""
     cores: int
     typical_s: float
 
@@ -126,7 +128,7 @@ def _applications(site: str, slots: int, load: Load) -> tuple[list[_Application]
     quantiles of their distribution, so that every cluster has the same mean."""
     random = Random(f"das3/applications/{site}")
     normal, count = NormalDist(), load.applications
-    found = []
+    found: list[list[_Application]] = []
     for sizes in ([1], _parallel_sizes(slots, load)):
         typical_s = [
             load.median_s * exp(load.sigma / sqrt(2) * normal.inv_cdf((i + 0.5) / count))
@@ -134,7 +136,9 @@ def _applications(site: str, slots: int, load: Load) -> tuple[list[_Application]
         ]
         random.shuffle(typical_s)
         cores = [sizes[i * len(sizes) // count] for i in range(count)]
-        found.append(list(map(_Application, cores, typical_s)))
+        kind = "parallel" if found else "sequential"
+        names = [f"{kind}-{i}" for i in range(count)]
+        found.append(list(map(_Application, names, cores, typical_s)))
     return tuple(found)
 
 
@@ -164,7 +168,8 @@ def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[SimulatedJob]:
         typical_s = application.typical_s * random.lognormvariate(0.0, load.sigma / sqrt(2))
         for _ in range(count):
             runtime_s = min(load.longest_s, typical_s * random.uniform(0.8, 1.2))
-            yield SimulatedJob(now_s, runtime_s, application.cores, runtime_s)
+            name = application.name
+            yield SimulatedJob(now_s, runtime_s, application.cores, runtime_s, name, name)
         now_s += random.expovariate(rate_per_s)
 
 

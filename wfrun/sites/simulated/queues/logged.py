@@ -28,7 +28,10 @@ def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
                 hint="leave such jobs out: drop_jobs(jobs, RUNNABLE_RULES)",
             )
         requested_s = job.requested_s if has_request(job) else job.runtime_s
-        found.append(SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s or 0.0))
+        owner, application = _name(job.user), _name(job.application)
+        found.append(
+            SimulatedJob(job.submit_s, job.runtime_s, cores, requested_s or 0.0, owner, application)
+        )
     return found
 
 
@@ -45,3 +48,8 @@ def sizes_from(jobs: Sequence[LoggedJob]) -> str:
 def has_request(job: LoggedJob) -> bool:
     """Whether the job requested a time; 0 is none."""
     return job.requested_s is not None and job.requested_s > 0
+
+
+def _name(name: object) -> str:
+    """A name of a log, which numbers users and applications; empty if it does not name them."""
+    return "" if name is None else str(name)
