@@ -176,13 +176,12 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
     predictions of run times and waits, also on the workload logs LOG (SWF, GWF).
     """
     from wfrun.runners.studies import STUDIES
+    from wfrun.runners.studies.options import StudyOptions
 
     if name not in STUDIES:
         raise click.UsageError(f"There is no study {name!r}; available: {', '.join(STUDIES)}.")
     if options["on"] is not None and options["processes"] is not None:
         raise click.UsageError(ON_AND_JOBS)
-    if logs:
-        if name != "predictions":
-            raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")
-        options["logs"] = logs
-    STUDIES[name](output or Path(f"study-{name}"), **options)
+    if logs and name != "predictions":
+        raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")
+    STUDIES[name](StudyOptions(output=output or Path(f"study-{name}"), logs=logs, **options))

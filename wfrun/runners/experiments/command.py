@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -16,10 +16,12 @@ from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Experiment
 from wfrun.runners.experiments.old_results import old_formats
+from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.parts import LoadTables, size_table, workflow_table
 from wfrun.runners.experiments.plot import plot as draw
 from wfrun.runners.experiments.progress import ExperimentProgress
-from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.results import CellT, Results, RowT
+from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.experiments.table import ResultTable
 
 
@@ -56,17 +58,10 @@ def run_shown(
         click.echo(
             f"warning: {output}: the last line was cut off; its run is simulated again", err=True
         )
-    try:
-        with ExperimentProgress(quiet=quiet) as progress:
-            experiment.run(results, processes, progress.update, on)
-    except KeyboardInterrupt:
-        done = len(results.of(cells))
-        kept = f"kept in {output}; the same command goes on" if output else "lost without --output"
-        click.echo(f"interrupted: {done} of {len(cells)} simulated runs are done, {kept}", err=True)
-        raise
-    finally:
-        results.close()
-    rows = results.of(cells)
+    rows = simulate_shown(
+        cells, results, experiment.simulate,
+        processes=processes, on=on, files=experiment.files, quiet=quiet,
+    )  # fmt: skip
     console = make_console()
     for number, part in enumerate(tables_of(experiment, rows)):
         if number:
@@ -79,6 +74,33 @@ def run_shown(
         draw(rows, plot)
         click.echo(f"plot: {plot}", err=True)
     return rows
+
+
+def simulate_shown(
+    cells: Sequence[CellT],
+    results: Results[CellT, RowT],
+    simulate: Callable[[CellT], RowT],
+    *,
+    processes: int | None,
+    on: Path | None,
+    files: Files | None,
+    quiet: bool,
+) -> list[RowT]:
+    """Simulate the cells that ``results`` does not have, with a progress bar; see `run_cells`. An
+    interrupt says what is kept. Returns the rows of all cells, and closes ``results``."""
+    try:
+        with ExperimentProgress(quiet=quiet) as progress:
+            run_cells(
+                cells, results, simulate, progress.update, processes=processes, on=on, files=files
+            )
+    except KeyboardInterrupt:
+        done, path = len(results.of(cells)), results.path
+        kept = f"kept in {path}; the same command goes on" if path else "lost without --output"
+        click.echo(f"interrupted: {done} of {len(cells)} simulated runs are done, {kept}", err=True)
+        raise
+    finally:
+        results.close()
+    return results.of(cells)
 
 
 def tables_of(experiment: Experiment, rows: Sequence[Row]) -> Iterator[RenderableType]:

@@ -184,13 +184,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         results: Results[Cell, Row],
         processes: int | None = None,
         progress: Progress = no_progress,
-        on: Path | None = None,
     ) -> None:
         """Simulate the cells that ``results`` does not have; see `run_cells`."""
-        run_cells(
-            self.cells(), results, self.simulate, progress,
-            processes=processes, on=on, files=self.files,
-        )  # fmt: skip
+        run_cells(self.cells(), results, self.simulate, progress, processes=processes)
 
 
 def options_of(policy: str, settings: Settings) -> dict[str, int | float | str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wfrun.runners.studies.bags.command import study_bags
+from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.predictions.command import study_predictions
 from wfrun.runners.studies.workflows.command import study_workflows
 
-STUDIES: dict[str, Callable[..., None]] = {
+STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "bags": study_bags,
     "predictions": study_predictions,
     "workflows": study_workflows,

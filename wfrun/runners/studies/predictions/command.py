@@ -12,50 +12,39 @@ from rich.table import Table
 
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
-from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
-from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.studies.claim import Answer, answer
+from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.predictions.page import predictions_page
 from wfrun.runners.studies.predictions.part import Part, Setting
 from wfrun.runners.studies.predictions.parts import PARTS
 from wfrun.runners.studies.predictions.workloads import workloads_of
 from wfrun.runners.studies.workflows import figures
-from wfrun.runners.studies.workflows.command import unwritable, yes_or_no
+from wfrun.runners.studies.workflows.command import yes_or_no
 
 _LENGTH = {True: "about six minutes", False: "several hours"}
 """Of the quick and of the full study with all logs."""
 
 
-def study_predictions(
-    output: Path,
-    *,
-    quick: bool,
-    corpus: Path | None,
-    processes: int | None,
-    quiet: bool,
-    logs: Sequence[Path] = (),
-    on: Path | None = None,
-) -> None:
-    """Measure what the files of results in ``output`` do not have, here or ``on`` the sites of a
-    catalog; write page.md and the figures there, and print which claims hold.
+def study_predictions(options: StudyOptions) -> None:
+    """Measure what the files of results do not have, write page.md and the figures, and print which
+    claims hold.
 
     Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
-    something else, InfeasibleError where ``output`` cannot be written.
+    something else, InfeasibleError where the folder cannot be written.
     """
-    setting = Setting(quick, workloads_of(corpus, logs))
+    output = options.output
+    setting = Setting(options.quick, workloads_of(options.corpus, options.logs))
     if all(workload.generated for workload in setting.workloads):
         click.echo("no logs were given (--corpus): all workloads are generated", err=True)
-    if not quiet:
+    if not options.quiet:
         click.echo(
-            f"this takes {_LENGTH[quick]} of processor time in all; what is measured is kept",
+            f"this takes {_LENGTH[options.quick]} of processor time in all; what is measured is "
+            "kept",
             err=True,
         )
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(output, error) from error
-    rows = [_measured(part, setting, output, processes, on, quiet=quiet) for part in PARTS]
+    options.make_folder()
+    rows = [_measured(part, setting, options) for part in PARTS]
     every = [p.samples(setting, r, True) for p, r in zip(PARTS, rows, strict=True)]
     most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
     found = _answers(rows, every, most)
@@ -66,7 +55,7 @@ def study_predictions(
         sections = [p.page(s, d) for p, s, d in zip(PARTS, every, drawn, strict=True)]
         (output / "page.md").write_text(predictions_page(setting, sections, found))
     except OSError as error:
-        raise unwritable(output, error) from error
+        raise options.unwritable(error) from error
     make_console().print(_claim_table(found))
     click.echo(
         f"{sum(a.holds for a in found)} of {len(found)} claims hold, "
@@ -76,27 +65,11 @@ def study_predictions(
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
 
 
-def _measured(
-    part: Part,
-    setting: Setting,
-    output: Path,
-    processes: int | None,
-    on: Path | None,
-    *,
-    quiet: bool,
-) -> list[Any]:
+def _measured(part: Part, setting: Setting, options: StudyOptions) -> list[Any]:
     """The rows of the part; those that its file does not have are measured."""
     wanted = part.cells(setting)
-    results = Results(output / f"{part.name}.csv", part.cell, part.row)
-    try:
-        with ExperimentProgress(quiet=quiet) as progress:
-            run_cells(
-                wanted, results, partial(part.run, setting), progress.update,
-                processes=processes, on=on, files=_files(setting),
-            )  # fmt: skip
-    finally:
-        results.close()
-    return results.of(wanted)
+    results = Results(options.output / f"{part.name}.csv", part.cell, part.row)
+    return options.rows(wanted, results, partial(part.run, setting), _files(setting))
 
 
 def _files(setting: Setting) -> Files:

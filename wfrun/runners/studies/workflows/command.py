@@ -9,13 +9,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.errors import InvalidError
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
-from wfrun.runners.experiments.progress import ExperimentProgress
 from wfrun.runners.experiments.results import Results
-from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.studies.claim import Answer, tally
+from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import figures, paper
 from wfrun.runners.studies.workflows.claims import answers
@@ -32,59 +31,33 @@ from wfrun.runners.studies.workflows.page import page
 from wfrun.runners.studies.workflows.samples import Samples
 
 
-def study_workflows(
-    output: Path,
-    *,
-    quick: bool,
-    corpus: Path | None,
-    processes: int | None,
-    quiet: bool,
-    on: Path | None = None,
-) -> None:
-    """Simulate what ``output``/results.csv does not have, here or ``on`` the sites of a catalog;
-    write page.md and the figures there, and print the verdicts on all claims.
+def study_workflows(options: StudyOptions) -> None:
+    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    verdicts on all claims.
 
     Raises InvalidError for a corpus without workflows and for a results.csv of something else,
-    InfeasibleError where ``output`` cannot be written.
+    InfeasibleError where the folder cannot be written.
     """
-    scale = QUICK if quick else FULL
+    scale = QUICK if options.quick else FULL
+    corpus = options.corpus
     origins = _origins(corpus)
     wanted = cases(scale, origins)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(output, error) from error
+    options.make_folder()
+    output = options.output
     outcomes = Results(output / "results.csv", Case, Outcome)
-    try:
-        with ExperimentProgress(quiet=quiet) as progress:
-            simulate = partial(run_case, corpus=corpus)
-            run_cells(
-                wanted, outcomes, simulate, progress.update,
-                processes=processes, on=on, files=_files(corpus, origins),
-            )  # fmt: skip
-    finally:
-        outcomes.close()
-    rows = outcomes.of(wanted)
+    simulate = partial(run_case, corpus=corpus)
+    rows = options.rows(wanted, outcomes, simulate, _files(corpus, origins))
     samples = Samples(rows)
     found = answers(rows)
     try:
         pictures = figures.draw(samples, scale, output) if figures.available() else []
         (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
     except OSError as error:
-        raise unwritable(output, error) from error
+        raise options.unwritable(error) from error
     make_console().print(claim_table(found))
     click.echo(f"{tally(found)}; see {output}/page.md")
     if not pictures:
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
-
-
-def unwritable(output: Path, error: OSError) -> InfeasibleError:
-    """The error of a folder that results, page or figures cannot be written to."""
-    return InfeasibleError(
-        f"the study cannot be written: {error.strerror}",
-        source=str(output),
-        hint="name a folder that can be written with --output",
-    )
 
 
 def _origins(corpus: Path | None) -> list[tuple[str, int]]:

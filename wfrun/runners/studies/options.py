@@ -1,0 +1,59 @@
+"""The options that all studies have, and what they mean for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.runners.experiments.command import simulate_shown
+from wfrun.runners.experiments.on_sites.work import Files
+from wfrun.runners.experiments.results import CellT, Results, RowT
+
+
+class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of ``wfrun study``."""
+
+    output: Path
+    """Folder of results, page and figures."""
+    quick: bool = False
+    corpus: Path | None = None
+    """Folder of published workflows and logs."""
+    logs: tuple[Path, ...] = ()
+    """Further logs; of the study of predictions alone."""
+    processes: int | None = None
+    """None: one for each core."""
+    on: Path | None = None
+    """Catalog of the sites that simulate; None: this machine."""
+    quiet: bool = False
+
+    def make_folder(self) -> None:
+        """Make the folder of results. Raises InfeasibleError."""
+        try:
+            self.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def rows(
+        self,
+        cells: Sequence[CellT],
+        results: Results[CellT, RowT],
+        simulate: Callable[[CellT], RowT],
+        files: Files | None = None,
+    ) -> list[RowT]:
+        """The rows of all cells; those that ``results`` does not have are simulated, with ``files``
+        as input. See `simulate_shown`."""
+        return simulate_shown(
+            cells, results, simulate,
+            processes=self.processes, on=self.on, files=files, quiet=self.quiet,
+        )  # fmt: skip
+
+    def unwritable(self, error: OSError) -> InfeasibleError:
+        """The error of a folder that results, page or figures cannot be written to."""
+        return InfeasibleError(
+            f"the study cannot be written: {error.strerror}",
+            source=str(self.output),
+            hint="name a folder that can be written with --output",
+        )
