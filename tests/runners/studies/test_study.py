@@ -24,6 +24,14 @@ from wfrun.runners.studies.workflows.background import (
     background,
     utilizations,
 )
+from wfrun.runners.studies.workflows.causes import (
+    CHANGES,
+    CauseCase,
+    CauseOutcome,
+    cause_cases,
+    run_cause,
+    with_change,
+)
 from wfrun.runners.studies.workflows.claims import CLAIMS, answers
 from wfrun.runners.studies.workflows.das3 import das3
 from wfrun.runners.studies.workflows.experiments import (
@@ -74,6 +82,12 @@ def invented(case: Case) -> Outcome:
         once_s=rank,
         main_share=1 / rank,
     )
+
+
+def changed(case: CauseCase) -> CauseOutcome:
+    """An outcome of a change that changes nothing."""
+    fields = {f: getattr(case, f) for f in Case.__struct_fields__}
+    return CauseOutcome(**msgspec.structs.asdict(invented(Case(**fields))), change=case.change)
 
 
 def test_das3_in_code_is_that_of_the_example() -> None:
@@ -199,6 +213,22 @@ def test_verdicts_are_those_of_the_simulations() -> None:
     assert failed == {2, 5, 6, 12, 13, 19, 20, 24, 25, 29, 33, 34, 38, 39, 42, 43}
 
 
+def test_a_change_replaces_the_runs_of_its_policies_alone() -> None:
+    made = [c for c in cases(Scale(idle=1, loaded=1)) if c.workload == "wf-small1"]
+    case = next(c for c in cause_cases(made) if c.change == "whole-loads" and c.size == 30)
+    rows = [invented(c) for c in made]
+    again = run_cause(case, None)
+    assert (again.policy, again.change) == (case.policy, case.change)
+    assert again.main_share == 1.0  # loads below one are equal: the first cluster gets all tasks
+    spread = run_case(Case(**{f: getattr(case, f) for f in Case.__struct_fields__}), None)
+    assert spread.main_share < 0.5
+    samples = with_change(rows, [again])
+    assert samples.single(case.workload, case.policy, "main_share", loaded=False).mean == 1.0
+    other = samples.single(case.workload, paper.HEFT, "nsl", loaded=False).mean
+    assert other == paper.POLICIES.index(paper.HEFT) + 1
+    assert all(change.claims for change in CHANGES.values())
+
+
 def test_one_run_in_a_full_queue_leaves_a_claim_open() -> None:
     rows = [invented(c) for c in cases(Scale(idle=5, loaded=5))]
     replace = msgspec.structs.replace
@@ -224,6 +254,10 @@ def test_the_command_writes_page_figures_and_results(
     for case in cases(tiny):
         outcomes.add(invented(case))
     outcomes.close()
+    causes = Results(tmp_path / "s" / "causes.csv", CauseCase, CauseOutcome)
+    for case in cause_cases(cases(tiny)):
+        causes.add(changed(case))
+    causes.close()
     result = CliRunner().invoke(
         cli, ["study", "workflows", "--quick", "-q", "-o", str(tmp_path / "s")]
     )
@@ -233,7 +267,8 @@ def test_the_command_writes_page_figures_and_results(
     page = (tmp_path / "s" / "page.md").read_text()
     for heading in ("Table 6.2", "Figure 6.2", "Figure 6.3", "Table 6.3", "Figure 6.4",
                     "Figure 6.5", "Table 6.4", "Figure 6.6", "Table 6.5",
-                    "Where the thesis contradicts itself", "What differs, and why"):  # fmt: skip
+                    "Causes, tested", "Where the thesis contradicts itself",
+                    "What differs, and why"):  # fmt: skip
         assert heading in page
     assert page.count("cannot fail: ") == 2
     assert all(

@@ -17,6 +17,14 @@ from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import figures, paper
+from wfrun.runners.studies.workflows.causes import (
+    CauseCase,
+    CauseOutcome,
+    cause_cases,
+    causes_section,
+    run_cause,
+    tested,
+)
 from wfrun.runners.studies.workflows.claims import answers
 from wfrun.runners.studies.workflows.experiments import (
     FULL,
@@ -47,11 +55,15 @@ def study_workflows(options: StudyOptions) -> None:
     outcomes = Results(output / "results.csv", Case, Outcome)
     simulate = partial(run_case, corpus=corpus)
     rows = options.rows(wanted, outcomes, simulate, _files(corpus, origins))
+    causes = Results(output / "causes.csv", CauseCase, CauseOutcome)
+    again = partial(run_cause, corpus=corpus)
+    changed = options.rows(cause_cases(wanted), causes, again, _files(corpus, origins))
     samples = Samples(rows)
     found = answers(rows)
+    section = causes_section(list(tested(rows, changed, found)))
     try:
         pictures = figures.draw(samples, scale, output) if figures.available() else []
-        (output / "page.md").write_text(page(samples, found, scale, origins, pictures))
+        (output / "page.md").write_text(page(samples, found, section, scale, origins, pictures))
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

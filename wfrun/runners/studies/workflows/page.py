@@ -19,12 +19,13 @@ from wfrun.runners.studies.workflows.samples import Samples, number, shown
 def page(
     samples: Samples,
     found: Sequence[Answer],
+    causes: Iterable[str],
     scale: Scale,
     origins: Sequence[tuple[str, int]],
     pictures: Sequence[str],
 ) -> str:
-    """Markdown. ``origins`` are the workflows that come from the corpus, ``pictures`` the names of
-    files beside the page."""
+    """Markdown. ``causes`` are the lines of the section on what was changed, ``origins`` are the
+    workflows that come from the corpus, ``pictures`` the names of files beside the page."""
     parts = [
         *_head(found, scale, origins),
         *_setting(samples),
@@ -37,6 +38,7 @@ def page(
         *_figure_6_6(samples),
         *_table_6_5(samples),
         *_claims(found),
+        *causes,
         *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
         *(line for name in pictures for line in ("", f"![{name}]({name})")),

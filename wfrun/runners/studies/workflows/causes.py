@@ -1,0 +1,147 @@
+"""Causes of differences from thesis section 6.3: one thing is changed, and the claims tested again.
+
+Only the runs of the policies that a change concerns are simulated again, on the same seeds; the
+others are those of the study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from wfrun.runners.studies.claim import Answer, verdict_on
+from wfrun.runners.studies.verdict import Verdict
+from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.claims import CLAIMS
+from wfrun.runners.studies.workflows.experiments import Case, Outcome, Setup, run_case
+from wfrun.runners.studies.workflows.page import table
+from wfrun.runners.studies.workflows.samples import Samples
+from wfrun.runners.studies.workflows.variants import BalancedOverflow, WholeLoads, register
+
+REPETITIONS = 40
+"""Maximum number of repetitions of a change with background load."""
+
+
+class Change(NamedTuple):
+    """One thing that is changed."""
+
+    title: str
+    claims: tuple[int, ...]
+    """Numbers of the claims that are tested again."""
+    concerns: Callable[[Case], bool]
+    """Whether a case of the study is simulated again."""
+    policies: Mapping[str, str] = {}
+    """Variants, by the policy that they replace."""
+    setup: Setup = Setup()
+
+
+def _large(case: Case) -> bool:
+    return case.experiment == "single" and case.workload in paper.LARGE
+
+
+CHANGES: dict[str, Change] = {
+    "whole-loads": Change(
+        "All-Clusters compares loads in whole numbers",
+        (2,),
+        lambda case: case.policy == paper.ALL and case.workload in paper.SMALL and not case.loaded,
+        {paper.ALL: WholeLoads.name},
+    ),
+    "balanced": Change(
+        "Cluster Minimization sends its overflow to the least loaded cluster",
+        (19, 29, 39),
+        lambda case: (
+            case.policy == paper.CLUSTER_MIN and (case.experiment == "multi" or _large(case))
+        ),
+        {paper.CLUSTER_MIN: BalancedOverflow.name},
+    ),
+}
+
+
+class CauseCase(Case, frozen=True):
+    """A case of the study with one thing changed."""
+
+    change: str
+
+
+class CauseOutcome(Outcome, frozen=True):
+    """Its metrics."""
+
+    change: str
+
+
+def cause_cases(made: Sequence[Case]) -> list[CauseCase]:
+    """The cases of all changes; ``made`` are those of the study."""
+    return [
+        CauseCase(**msgspec.structs.asdict(case), change=name)
+        for case in made
+        if case.repetition < REPETITIONS
+        for name, change in CHANGES.items()
+        if change.concerns(case)
+    ]
+
+
+def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
+    """Simulate a case with its change. The outcome has the name of the policy that is replaced."""
+    register()
+    change = CHANGES[case.change]
+    fields = {f: getattr(case, f) for f in Case.__struct_fields__}
+    changed = Case(**{**fields, "policy": change.policies.get(case.policy, case.policy)})
+    outcome = msgspec.structs.asdict(run_case(changed, corpus, change.setup))
+    return CauseOutcome(**{**outcome, "policy": case.policy}, change=case.change)
+
+
+def with_change(rows: Sequence[Outcome], changed: Sequence[CauseOutcome]) -> Samples:
+    """The samples of the study with the runs that were simulated again in place of theirs."""
+    again = {_group(row) for row in changed}
+    return Samples([*(row for row in rows if _group(row) not in again), *changed])
+
+
+def _group(row: Outcome) -> tuple[object, ...]:
+    return row.experiment, row.workload, row.policy, row.throttle, row.loaded, row.places
+
+
+class Tested(NamedTuple):
+    """A claim, tested with a change."""
+
+    change: Change
+    before: Answer
+    verdict: Verdict
+    evidence: str
+
+
+def tested(
+    rows: Sequence[Outcome], changed: Sequence[CauseOutcome], found: Sequence[Answer]
+) -> Iterator[Tested]:
+    """The claims of each change; ``found`` are the answers of the study."""
+    for name, change in CHANGES.items():
+        samples = with_change(rows, [row for row in changed if row.change == name])
+        for number in change.claims:
+            statement, evidence = CLAIMS[number - 1].test(samples)
+            yield Tested(change, found[number - 1], verdict_on(statement), evidence)
+
+
+def causes_section(all_tested: Sequence[Tested]) -> Iterator[str]:
+    """Markdown."""
+    yield ""
+    yield "## Causes, tested"
+    yield ""
+    yield (
+        "One thing is changed, the runs that it concerns are simulated again on the same seeds "
+        f"(at most {REPETITIONS} with background load), and the claims are tested again."
+    )
+    yield from table(
+        ("what is changed", "claim", "verdict", "with the change", "means with the change"),
+        (
+            (
+                one.change.title,
+                str(one.before.number),
+                one.before.verdict.value,
+                one.verdict.value,
+                one.evidence,
+            )
+            for one in all_tested
+        ),
+    )
