@@ -104,7 +104,8 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         "it.")  # fmt: skip
 @option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", section=_OUTPUT,
         help="Number of processes. Default: the number of cores.")  # fmt: skip
-@option("--on", "on_catalog", type=click.Path(path_type=Path), metavar="CATALOG", section=_OUTPUT,
+@option("--on", "on_catalog", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        metavar="CATALOG", section=_OUTPUT,
         help="Simulate at the sites of CATALOG, which have the same wfrun, instead of on this "
         "machine. With --output FILE, by which the same command continues after an interrupt.",
         )  # fmt: skip
@@ -163,7 +164,8 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               "the papers name. Default: generate them.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip
-@click.option("--on", type=click.Path(path_type=Path), metavar="CATALOG",
+@click.option("--on", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              metavar="CATALOG",
               help="Simulate at the sites of CATALOG, which have the same wfrun, instead of on "
               "this machine.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")

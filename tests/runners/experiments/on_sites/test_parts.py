@@ -99,12 +99,14 @@ def test_another_installation(name: str) -> None:
     ]
     (line,) = differences(parts)
     assert line.startswith(f"{name}=")
-    assert line.endswith(f" here, {name}=other where the command was given")
+    assert line.endswith(f" at the site, {name}=other where the command was given")
 
 
 def test_policies_of_packages_are_compared() -> None:
     parts = [*installation.installation(), "policies=mine-1.0"]
-    assert differences(parts) == ["nothing here, policies=mine-1.0 where the command was given"]
+    assert differences(parts) == [
+        "nothing at the site, policies=mine-1.0 where the command was given"
+    ]
 
 
 def written(folder: Path, task: int, *rows: dict[str, object], error: object = None) -> None:

@@ -33,8 +33,8 @@ def differences(wanted: Iterable[str]) -> list[str]:
     """A line for each part that is another one here."""
     here, there = installation(), list(wanted)
     return [
-        f"{' '.join(mine) or 'nothing'} here, {' '.join(theirs) or 'nothing'} where the command "
-        "was given"
+        f"{' '.join(mine) or 'nothing'} at the site, {' '.join(theirs) or 'nothing'} where the "
+        "command was given"
         for name in dict.fromkeys(part.partition("=")[0] for part in (*there, *here))
         if (mine := _named(here, name)) != (theirs := _named(there, name))
     ]

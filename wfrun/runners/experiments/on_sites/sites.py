@@ -57,7 +57,7 @@ def refusal(failure: Failure, catalog: Catalog) -> str | None:
         f"another one, whose results may differ in the last bit\n"
         f"  tried: python3 -m {same.MODULE}\n"
         f"    {shown}\n"
-        f"  Install wfrun {release} there with Python {sys.version_info.major}."
+        f"  Install the same wfrun {release} there with Python {sys.version_info.major}."
         f"{sys.version_info.minor}, and put it into the PATH of tasks in the entry of "
         f"{failure.site}:\n"
         f"    prologue: . ~/wfrun/bin/activate     # made by: python3 -m venv ~/wfrun && "
