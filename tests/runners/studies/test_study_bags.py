@@ -36,6 +36,7 @@ TINY = Scale(
     mean_runtimes_s=(180, 10800),
     inaccuracies=(100,),
     rows=("lcg",),
+    cause_tasks=80,
 )
 
 
@@ -50,6 +51,7 @@ def invented(cell: Cell) -> Row:
         makespan_s=1000 * nsl,
         nsl=nsl,
         completed_share={"csp": 0.95, "fcondor": 0.44, "sep-c": 0.53}[cell.architecture],
+        completed_later_share={"csp": 1.0, "fcondor": 0.7, "sep-c": 0.6}[cell.architecture],
         class_bags=(20.0,) * len(SIZES),
         class_makespan_s=tuple(100.0 * n for n in range(len(SIZES))),
         class_nsl=tuple(1.0 / (n + 1) for n in range(len(SIZES))),

@@ -87,12 +87,12 @@ class Workloads(msgspec.Struct, frozen=True):
         return self.tasks or (TASKS if self.log(label) is None else None)
 
     def simulate(self, experiment: Experiment, cell: Cell) -> Row:
-        platform = self._monitored(experiment.platform_of(cell), cell)
+        platform = self.monitored(experiment.platform_of(cell), cell)
         workload = self.workload_of(cell, platform.catalog.sites)
         settings = experiment.settings_of(cell)
         return row_of(cell, simulate_bags(workload, platform, cell.architecture, settings))
 
-    def _monitored(self, platform: Platform, cell: Cell) -> Platform:
+    def monitored(self, platform: Platform, cell: Cell) -> Platform:
         if not self.monitoring_s or cell.architecture != Central.name:
             return platform
         model = msgspec.structs.replace(platform.model, poll_s=self.monitoring_s)

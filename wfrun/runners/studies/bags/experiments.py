@@ -55,6 +55,9 @@ class Scale(msgspec.Struct, frozen=True):
     """In percent; 0 is always simulated."""
     rows: tuple[str, ...]
     """Rows of Table 5.3 whose systems are simulated on their own, beside the average system."""
+    cause_tasks: int = 20_000
+    """Of the simulations that test causes; the smallest number of section 5.3.3."""
+    cause_seeds: int = 1
 
 
 QUICK = Scale(
@@ -74,6 +77,7 @@ FULL = Scale(
     mean_runtimes_s=(180, 600, 1800, 3600, 10800),
     inaccuracies=(10, 100, 500, 1000, 10_000),
     rows=tuple(name for name in ROWS if name != BASE.workload),
+    cause_seeds=3,
 )
 """7 loads and at least 5 values of all else: over 1,200 simulations, as in the thesis."""
 
@@ -82,10 +86,15 @@ DISTINCT = tuple(name for name in POLICIES if name != "dfplt")
 simulated under the loads of section 5.4.1 alone."""
 
 
+def subject_of(log: LogOfBags | None) -> Workloads:
+    """The workloads of the study, with their monitoring service."""
+    return Workloads(logs=() if log is None else (log,), monitoring_s=MONITORING_S)
+
+
 def experiment_of(log: LogOfBags | None) -> Experiment:
     """The experiment that the cells of the study belong to."""
     return Experiment(
-        subject=Workloads(logs=() if log is None else (log,), monitoring_s=MONITORING_S),
+        subject=subject_of(log),
         platform=Platform(das3_grid5000()),
         policies=POLICIES,
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import Summary
 from wfrun.runners.studies.bags.compare import SHOWN
-from wfrun.runners.studies.bags.contradictions import CONTRADICTIONS
+from wfrun.runners.studies.bags.contradictions import CONTRADICTIONS, contradicted
 from wfrun.runners.studies.bags.differences import DIFFERENCES
 from wfrun.runners.studies.bags.experiments import (
     ARCHITECTURES,
@@ -26,9 +26,14 @@ WITH_DFPLT = (*SHOWN[:2], "dfplt", *SHOWN[2:])
 """The policies of the thesis, and DFPLT, which learns speeds here."""
 
 
-def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[str]) -> str:
-    """Markdown. ``pictures`` are the names of files beside the page, in the order of the
-    figures."""
+def bags_page(
+    samples: BagSamples,
+    found: Sequence[Answer],
+    pictures: Sequence[str],
+    causes: Iterable[str] = (),
+) -> str:
+    """Markdown. ``pictures`` are the names of files beside the page, in the order of the figures,
+    ``causes`` the lines of the section on causes."""
     figures = dict(zip(("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8"), pictures,
                        strict=False))  # fmt: skip
     scale = samples.scale
@@ -57,9 +62,10 @@ def bags_page(samples: BagSamples, found: Sequence[Answer], pictures: Sequence[s
         *_tables(samples, "selection", SELECTIONS, loads),
         *_figure("5.8", "the architectures, with S-T and FPLT", figures),
         *_tables(samples, "architecture", ARCHITECTURES, loads),
-        *_one_table(samples, "tasks done when the last bag arrives", "architecture", ARCHITECTURES,
-                    loads, lambda **k: f"{samples.mean('completed_share', **k):.0%}"),
+        *_done(samples, "tasks done when the last bag arrives", "completed_share", loads),
+        *_done(samples, "tasks done by twice that time", "completed_later_share", loads),
         *_claims(found, scale),
+        *causes,
         *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
     ]  # fmt: skip
@@ -82,7 +88,8 @@ def _head(samples: BagSamples, found: Sequence[Answer]) -> Iterator[str]:
         "intervals (Student's t)"
     )
     yield (
-        f"**Of section 5.4, {tally(found)}.** Workloads of {scale.tasks:,} "
+        f"**Of section 5.4, {tally(found)}; {contradicted(found)} of those that do not hold "
+        f"contradict the thesis' own numbers or model (see below).** Workloads of {scale.tasks:,} "
         f"tasks, {repeated}; policies are compared on the same workloads. The figures of the "
         "thesis have no numbers in the text; what the text says about them is among the claims."
     )
@@ -147,6 +154,13 @@ def _tables(samples: BagSamples, field: str, names: Sequence[str], places: Place
     """Makespan and NSL, a row for each name."""
     for title, measure in (("MS [s]", "makespan_s"), ("NSL", "nsl")):
         yield from _one_table(samples, title, field, names, places, _summary(samples, measure))
+
+
+def _done(samples: BagSamples, title: str, measure: str, loads: Places) -> Iterator[str]:
+    def cell(**changes: object) -> str:
+        return f"{samples.mean(measure, **changes):.0%}"
+
+    yield from _one_table(samples, title, "architecture", ARCHITECTURES, loads, cell)
 
 
 def _summary(samples: BagSamples, measure: str) -> Callable[..., str]:

@@ -1,0 +1,267 @@
+"""The tables of the page that show the causes of differences, one change a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from wfrun.runners.experiments.cells import SIZES
+from wfrun.runners.experiments.metrics.samples import summarize
+from wfrun.runners.studies.bags.causes import CHANGES, CauseCell, CauseRow
+from wfrun.runners.studies.bags.compare import SHOWN
+from wfrun.runners.studies.bags.experiments import (
+    BASE,
+    MONITORING_S,
+    REAL_LOAD,
+    SELECTIONS,
+    Scale,
+)
+from wfrun.runners.studies.workflows.page import table
+from wfrun.runners.studies.workflows.samples import number
+
+Fields = Mapping[str, object]
+"""Values of fields of `Cell`; all others are those of BASE."""
+
+
+class Line(NamedTuple):
+    """A line of a table: a change, and what it is simulated with."""
+
+    change: str
+    fields: Mapping[str, object] = {}
+    title: str = ""
+    """Empty: that of the change."""
+
+
+class Column(NamedTuple):
+    """A column: what is simulated, and the measure that is shown."""
+
+    title: str
+    fields: Fields
+    measure: Callable[[CauseRow], float] = lambda row: row.nsl
+
+
+class CauseTable(NamedTuple):
+    """A table with its claims."""
+
+    title: str
+    text: str
+    lines: Sequence[Line]
+    columns: Sequence[Column]
+
+
+def _nsl_of_size(size: int) -> Callable[[CauseRow], float]:
+    return lambda row: row.class_nsl[size]
+
+
+def _makespan_of_size(size: int) -> Callable[[CauseRow], float]:
+    return lambda row: row.class_makespan_s[size]
+
+
+def _share(load: float) -> str:
+    return f"{load:.0%}"
+
+
+_SIZES = range(1, 8)
+"""The classes of section 5.4.1 that the log has, from 2-4 tasks to 200-499."""
+_CHOSEN = ("s-t", "s-bot", "s-u-t", "s-u-rr")
+
+
+def tables_of(scale: Scale, real: str) -> list[CauseTable]:
+    """The tables; ``real`` is the workload of real load."""
+    return [
+        _of_real_load({"workload": real, "load": REAL_LOAD, "tasks": scale.tasks}),
+        *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _BURSTS, _FAIR, _ROUTES, _DONE),
+    ]
+
+
+def _of_real_load(real: Fields) -> CauseTable:
+    return CauseTable(
+        "The size of a bag, under real load (claims 1 to 3)",
+        "With FPLT. In the log the tasks of a bag are submitted one after another, which counts in "
+        "its makespan.",
+        [Line("base"), Line("whole"), Line("shuffled")],
+        [
+            *(Column(f"NSL, {SIZES[n][1]}", real, _nsl_of_size(n)) for n in _SIZES),
+            Column("NSL, all", real),
+            *(Column(f"MS, {SIZES[n][1]}", real, _makespan_of_size(n)) for n in _SIZES),
+        ],
+    )
+
+
+_ORDER = CauseTable(
+    "The order of tasks (claims 4 and 8 against 23 and 24)",
+    "NSL of FPLT and FPF, which choose the same processors and differ in the order of the tasks "
+    "alone.",
+    [
+        Line("base", {"policy": policy, "selection": selection}, f"{policy} with {selection}")
+        for policy in ("fplt", "fpf")
+        for selection in ("s-t", "s-bot")
+    ],
+    [Column(_share(load), {"load": load}) for load in (0.6, 0.8, 0.95)],
+)
+
+_SPEEDS = CauseTable(
+    "Speeds that a policy ignores (claim 9)",
+    "Makespan in seconds.",
+    [
+        Line(change, {"policy": policy}, f"{policy}, {CHANGES[change].title}")
+        for change in ("base", "speeds")
+        for policy in ("fplt", "fpf", "rr", "wqr", "stfr")
+    ],
+    [Column(_share(load), {"load": load}, lambda row: row.makespan_s) for load in (0.6, 0.95)],
+)
+
+_BURSTS = CauseTable(
+    "From which load on tasks wait (claims 21 to 24)",
+    "NSL of selection policies with FPLT.",
+    [
+        Line("base", {"load": 0.6}, "load of 60%"),
+        Line("base", {"load": 0.7}, "load of 70%"),
+        Line("base", {"load": 0.8}, "load of 80%"),
+        Line("bursts", {"load": 0.5}, "load of 50%, in bursts"),
+        Line("bursts", {"load": 0.6}, "load of 60%, in bursts"),
+    ],
+    [Column(name, {"selection": name}) for name in _CHOSEN],
+)
+
+_SIZE = CauseTable(
+    "The size of bags (claims 16 and 17)",
+    "By the median size of the bags.",
+    [
+        Line("base", {"load": load, "policy": policy}, f"{policy}, load of {load:.0%}")
+        for load in (0.6, 0.8)
+        for policy in SHOWN
+    ],
+    [
+        Column("MS, 10", {"median_size": 10}, lambda row: row.makespan_s),
+        Column("MS, 50", {"median_size": 50}, lambda row: row.makespan_s),
+        Column("NSL, 10", {"median_size": 10}),
+        Column("NSL, 50", {"median_size": 50}),
+    ],
+)
+
+_FAIR = CauseTable(
+    "Fair selection policies (claims 22 and 25 to 31)",
+    "NSL at a load of 95%, with FPLT.",
+    [Line("base"), Line("likeness"), Line("users"), Line("monitoring 0")],
+    [Column(name, {"selection": name, "load": 0.95}) for name in SELECTIONS],
+)
+
+_LOADS = (0.4, 0.6, 0.95)
+_PLACES = (
+    ("base", "csp", "csp"),
+    ("base", "sep-c", "sep-c"),
+    ("base", "fcondor", "fcondor"),
+    ("base", "fcondor-bag", "fcondor, users change after whole bags"),
+    ("streams", "sep-c", "sep-c, streams in proportion to the clusters"),
+    ("streams", "fcondor", "fcondor, streams in proportion to the clusters"),
+)
+_ROUTES = CauseTable(
+    "Architectures (claims 34 and 35)",
+    "NSL with S-T and FPLT.",
+    [Line(change, {"architecture": name}, title) for change, name, title in _PLACES],
+    [Column(_share(load), {"load": load}) for load in _LOADS],
+)
+_DONE = CauseTable(
+    "Tasks done (claims 36 and 37)",
+    "Share of the tasks that are done when the last bag arrives, and by twice that time.",
+    _ROUTES.lines,
+    [
+        Column(f"{load:.0%}, {title}", {"load": load}, measure)
+        for load in _LOADS
+        for title, measure in (
+            ("last arrival", lambda row: row.completed_share or 0.0),
+            ("twice", lambda row: row.completed_later_share or 0.0),
+        )
+    ],
+)
+
+_MONITORING = CauseTable(
+    "The period of the monitoring service (claim 18)",
+    "NSL at a load of 60%, by the mean run time of the tasks.",
+    [
+        Line(change, {"policy": policy}, f"{policy}, {title}")
+        for policy in ("fplt", "rr")
+        for change, title in (
+            ("monitoring 0", "0 s"),
+            ("monitoring 5", "5 s"),
+            ("base", f"{MONITORING_S:g} s"),
+            ("monitoring 30", "30 s"),
+        )
+    ],
+    [Column(f"{s / 60:g} min", {"mean_runtime_s": s}) for s in (180, 1800, 10800)],
+)
+
+
+def cells_of(table: CauseTable, scale: Scale) -> list[list[list[CauseCell]]]:
+    """The runs of a table, by line, column and repetition."""
+    return [
+        [
+            [
+                CauseCell(
+                    **{
+                        **msgspec.structs.asdict(BASE),
+                        "tasks": scale.cause_tasks,
+                        "seed": seed,
+                        "change": line.change,
+                        **line.fields,
+                        **column.fields,
+                    }
+                )
+                for seed in range(scale.cause_seeds)
+            ]
+            for column in table.columns
+        ]
+        for line in table.lines
+    ]
+
+
+def all_cells(tables: Sequence[CauseTable], scale: Scale) -> list[CauseCell]:
+    """The runs of all tables, each once."""
+    return list(
+        dict.fromkeys(
+            cell
+            for table in tables
+            for line in cells_of(table, scale)
+            for column in line
+            for cell in column
+        )
+    )
+
+
+def cause_page(
+    tables: Sequence[CauseTable], rows: Mapping[CauseCell, CauseRow], scale: Scale
+) -> Iterator[str]:
+    """The section of the page with all tables, in Markdown."""
+    yield ""
+    yield "## Causes: one thing changed at a time"
+    yield ""
+    once = (
+        "simulated once" if scale.cause_seeds == 1 else f"means of {scale.cause_seeds} repetitions"
+    )
+    yield (
+        f"Smaller simulations, with {scale.cause_tasks:,} tasks where nothing else is said and a "
+        f"load of {BASE.load:.0%}, {once}. Each line has one change of the model above; what they "
+        "say about the claims is below."
+    )
+    for one in tables:
+        yield ""
+        yield f"### {one.title}"
+        yield ""
+        yield one.text
+        wanted = cells_of(one, scale)
+        yield from table(
+            ("", *(column.title for column in one.columns)),
+            (
+                (
+                    line.title or CHANGES[line.change].title,
+                    *(
+                        number(summarize(column.measure(rows[cell]) for cell in cells).mean)
+                        for column, cells in zip(one.columns, of_line, strict=True)
+                    ),
+                )
+                for line, of_line in zip(one.lines, wanted, strict=True)
+            ),
+        )
