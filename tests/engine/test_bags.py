@@ -275,6 +275,21 @@ def test_a_replay_passes_over_the_tasks_that_were_planned(selection: str) -> Non
     assert world.core.state.done == 7
 
 
+@pytest.mark.parametrize("selection", ["s-t", ""])
+@pytest.mark.parametrize("crash_at", range(3, 6))
+def test_planned_tasks_of_a_bag_stay_eligible_over_a_crash(selection: str, crash_at: int) -> None:
+    """The second task is planned behind the first one; the third one passes it."""
+    axis = Axis(("s",), (PackedColumn.of(["9", "40", "12"]),))
+    bag = expand(Bag("b", "b", "x", axes=(axis,), estimate="{s}"))
+    world = FakeWorld([bag], TWO, ev.Settings(policy="ect", selection=selection))
+    for count, _ in enumerate(world.steps(), start=1):
+        if count == crash_at:
+            break
+    assert world.core.state.workflows[0].eligible.count
+    world.crash()
+    assert world.run() == "done"
+
+
 def test_sites_get_no_more_than_they_have_room_for() -> None:
     """Policies that bind late and those that plan again fill free slots; with bags, workflow
     policies fill twice the slots."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 MAX_STALE = 16
@@ -37,7 +37,8 @@ class EligibleSet:
     *fresh* and need no entry, which saves their memory.
     """
 
-    __slots__ = ("_fresh", "_heaps", "_moved", "_serials", "count", "counts")
+    __slots__ = ("_fresh", "_heaps", "_moved", "_returned", "_serials", "_was_fresh", "count",
+                 "counts")  # fmt: skip
 
     def __init__(self, tasks: int) -> None:
         self.count = 0
@@ -51,6 +52,10 @@ class EligibleSet:
         """The class of each task that was moved: its entries of other classes, which have the same
         serial number, are stale."""
         self._fresh: FreshTasks | None = None
+        self._was_fresh: set[int] = set()
+        """Tasks that are set aside, and were never dispatched."""
+        self._returned: set[int] = set()
+        """Tasks that were put back, and were never dispatched: only these have an entry."""
 
     def fill(self, fresh: FreshTasks) -> None:
         """Add all tasks of a bag."""
@@ -75,6 +80,7 @@ class EligibleSet:
         serial = self._serials[task]
         self._serials[task] = 0
         self._moved.pop(task, None)
+        self._returned.discard(task)
         if not serial:
             assert self._fresh is not None, "a task without an entry is a fresh one"
             self._fresh.remove(task)
@@ -96,6 +102,21 @@ class EligibleSet:
             heap[:] = filter(self._is_valid, heap)
             heapq.heapify(heap)
 
+    def set_aside(self, entry: Entry) -> None:
+        """Remove a task until ``put_back``: the present decision has planned it."""
+        task = entry[2]
+        if task in self._returned or not self._serials[task]:
+            self._was_fresh.add(task)
+        self.remove(task, entry[3])
+
+    def put_back(self, entry: Entry) -> None:
+        """Add a task again that was set aside. One that was never dispatched remains so."""
+        task = entry[2]
+        self.add(entry)
+        if task in self._was_fresh:
+            self._was_fresh.discard(task)
+            self._returned.add(task)
+
     def move(self, entry: Entry, before: TaskClass) -> None:
         """Move a task from class ``before`` to that of ``entry``, under the same serial number."""
         self.remove(entry[2], before)
@@ -108,6 +129,8 @@ class EligibleSet:
 
     def fresh_serial(self, task: int) -> int:
         """Serial number of a fresh task."""
+        if task in self._returned:
+            return self._serials[task]
         assert self._fresh is not None, "a task without an entry is a fresh one"
         return self._fresh.serial_of(task)
 
@@ -128,6 +151,8 @@ class EligibleSet:
     def clear(self) -> None:
         """Remove all tasks except fresh ones."""
         fresh = self._fresh
+        if fresh is not None and self._returned:
+            fresh = fresh.renewed(len(self._serials), fresh.task_class, fresh.keys, self._returned)
         self.__init__(len(self._serials))  # type: ignore[misc]
         if fresh is not None:
             self.fill(fresh)
@@ -135,7 +160,8 @@ class EligibleSet:
     def renew_fresh(self, kind: TaskClass, keys: Sequence[float] | float) -> None:
         """Remove all tasks except fresh ones, and give these another class and order."""
         if self._fresh is not None:
-            self._fresh = self._fresh.renewed(len(self._serials), kind, keys)
+            self._fresh = self._fresh.renewed(len(self._serials), kind, keys, self._returned)
+            self._returned.clear()
         self.clear()
 
     def __len__(self) -> int:
@@ -146,7 +172,7 @@ class EligibleSet:
 class FreshTasks:
     """The tasks of a bag that have never been dispatched, in the order of their placement."""
 
-    __slots__ = ("_gone", "_keys", "_order", "_position", "_serial", "left", "task_class")
+    __slots__ = ("_gone", "_order", "_position", "_serial", "keys", "left", "task_class")
 
     def __init__(
         self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
@@ -155,7 +181,7 @@ class FreshTasks:
         tasks are of the class ``kind``."""
         self.task_class, self.left = kind, tasks
         self._serial = first_serial
-        self._keys = keys
+        self.keys = keys
         self._order: array[int] | None = None
         if not isinstance(keys, (float, int)):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
@@ -164,13 +190,22 @@ class FreshTasks:
         """Tasks that were removed before their turn, as in the replay of a log whose version had
         another order."""
 
-    def renewed(self, tasks: int, kind: TaskClass, keys: Sequence[float] | float) -> FreshTasks:
-        """The same ones of ``tasks`` tasks, with another class and order."""
+    def renewed(
+        self,
+        tasks: int,
+        kind: TaskClass,
+        keys: Sequence[float] | float,
+        returned: Iterable[int] = (),
+    ) -> FreshTasks:
+        """The same ones of ``tasks`` tasks and those that were ``returned``, with another class and
+        order."""
         is_left = bytearray(tasks)
         for position in range(self._position, tasks):
             is_left[position if self._order is None else self._order[position]] = True
         for task in self._gone:
             is_left[task] = False
+        for task in returned:
+            is_left[task] = True
         renewed = FreshTasks(tasks, kind, self._serial, keys)
         for position in range(tasks):
             task = position if renewed._order is None else renewed._order[position]
@@ -187,7 +222,7 @@ class FreshTasks:
             position += 1
             task = position if self._order is None else self._order[position]
         self._position = position
-        keys = self._keys
+        keys = self.keys
         key = keys if isinstance(keys, (float, int)) else keys[task]
         return key, self._serial + position, task, self.task_class
 

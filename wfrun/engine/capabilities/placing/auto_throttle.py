@@ -170,7 +170,7 @@ class AutoThrottle(Capability):
             return False
         w, entry, site, request = planned
         self._planned.append(planned)
-        w.eligible.remove(entry[2], entry[3])
+        w.eligible.set_aside(entry)
         self._queues.plan(site, request)
         return True
 
@@ -187,7 +187,7 @@ class AutoThrottle(Capability):
         if not self.state.openings_for(cores).open >> first.site & 1:
             return False
         self._planned.popleft()
-        first.w.eligible.add(first.entry)
+        first.w.eligible.put_back(first.entry)
         self._queues.cancel_first(first.site)
         decisions.place(first.w, first.entry[2], first.site, first.entry[3].mask)
         return True
@@ -203,7 +203,7 @@ class AutoThrottle(Capability):
         self._queues.end_plan()
         waiting = {}
         for w, entry, _, _ in planned:
-            w.eligible.add(entry)
+            w.eligible.put_back(entry)
             waiting[w.index, entry[3]] = w
         self._answers.extendleft(reversed(planned))
         planned.clear()

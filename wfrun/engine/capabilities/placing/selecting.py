@@ -214,12 +214,12 @@ class Selecting(Capability):
         for number, (bag, entry) in enumerate(self._passed):
             if bag is w and entry[2] == task:
                 del self._passed[number]  # It was planned, and then dispatched all the same.
-                w.eligible.add(entry)
+                w.eligible.put_back(entry)
                 return
         while len(self._passed) < MAX_PLANNED and (found := self._next(manager)) is not None:
             if found.bag is w and found.entry[2] == task:
                 return
-            found.bag.eligible.remove(found.entry[2], found.entry[3])
+            found.bag.eligible.set_aside(found.entry)
             self._passed.append((found.bag, found.entry))
             manager.planned(found.bag)
 
@@ -230,7 +230,7 @@ class Selecting(Capability):
         if self._auto is not None and self._auto.plans:
             self._next(manager)  # The eligible set is renewed if nothing was planned.
             for w, entry in self._passed:
-                w.eligible.add(entry)
+                w.eligible.put_back(entry)
             self._passed.clear()
             manager.end_plan()
         else:
