@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
-from tests.runners.harness import User
+from tests.runners.harness import User, wait_until
 
 DAS3 = ROOT / "examples" / "das3.yaml"
 LOCAL = "sites:\n  here: {kind: local, slots: 2}\n"
@@ -71,3 +71,24 @@ def test_what_is_refused(user: User, words: list[str], message: str) -> None:
     assert done.status == 2
     assert message in done.err
     assert not (user.folder / "out.csv.runs").exists()
+
+
+@pytest.mark.slow
+def test_a_run_of_other_simulations_is_stopped(user: User) -> None:
+    """Its tasks would simulate what the command does not ask for."""
+    user.ask("generate", "montage", "--tasks", "20", "-o", "small.dax")
+    user.catalog(LOCAL)
+    engine = user.start(*simulate("-o", "out.csv", "--on", "sites.yaml"))
+    attempts = user.folder / "out.csv.runs" / "1" / "run" / "sites" / "here" / "attempts"
+    assert wait_until(lambda: any(attempts.glob("*.0.*")) or engine.ended)
+    assert not engine.ended, engine.told
+    engine.kill()
+    words = ["--policy", "heft-p", "-o", "out.csv", "--on", "sites.yaml"]
+    done = user.wfrun(*simulate(), *words)
+    assert done.status == 0, done.text
+    assert "run out.csv.runs/1/run: stopped" in done.err
+    assert "run out.csv.runs/2/run: 2 simulated runs" in done.err
+    lines = (user.folder / "out.csv").read_text().splitlines()
+    user.wfrun(*simulate(), "--policy", "heft-p", "-o", "here.csv")
+    assert lines[-3:] == (user.folder / "here.csv").read_text().splitlines()[1:]
+    assert user.is_alone()

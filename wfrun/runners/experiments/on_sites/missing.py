@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from wfrun.engine.errors import InvalidError
+from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Catalog
 from wfrun.runners.experiments.on_sites import work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
@@ -72,6 +72,12 @@ def run_missing_on(
             err=True,
         )
         drive(session, bag, collector, catalog)
+    if collector.missing:
+        raise InfeasibleError(
+            f"{len(collector.missing)} simulated runs are not among the rows of their tasks",
+            source=str(folder),
+            hint="the same command simulates them again",
+        )
 
 
 def _finish_earlier(
@@ -102,7 +108,8 @@ def _finish_earlier(
             click.echo(f"run {bag.run.path}: continued", err=True)
             drive(bag.resume(catalog), bag, collector, catalog)
         elif ended is None:
-            click.echo(f"run {bag.run.path}: stopped, since its simulations are others", err=True)
+            why = "stopped: this command simulates others, or with another wfrun"
+            click.echo(f"run {bag.run.path}: {why}", err=True)
             stop(bag.resume(None))
             collector.take(bag)
             collector.forget_error()
