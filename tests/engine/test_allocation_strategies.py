@@ -1,11 +1,25 @@
-"""MST and MWT on small queues worked out by hand."""
+"""The allocation strategies on worlds worked out by hand, and what they compare."""
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+from statistics import pstdev
+from typing import get_args
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.engine.test_policies import bag, places, run, sites
+from wfrun.engine.capabilities.view import refusals
+from wfrun.engine.open_sums import OpenSums, Weight
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.allocation import STRATEGIES, Strategy
+from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.queue_model import QueueModel, make_queue_model
+from wfrun.testing import FakeView
 
 BOTH = pytest.mark.parametrize("backfills", [False, True])
 
@@ -56,3 +70,118 @@ def test_mwt_goes_where_tasks_wait_least_on_average() -> None:
     world = run("mwt", [bag(5)], sites((1, 1.0), (1, 1.0)))
     # 0/0: first; 0/0: first, though it waits there; 5/0: second; 5/0: second; 5/5: first
     assert list(places(world).values()) == [0, 0, 1, 1, 0]
+
+
+VIEW = FakeView(
+    site_count=3,
+    site_slots={0: 4, 1: 8, 2: 16},
+    tasks_open={0: 1, 1: 4, 2: 6},  # per core 0.25, 0.5, 0.375
+    loads={0: 1.0, 1: 0.5, 2: 0.75},
+    times_s={0: 80.0, 1: 40.0, 2: 800.0},  # per core 20, 5, 50
+    works_s={0: 80.0, 1: 400.0, 2: 160.0},  # per core 20, 50, 10
+    last_ends_s={0: 30.0, 1: 20.0, 2: 10.0},
+    waits_s={0: 5.0, 1: 3.0, 2: 4.0},
+    mean_waits={
+        (0, "one"): 1.0, (1, "one"): 2.0, (2, "one"): 3.0,
+        (0, "size"): 3.0, (1, "size"): 2.0, (2, "size"): 1.0,
+        (0, "time"): 2.0, (1, "time"): 1.0, (2, "time"): 3.0,
+        (0, "work"): 5.0, (1, "work"): 2.0, (2, "work"): 1.0,
+    },
+    weighted_completions={0: 7.0, 1: 9.0, 2: 8.0},
+    task_cores={0: 2},
+    task_runtimes_s={0: 10.0},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "site"),
+    [
+        ("mlp", 0), ("mpl", 1), ("mlb", 2), ("mct", 2), ("mwt", 0), ("mwwt-s", 2), ("mwwt-t", 1),
+        ("mwwt-w", 2), ("mst", 1), ("mswct-w", 0), ("lbal-s", 1), ("lbal-t", 1), ("lbal-w", 0),
+    ],
+)  # fmt: skip
+def test_each_strategy_minimizes_what_table_1_says(name: str, site: int) -> None:
+    policy = PLACEMENT[name](VIEW, {})
+    assert policy.place(0) == site
+
+
+@given(
+    loads=st.lists(st.floats(0, 3), min_size=2, max_size=6),
+    slots=st.lists(st.integers(2, 64), min_size=6, max_size=6),
+    cores=st.integers(1, 64),
+)
+def test_lbal_leaves_the_least_deviation(loads: list[float], slots: list[int], cores: int) -> None:
+    """The formula of Table 1 with the deviation computed for each site."""
+    view = FakeView(
+        site_count=len(loads), loads=dict(enumerate(loads)), site_slots=dict(enumerate(slots)),
+        task_cores={0: cores},
+    )  # fmt: skip
+
+    def deviation(site: int) -> float:
+        after = [load + (n == site) * cores / slots[n] for n, load in enumerate(loads)]
+        return pstdev(after)
+
+    chosen = PLACEMENT["lbal-s"](view, {}).place(0)
+    assert chosen is not None
+    assert deviation(chosen) == pytest.approx(min(map(deviation, range(len(loads)))), abs=1e-9)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_strategy_has_the_information_of_its_level(strategy: type[Strategy]) -> None:
+    """Level 1: sizes. Level 2: also run times. Level 3: also schedules."""
+    refused = {method for method, _ in refusals(strategy.information)}
+    assert not refused & {"open_tasks", "load"}
+    assert {"open_work_s", "predict_s"} <= refused or strategy.level > 1
+    assert {"estimate_start_s", "mean_wait", "last_end_s"} <= refused or strategy.level > 2
+
+
+def test_a_strategy_that_asks_for_more_than_its_level_is_an_error() -> None:
+    class Curious(PLACEMENT["mpl"]):  # type: ignore[misc]
+        def place(self, task: int) -> int:
+            return int(self.view.open_work_s(0))
+
+    with patch.dict(PLACEMENT, {"mpl": Curious}), pytest.raises(PolicyError, match="task_runtime"):
+        run("mpl", [bag(1)], sites((1, 1.0)))
+
+
+def test_random_takes_every_site_about_equally_often() -> None:
+    view = FakeView(site_count=4, parents=[()] * 2000)
+    policy = PLACEMENT["random"](view, {})
+    counts = Counter(policy.place(task) for task in range(2000))
+    assert all(400 < counts[site] < 600 for site in range(4))
+    assert [policy.place(task) for task in range(9)] == [policy.place(task) for task in range(9)]
+
+
+SHAPES = st.tuples(st.integers(1, 8), st.floats(1, 500), st.floats(0, 1000), st.floats(0, 1000))
+
+
+@given(open_=st.lists(SHAPES, min_size=1, max_size=8), seed=st.integers(0, 9))
+def test_sums_are_those_of_the_open_jobs(
+    open_: list[tuple[int, float, float, float]], seed: int
+) -> None:
+    """Jobs come, wait longer than planned and leave, all but the first half."""
+    sums, random = OpenSums(), Random(seed)
+    waits = {}
+    for n, (cores, runtime_s, at_s, wait_s) in enumerate(open_):
+        sums.add(cores, runtime_s, at_s, wait_s)
+        more_s = random.uniform(-wait_s, 100)
+        sums.wait(cores, runtime_s, more_s)
+        waits[n] = wait_s + more_s
+    kept = range((len(open_) + 1) // 2)
+    for n in range(len(kept), len(open_)):
+        cores, runtime_s, at_s, _ = open_[n]
+        sums.remove(cores, runtime_s, at_s, waits[n])
+    jobs = [(c, r, at, waits[n]) for n, (c, r, at, _) in enumerate(open_) if n in kept]
+    weights = {"one": 0.0, "size": 0.0, "time": 0.0, "work": 0.0}
+    for cores, runtime_s, _, wait_s in jobs:
+        weights["one"] += wait_s / len(jobs)
+        weights["size"] += wait_s * cores / len(jobs)
+        weights["time"] += wait_s * runtime_s / len(jobs)
+        weights["work"] += wait_s * runtime_s * cores / len(jobs)
+    assert sums.jobs == len(jobs)
+    assert sums.time_s == pytest.approx(sum(job[1] for job in jobs))
+    assert sums.work_s == pytest.approx(sum(job[0] * job[1] for job in jobs))
+    for weight in get_args(Weight):
+        assert sums.mean_wait(weight) == pytest.approx(weights[weight], rel=1e-6, abs=1e-6)
+    completions = sum((at + w + r) * c * r for c, r, at, w in jobs)
+    assert sums.weighted_completion == pytest.approx(completions)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.places import CORPUS
 from wfrun.engine.prediction.job import Job
+from wfrun.runners.studies.jgc_grids import MACHINES, WEEK_S, jobs_of
 from wfrun.runners.studies.predictions.jgc import (
     ACTUAL,
     ESTIMATE,
@@ -15,12 +16,12 @@ from wfrun.runners.studies.predictions.jgc import (
     JgcCell,
     JgcRow,
     cells,
+    logs_of,
     mean_degradation,
     mean_degradation_over,
     predictor_of,
     run,
 )
-from wfrun.runners.studies.predictions.jgc_grid import MACHINES, WEEK_S, grid1, logs_of
 from wfrun.runners.studies.predictions.part import Setting
 from wfrun.runners.studies.predictions.workloads import workloads_of
 
@@ -66,7 +67,7 @@ def test_a_week_of_grid1() -> None:
     setting = Setting(True, workloads_of(CORPUS, ()))
     logs = logs_of(setting)
     assert logs is not None
-    jobs = grid1(logs, 1)
+    jobs = jobs_of(logs, 1)
     assert 5_000 < len(jobs) < 7_000
     assert all(a.submit_s <= b.submit_s for a, b in pairwise(jobs))
     assert jobs[0].submit_s >= 0

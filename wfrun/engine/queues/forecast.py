@@ -26,8 +26,8 @@ class Forecast:
     ``in_order``: no job starts before one that was submitted earlier.
     """
 
-    __slots__ = ("_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running", "_starts_s",
-                 "number")  # fmt: skip
+    __slots__ = ("_bounds_s", "_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running",
+                 "_starts_s", "number")  # fmt: skip
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -37,6 +37,9 @@ class Forecast:
         self._in_order = in_order
         self._profile: Profile | None = None
         self._starts_s: dict[JobId, float] = {}
+        self._bounds_s: dict[tuple[int, float], float] = {}
+        """By cores and request: the start of the last such job of the plan. A plan only fills, so
+        that the next such job does not start earlier: users submit thousands of equal jobs."""
         self._last_s = 0.0
         self._made_s = -inf
         """When the plan was made."""
@@ -96,6 +99,7 @@ class Forecast:
             profile.add(now_s, expected_end_s, -cores)
         self.number += 1
         self._starts_s.clear()
+        self._bounds_s.clear()
         self._last_s = self._made_s = now_s
         for job in self._queue.values():
             self._extend(profile, job, now_s)
@@ -105,7 +109,11 @@ class Forecast:
         start_s = self._find_s(profile, job.cores, job.requested_s, now_s)
         profile.add(start_s, start_s + job.requested_s, -job.cores)
         self._starts_s[job.id] = self._last_s = start_s
+        self._bounds_s[job.cores, job.requested_s] = start_s
 
     def _find_s(self, profile: Profile, cores: int, requested_s: float, now_s: float) -> float:
-        from_s = max(now_s, self._last_s) if self._in_order else now_s
+        bound_s = (
+            self._last_s if self._in_order else self._bounds_s.get((cores, requested_s), now_s)
+        )
+        from_s = max(now_s, bound_s)
         return profile.earliest_s(cores, requested_s, from_s)

@@ -55,8 +55,10 @@ class LrmEstimates:
     Cost of a question: constant as long as the LRM keeps its plan, otherwise the waiting jobs.
     """
 
-    def __init__(self, lrm: Lrm) -> None:
+    def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
+        """``remembers``: jobs that have ended still count in the sums."""
         self._lrm = lrm
+        self._remembers = remembers
         self._open: dict[int, _Open] = {}
         self._waiting: dict[int, None] = {}
         self._new: list[int] = []
@@ -77,7 +79,8 @@ class LrmEstimates:
 
     def end(self, job: int, now_s: float) -> None:
         one = self._open.pop(job)
-        self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
+        if not self._remembers:
+            self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
     def correct(self) -> None:
         """Do nothing: an LRM does not change requests."""

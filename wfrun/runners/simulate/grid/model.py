@@ -41,6 +41,9 @@ class Scheduler(NamedTuple):
     """Whether the predictions of waiting and running jobs follow each end (thesis section 7.3.1);
     otherwise they stay as they were at the submission. Only plans of first-come, first-served
     queues are corrected."""
+    remembers: bool = False
+    """Whether sums over the jobs of a site also count those that have ended; not with first-come,
+    first-served queues."""
     blocks: bool = False
     """Whether the first job of the global queue blocks the others. Otherwise all of them are
     eligible. Only policies that bind late have a global queue."""

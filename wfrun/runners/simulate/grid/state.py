@@ -69,7 +69,7 @@ class GridState:
 
     def _estimates(self, site: int, lrm: str) -> Estimates:
         if lrm != Fcfs.name:
-            return LrmEstimates(self.lrms[site])
+            return LrmEstimates(self.lrms[site], remembers=self.scheduler.remembers)
 
         def expected_s(job: int) -> float:
             return self.expected_s(job, site)

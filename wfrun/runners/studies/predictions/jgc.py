@@ -28,7 +28,8 @@ from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule
 from wfrun.runners.experiments.metrics.jobs import JobTiming
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
-from wfrun.runners.studies.predictions.jgc_grid import grid1, logs_of, sites
+from wfrun.runners.studies.jgc_grids import Logs, jobs_of, sites
+from wfrun.runners.studies.jgc_grids import logs_of as logs_among
 from wfrun.runners.studies.predictions.part import Setting
 
 QUICK_WEEKS, FULL_WEEKS = 1, 26
@@ -77,6 +78,11 @@ class JgcRow(JgcCell, frozen=True, kw_only=True):
     utilization: float
 
 
+def logs_of(setting: Setting) -> Logs | None:
+    """The logs of Grid1; None if one is missing."""
+    return logs_among({workload.title: workload.path for workload in setting.workloads})
+
+
 def cells(setting: Setting) -> list[JgcCell]:
     """Each strategy with each model and window; none if a log of Grid1 is missing."""
     if logs_of(setting) is None:
@@ -103,7 +109,7 @@ def run(setting: Setting, cell: JgcCell) -> JgcRow:
     logs = logs_of(setting)
     if logs is None:
         raise InvalidError("a log of Grid1 of the JGC paper is missing")
-    return measured(cell, grid1(logs, cell.weeks))
+    return measured(cell, jobs_of(logs, cell.weeks))
 
 
 def measured(cell: JgcCell, jobs: Sequence[GridJob]) -> JgcRow:

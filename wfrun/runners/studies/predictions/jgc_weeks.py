@@ -14,16 +14,17 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.prediction.estimates import MAX_WINDOW
 from wfrun.runners.simulate.grid.model import GridJob
 from wfrun.runners.studies.claim import Claims
+from wfrun.runners.studies.jgc_grids import WEEK_S, Logs, jobs_of
 from wfrun.runners.studies.predictions.jgc import (
     ACTUAL,
     ESTIMATE,
     FIGURES,
     JgcCell,
     JgcRow,
+    logs_of,
     mean_degradation,
     measured,
 )
-from wfrun.runners.studies.predictions.jgc_grid import WEEK_S, grid1, logs_of
 from wfrun.runners.studies.predictions.part import Part, Pictures, Setting
 from wfrun.runners.studies.workflows.page import table
 from wfrun.runners.studies.workflows.samples import number
@@ -74,11 +75,11 @@ def run(setting: Setting, cell: WeekCell) -> WeekRow:
 
 
 @lru_cache(maxsize=1)  # the next cell often has the same
-def _jobs(logs: Sequence[tuple[str, str]], weeks: int, week: int) -> tuple[GridJob, ...]:
+def _jobs(logs: Logs, weeks: int, week: int) -> tuple[GridJob, ...]:
     start_s = (week - 1) * WEEK_S
     return tuple(
         replace(job, submit_s=job.submit_s - start_s)
-        for job in grid1(logs, weeks)
+        for job in jobs_of(logs, weeks)
         if start_s <= job.submit_s < start_s + WEEK_S
     )
 

@@ -10,22 +10,28 @@ from wfrun.engine.protocols import View
 
 
 class RandomSite(Strategy):
-    """Random: every admissible site with the same probability. The numbers depend on the seed of
-    the run, the workflow and the task alone."""
+    """Random: every admissible site with the same probability. The choice depends on the seed of
+    the run, the workflow, the task and the sites alone."""
 
     name = "random"
     symbol = "Random"
     level = 1
     information = INFORMATION[1]
-    quantity = "random number"
+    quantity = "not drawn"
     summary = "a random site that is large enough"
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         super().__init__(view, options)
         self._seed = view.random().getrandbits(48)
 
+    def _drawn(self, task: int) -> int:
+        return Random(self._seed + task).choice(self.view.candidates(task))
+
+    def place(self, task: int) -> int | None:
+        return self._drawn(task)
+
     def value(self, site: int, task: int) -> float:
-        return Random((self._seed << 48) + (task << 16) + site).random()
+        return float(site != self._drawn(task))
 
 
 class Mlp(Strategy):

@@ -1,0 +1,212 @@
+"""The claims of the paper's section 6.1, in our words.
+
+They are tested on the weeks, in each grid: weeks are paired, since all strategies have the same
+jobs. Degradations are relative to the best strategy of the week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wfrun.runners.studies.allocation import paper
+from wfrun.runners.studies.allocation.experiments import BY_NAME
+from wfrun.runners.studies.allocation.samples import AllocationSamples
+from wfrun.runners.studies.claim import Claims, Finding, both, ranked
+from wfrun.runners.studies.verdict import (
+    AtLeast,
+    Sample,
+    Statement,
+    all_less,
+    all_of,
+    combine,
+    less,
+    similar,
+)
+from wfrun.runners.studies.workflows.samples import number
+
+CLAIMS = Claims[AllocationSamples]()
+_WHERE = "JGC 6.1"
+NEGLIGIBLE = 1.01
+"""Ratio up to which makespans differ negligibly."""
+SPREAD = 1.0004
+"""The paper's 0.04%."""
+
+Values = dict[str, Sample]
+
+
+def _each(s: AllocationSamples, test: Callable[[str], Finding]) -> Finding:
+    return both((grid, test(grid)) for grid in s.grids)
+
+
+def _first(values: Values, count: int = 6, unit: str = "%") -> str:
+    return ", ".join(f"{name} {number(values[name].mean)}{unit}" for name in ranked(values)[:count])
+
+
+def _best(s: AllocationSamples, symbol: str) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.degraded_by_week(grid, symbol)
+        return all_less(values, paper.BEST), _first(values)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "MPL and LBal_S have the smallest mean waits")
+def _(s: AllocationSamples) -> Finding:
+    return _best(s, "t_w")
+
+
+@CLAIMS.add(_WHERE, "MPL and LBal_S have the smallest mean bounded slowdowns")
+def _(s: AllocationSamples) -> Finding:
+    return _best(s, "SD_b")
+
+
+@CLAIMS.add(_WHERE, "MPL and LBal_S have the smallest sums of weighted completion times")
+def _(s: AllocationSamples) -> Finding:
+    return _best(s, "SWCT_w")
+
+
+@CLAIMS.add(_WHERE, "MPL and LBal_S are the best in the mean of the three metrics")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+        return all_less(values, paper.BEST), _first(values)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "MPL is better than LBal_S in the mean of the three metrics")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+        return less(values["MPL"], values["LBal_S"]), _first(values)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "MLp and MST come next: better than the other ten in the mean of the metrics")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+        rest = [name for name in values if name not in (*paper.BEST, *paper.NEXT)]
+        return all_less(values, paper.NEXT, than=rest), _first(values)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "MWT and MLB are more than 300% worse than MPL in the mean of the metrics")
+def _(s: AllocationSamples) -> Finding:
+    """Relative to MPL, which is the best there; here the mean of the ratios to it."""
+
+    def test(grid: str) -> Finding:
+        ratios = {name: _to_mpl(s, grid, name) for name in ("MWT", "MLB")}
+        return all_of(less(300.0, value) for value in ratios.values()), _first(ratios)
+
+    return _each(s, test)
+
+
+def _to_mpl(s: AllocationSamples, grid: str, name: str) -> Sample:
+    tables = [s.metric(grid, symbol) for symbol in ("t_w", "SD_b", "SWCT_w")]
+    relative = [combine(lambda a, b: 100 * a / b - 100, t[name], t["MPL"]) for t in tables]
+    return combine(lambda *percent: sum(percent) / len(percent), *relative)
+
+
+@CLAIMS.add(_WHERE, "Strategies with weights are on positions 9 to 14 in the mean of the metrics")
+def _(s: AllocationSamples) -> Finding:
+    """LBal_T, LBal_W, MWWT_T, MWWT_W, MWWT_S, MSWCT_W: eight others are better than each."""
+
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+
+        def late(name: str) -> Statement:
+            others = [other for other in values if other != name]
+            return AtLeast(8, [less(values[other], values[name]) for other in others])
+
+        places = ranked(values)
+        where = ", ".join(f"{name} {places.index(name) + 1}" for name in paper.WEIGHTED)
+        return all_of(late(name) for name in paper.WEIGHTED), f"positions of the means: {where}"
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "Random is worse than MPL, LBal_S, MLp, MST, MWT and MLB in the mean")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+        better = (*paper.BEST, *paper.NEXT, "MWT", "MLB")
+        return (
+            all_of(less(values[name], values["Random"]) for name in better),
+            f"Random {number(values['Random'].mean)}%",
+        )
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "MCT and MST have the smallest makespans (or equal ones)")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.metric(grid, "ρ")
+        rest = [name for name in values if name not in paper.EFFICIENT]
+        statement = all_of(
+            less(values[a], values[b], strict=False) for a in paper.EFFICIENT for b in rest
+        )
+        return statement, _makespans(values, paper.EFFICIENT)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "Makespans of MLB, LBal_S, MLp, MPL and MWT differ from theirs by at most 1%")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.metric(grid, "ρ")
+        alike = (*paper.EFFICIENT, *paper.AS_EFFICIENT)
+        return similar([values[name] for name in alike], NEGLIGIBLE), _makespans(values, alike)
+
+    return _each(s, test)
+
+
+def _makespans(values: Values, names: tuple[str, ...]) -> str:
+    listed = ", ".join(f"{name} {values[name].mean:.4f}" for name in names)
+    return f"ρ: {listed}, least {min(v.mean for v in values.values()):.4f}"
+
+
+@CLAIMS.add(
+    _WHERE,
+    "Sums of weighted completion times of the seven strategies with the smallest makespans differ "
+    "by at most 0.04%",
+)
+def _(s: AllocationSamples) -> Finding:
+    """The text says it of all strategies; its Table 4 has up to 28% for others."""
+
+    def test(grid: str) -> Finding:
+        values = s.metric(grid, "SWCT_w")
+        some = {name: values[name] for name in (*paper.EFFICIENT, *paper.AS_EFFICIENT)}
+        means = [sample.mean for sample in some.values()]
+        return similar(some.values(), SPREAD), f"{100 * (max(means) / min(means) - 1):.3f}%"
+
+    return _each(s, test)
+
+
+@CLAIMS.add(_WHERE, "More information does not help: MPL is not worse than any of levels 2 and 3")
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        values = s.mean_degraded_by_week(grid)
+        informed = [name for name, policy in BY_NAME.items() if policy.level > 1]
+        statement = all_of(less(values["MPL"], values[n], strict=False) for n in informed)
+        return statement, _first({name: values[name] for name in ("MPL", *informed)}, 4)
+
+    return _each(s, test)
+
+
+@CLAIMS.add(
+    _WHERE,
+    "Distributing processor requirements gives smaller waits than distributing estimated run times "
+    "or work: MPL is better than MLB, LBal_T and LBal_W",
+)
+def _(s: AllocationSamples) -> Finding:
+    def test(grid: str) -> Finding:
+        waits = s.metric(grid, "t_w")
+        names = ("MLB", "LBal_T", "LBal_W")
+        listed = ", ".join(f"{name} {number(waits[name].mean)} s" for name in ("MPL", *names))
+        return all_of(less(waits["MPL"], waits[name]) for name in names), listed
+
+    return _each(s, test)

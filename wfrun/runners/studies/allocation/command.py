@@ -1,0 +1,86 @@
+"""The command ``wfrun study allocation``."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.display.console import make_console
+from wfrun.runners.experiments.results import Results
+from wfrun.runners.studies.allocation.claims import CLAIMS
+from wfrun.runners.studies.allocation.experiments import (
+    FULL,
+    QUICK,
+    WHOLE_WEEKS,
+    Case,
+    Outcome,
+    cases,
+    run_case,
+)
+from wfrun.runners.studies.allocation.figures import draw_allocation
+from wfrun.runners.studies.allocation.page import LENGTH, allocation_page
+from wfrun.runners.studies.allocation.samples import AllocationSamples
+from wfrun.runners.studies.claim import answer, tally
+from wfrun.runners.studies.jgc_grids import GRIDS, Logs, logs_of
+from wfrun.runners.studies.options import StudyOptions
+from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.runners.studies.workflows import figures
+from wfrun.runners.studies.workflows.command import claim_table
+
+
+def study_allocation(options: StudyOptions) -> None:
+    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    verdicts on all claims.
+
+    Raises InvalidError without a corpus that has the logs of Grid1, for a log that cannot be read
+    and for a results.csv of something else, InfeasibleError where the folder cannot be written.
+    """
+    scale = QUICK if options.quick else FULL
+    logs, identity = _logs(options.corpus)
+    wanted = cases(scale, tuple(logs))
+    if not options.quiet:
+        length = LENGTH[options.quick]
+        click.echo(f"this takes {length} in all; what is simulated is kept", err=True)
+    options.make_folder()
+    output = options.output
+    results = Results(output / "results.csv", Case, Outcome, {"logs": identity})
+    weeks = max(scale.weeks, WHOLE_WEEKS if scale.whole else 0)
+    paths = [Path(path) for known in logs.values() for _, path in known]
+    files = {path: [path] for path in paths}
+    rows = options.rows(wanted, results, partial(run_case, logs=logs, weeks=weeks), files)
+    samples = AllocationSamples(scale, tuple(logs), rows)
+    found = answer(CLAIMS, samples)
+    pictures: dict[str, str] = {}
+    try:
+        if figures.available():
+            pictures = draw_allocation(samples, output)
+        page = allocation_page(samples, found, pictures, quick=options.quick)
+        (output / "page.md").write_text(page)
+    except OSError as error:
+        raise options.unwritable(error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{tally(found)}; see {output}/page.md")
+    if not pictures:
+        click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
+
+
+def _logs(corpus: Path | None) -> tuple[dict[str, Logs], str]:
+    """The logs of each grid of which all are there, and what identifies them in results."""
+    hint = (
+        "name a folder with the logs KTH-SP2, SDSC-SP2, HPC2N, CTC-SP2, LANL-CM5, SDSC-BLUE and "
+        "SDSC-DS of the Parallel Workloads Archive: --corpus DIR"
+    )
+    if corpus is None:
+        raise InvalidError("the study allocation needs workload logs", hint=hint)
+    workloads = {w.title: w for w in workloads_of(corpus, ()) if w.path is not None}
+    paths = {title: workload.path for title, workload in workloads.items()}
+    missing = [name for name in GRIDS["Grid1"] if name not in paths]
+    if missing:
+        raise InvalidError(
+            f"logs of Grid1 are missing: {', '.join(missing)}", source=str(corpus), hint=hint
+        )
+    found = {grid: known for grid in GRIDS if (known := logs_of(paths, grid)) is not None}
+    return found, " ".join(workloads[name].label.rpartition("#")[2] for name in GRIDS["Grid1"])

@@ -1,0 +1,271 @@
+"""The page of the study: the paper's tables and figures beside our results, and its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from wfrun.runners.studies.allocation import paper
+from wfrun.runners.studies.allocation.differences import DIFFERENCES
+from wfrun.runners.studies.allocation.experiments import NAMES, WHOLE_WEEKS, Scale
+from wfrun.runners.studies.allocation.samples import DETAILED, AllocationSamples, order
+from wfrun.runners.studies.allocation.variants import VARIANTS
+from wfrun.runners.studies.claim import Answer, tally
+from wfrun.runners.studies.jgc_grids import GRIDS, MACHINES
+from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
+from wfrun.runners.studies.workflows.samples import number, shown
+
+LENGTH = {
+    True: "about two minutes of processor time",
+    False: "about ten minutes of processor time",
+}
+"""By whether the study is quick, with both grids."""
+BEST_OF = 6
+"""Number of strategies in Figures 1 to 3."""
+_FIGURES = {"1": "t_w", "2": "SD_b", "3": "SWCT_w"}
+
+
+def allocation_page(
+    samples: AllocationSamples, found: Sequence[Answer], pictures: Mapping[str, str], *, quick: bool
+) -> str:
+    """Markdown. ``pictures`` are the names of files beside the page, by the number of the
+    figure."""
+    parts = [
+        *_head(samples, found, quick),
+        *_setting(samples),
+        *_table_4(samples),
+        *_by_week(samples),
+        *(line for name in _FIGURES for line in _best_six(samples, name, pictures)),
+        *_figure_4(samples, pictures),
+        *_figure_5(samples, pictures),
+        *_table_6(samples),
+        *_claims(found),
+        *_causes(samples),
+        *DIFFERENCES.splitlines(),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _head(samples: AllocationSamples, found: Sequence[Answer], quick: bool) -> Iterator[str]:
+    option = " --quick" if quick else ""
+    yield "# Study `allocation`: 14 ways to send parallel jobs to clusters"
+    yield ""
+    yield (
+        "Source: J. M. Ramírez-Alcaraz et al., *Job Allocation Strategies with User Run Time "
+        "Estimates for Online Scheduling in Hierarchical Grids*, Journal of Grid Computing 9, "
+        "2011, sections 5 and 6.1. The strategies are the "
+        "[policies](policies.md#allocation-strategies) of `wfrun run` and `wfrun jobs`. One "
+        "command makes this page:"
+    )
+    yield ""
+    yield f"    wfrun study allocation{option} --corpus DIR --output study"
+    yield ""
+    yield (
+        f"It takes {LENGTH[quick]}, and keeps every simulation in `study/results.csv`, so that an "
+        "interrupted study is continued. `--corpus` is a folder with the logs of the Parallel "
+        "Workloads Archive that are named below; `--on CATALOG` simulates "
+        "[at the sites of a catalog](simulate.md)."
+    )
+    yield ""
+    yield f"**Of section 6.1, {tally(found)}.**"
+
+
+def _setting(samples: AllocationSamples) -> Iterator[str]:
+    scale = samples.scale
+    yield ""
+    yield "## What is simulated"
+    yield ""
+    for grid in samples.grids:
+        machines = ", ".join(f"{name} {MACHINES[name]}" for name in GRIDS[grid])
+        total = sum(MACHINES[name] for name in GRIDS[grid])
+        jobs = sum(samples.jobs(grid, week) for week in samples.weeks)
+        text = f"- {grid}: {machines}; {total:,} processors; {jobs:,} jobs in all weeks"
+        if scale.whole:
+            text += f", {samples.jobs(grid, 0):,} in the first {WHOLE_WEEKS} weeks"
+        yield f"{text}."
+    yield ""
+    yield (
+        "Each site schedules with EASY backfilling by the users' estimates, which are also the run "
+        "times that strategies of levels 2 and 3 know. Jobs are filtered, aligned on a Monday at "
+        "midnight with the differences between the time zones, and merged (section 5.2). Grid2 has "
+        "the five clusters of the DAS-2 in the paper, whose trace is not public here, and is "
+        "simulated without them. Thanks to all who gave their logs to the archive."
+    )
+    yield ""
+    yield _periods(scale)
+
+
+def _periods(scale: Scale) -> str:
+    weeks = (
+        f"Repetitions are {scale.weeks} weeks, each alone in an idle grid; all "
+        "strategies have the same jobs."
+    )
+    if scale.whole:
+        return (
+            f"{weeks} Tables and figures without another word are of the first {WHOLE_WEEKS} "
+            "weeks in one simulation: the paper's Grid1 has 22,770 jobs a site, which these have, "
+            "too."
+        )
+    return f"{weeks} Tables and figures without another word are of the means of the weeks."
+
+
+def _table_4(samples: AllocationSamples) -> Iterator[str]:
+    yield ""
+    yield "## Table 4: degradation in percent of the best strategy"
+    yield ""
+    yield (
+        "Mean wait, mean bounded slowdown, sum of completion times weighted by work, and the mean "
+        "of the three: ours, the paper's in brackets."
+    )
+    for grid in samples.grids:
+        ours = [samples.degraded(grid, symbol) for symbol in DETAILED]
+        ours.append(samples.mean_degraded(grid))
+        theirs = paper.TABLE_4[grid]
+        rows = (
+            (
+                name,
+                *(
+                    f"{percent(one[name])} ({percent(value)})"
+                    for one, value in zip(ours, theirs[name], strict=True)
+                ),
+            )
+            for name in NAMES
+        )
+        yield from table((grid, *DETAILED, "mean"), rows)
+
+
+def percent(value: float) -> str:
+    """As in the paper, with decimals below 10."""
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
+
+
+def _by_week(samples: AllocationSamples) -> Iterator[str]:
+    yield ""
+    yield "### The weeks"
+    yield ""
+    yield (
+        "Mean wait in seconds, mean bounded slowdown, and degradation in percent in the mean of "
+        "the three metrics, relative to the best strategy of each week: means of the weeks with "
+        "95% confidence intervals. Waits differ between weeks, so that intervals overlap where "
+        "paired differences do not."
+    )
+    for grid in samples.grids:
+        waits, slowdowns = samples.metric(grid, "t_w"), samples.metric(grid, "SD_b")
+        mean = samples.mean_degraded_by_week(grid)
+        rows = (
+            (name, shown(waits[name]), shown(slowdowns[name]), shown(mean[name])) for name in NAMES
+        )
+        yield from table((grid, "t_w [s]", "SD_b", "mean degradation [%]"), rows)
+
+
+def _picture(name: str, what: str, pictures: Mapping[str, str]) -> Iterator[str]:
+    yield ""
+    yield f"## Figure {name}: {what}"
+    if name in pictures:
+        yield ""
+        yield f"![Figure {name}: {what}]({pictures[name]})"
+
+
+def _best_six(
+    samples: AllocationSamples, figure: str, pictures: Mapping[str, str]
+) -> Iterator[str]:
+    symbol = _FIGURES[figure]
+    yield from _picture(figure, f"the best six strategies by {symbol}", pictures)
+
+    def rows() -> Iterator[Sequence[str]]:
+        for grid in samples.grids:
+            ours = samples.degraded(grid, symbol)
+            place = DETAILED.index(symbol)
+            theirs = {name: line[place] for name, line in paper.TABLE_4[grid].items()}
+            yield (grid, *_listed(ours))
+            yield (f"{grid}, paper", *_listed(theirs))
+
+    yield from table(("", *map(str, range(1, BEST_OF + 1))), rows())
+
+
+def _listed(values: Mapping[str, float], count: int = BEST_OF) -> Iterator[str]:
+    for name in order(values)[:count]:
+        yield f"{name} {percent(values[name])}"
+
+
+def _figure_4(samples: AllocationSamples, pictures: Mapping[str, str]) -> Iterator[str]:
+    yield from _picture("4", "mean degradation of the strategies", pictures)
+    yield ""
+    yield "Column *mean* of Table 4."
+
+
+def _figure_5(samples: AllocationSamples, pictures: Mapping[str, str]) -> Iterator[str]:
+    yield from _picture("5", "ranking by the mean degradation of all test cases", pictures)
+    ours = samples.overall()
+    theirs = {
+        name: sum(paper.TABLE_4[grid][name].mean for grid in samples.grids) / len(samples.grids)
+        for name in NAMES
+    }
+    first, second = list(_listed(ours, len(ours))), list(_listed(theirs, len(theirs)))
+    rows = ((str(n + 1), a, b) for n, (a, b) in enumerate(zip(first, second, strict=True)))
+    yield from table(("rank", "ours [%]", "paper [%]"), rows)
+
+
+def _table_6(samples: AllocationSamples) -> Iterator[str]:
+    yield ""
+    yield "## Table 6: all metrics"
+    yield ""
+    grids = " and ".join(samples.grids)
+    yield (
+        f"Degradation in percent, mean of {grids}: ours, the paper's in brackets, which are of "
+        "both grids. Of throughput and utilization, of which more is better, the loss."
+    )
+    ours = samples.table_6()
+    rows: list[tuple[str, ...]] = [
+        (
+            symbol,
+            *(f"{percent(ours[symbol][n])} ({percent(paper.TABLE_6[symbol][n])})" for n in NAMES),
+        )
+        for symbol in ours
+    ]
+    average = {name: sum(line[name] for line in ours.values()) / len(ours) for name in NAMES}
+    rows.append(
+        (
+            "average",
+            *(f"{percent(average[n])} ({percent(paper.TABLE_6_AVERAGE[n])})" for n in NAMES),
+        )
+    )
+    yield from table(("", *NAMES), rows)
+
+
+def _claims(found: Sequence[Answer]) -> Iterator[str]:
+    yield ""
+    yield "## The claims of section 6.1"
+    yield ""
+    yield (
+        "In our words, tested on the weeks in each grid; they have to hold in all grids. "
+        "*Negligible* differences of makespans are taken as up to 1%. No bound was chosen by the "
+        "results."
+    )
+    yield ""
+    yield VERDICTS
+    yield from claims_table(found)
+
+
+def _causes(samples: AllocationSamples) -> Iterator[str]:
+    count = samples.scale.changed
+    weeks = "the first week" if count == 1 else f"{count} weeks"
+    yield ""
+    yield "## One change at a time"
+    yield ""
+    yield (
+        f"Grid1, {weeks}: mean wait and mean bounded slowdown, as they are and with one thing "
+        "changed."
+    )
+
+    def rows() -> Iterator[Sequence[str]]:
+        for variant, change in VARIANTS.items():
+            for name in change.strategies:
+                values = [
+                    samples.changed(name, symbol, which).mean
+                    for symbol in ("t_w", "SD_b")
+                    for which in (None, variant)
+                ]
+                yield (change.text, name, *map(number, values))
+
+    header = ("change", "strategy", "t_w [s]", "changed", "SD_b", "changed")
+    yield from table(header, rows())
