@@ -95,10 +95,10 @@ def seconds(strategy: type[Strategy], count: int, *, ends: bool) -> float:
                 grid.end_early(site)
         job = grid.next()
         begun_s = time.process_time()
-        site = grid.policy.place(job)
+        chosen = grid.policy.place(job)
         spent.append(time.process_time() - begun_s)
-        assert site is not None
-        grid.send(job, site)
+        assert chosen is not None
+        grid.send(job, chosen)
     return median(spent)
 
 

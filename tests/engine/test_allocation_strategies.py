@@ -17,6 +17,7 @@ from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.open_sums import OpenSums, Weight
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.allocation import STRATEGIES, Strategy
+from wfrun.engine.policies.placement.allocation.loads import Mpl
 from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.queue_model import QueueModel, make_queue_model
 from wfrun.testing import FakeView
@@ -136,7 +137,7 @@ def test_a_strategy_has_the_information_of_its_level(strategy: type[Strategy]) -
 
 
 def test_a_strategy_that_asks_for_more_than_its_level_is_an_error() -> None:
-    class Curious(PLACEMENT["mpl"]):  # type: ignore[misc]
+    class Curious(Mpl):
         def place(self, task: int) -> int:
             return int(self.view.open_work_s(0))
 
