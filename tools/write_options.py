@@ -36,7 +36,7 @@ from typing import Literal, TypedDict
 def arguments() -> str:
     """The module with the types of the keyword arguments."""
     common = [s for s in all_settings().values() if s.option.simulate and s.name not in VARIED]
-    others = [s for s in all_settings().values() if s not in common]
+    others = [s for s in all_settings().values() if s not in common and not s.option.only_jobs]
     changed = [s for s in all_settings().values() if s.option.resume]
     said = "Options that the runs of an experiment have in common."
     return (

@@ -67,7 +67,9 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     state = run.state
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
-    cores = w.workflow.tasks[task].resources.cores
+    if event.size:
+        w.choose_size(task, event.size)
+    cores = w.asked(task).cores
     attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s, cores)
     attempt.walltime_s = event.walltime_s
     status = w.status[task]
@@ -204,7 +206,8 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             continue
         is_held = HELD in state.sites[attempt.site].conditions
         closing = state.draining or state.stopping or state.left >> attempt.site & 1 or is_held
-        if attempt.superseded or closing or not has_inputs(state, attempt):
+        leaves = attempt.superseded or attempt.is_moving
+        if leaves or closing or not has_inputs(state, attempt):
             undispatch(run, attempt)
             continue
         for call in run.hooks.absent:

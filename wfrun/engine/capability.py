@@ -248,6 +248,10 @@ class Capability:
         in seconds; None: as for any other job. Asked when the task is placed."""
         return None
 
+    def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
+        """The number of processors of a moldable job at a site. Asked when it is placed."""
+        return 0
+
     def decide(self, decisions: Decisions, possible: bool) -> None:
         """Decide what follows from the latest event.
 
@@ -316,6 +320,7 @@ class Hooks:
         self.file_removed: list[Callable[[WorkflowState, int, int], None]] = []
         self.limit_candidates: list[Callable[[WorkflowState, int, int, int], int]] = []
         self.limit_walltime: list[Callable[[WorkflowState, int, int], float | None]] = []
+        self.choose_size: list[Callable[[WorkflowState, int, int], int]] = []
         self.declined: list[Callable[[WorkflowState, int, int], None]] = []
         self.decide: list[Callable[[Decisions, bool], None]] = []
         self.settle: list[Callable[[Decisions], None]] = []

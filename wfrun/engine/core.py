@@ -120,7 +120,10 @@ class Core:
         walltime_s = None
         for limit in self.run.hooks.limit_walltime:
             walltime_s = limit(w, task, site)
-        self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s))
+        size = 0
+        for choose in self.run.hooks.choose_size if task in w.workflow.moldable else ():
+            size = choose(w, task, site)
+        self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s, size))
 
     def _settle(self) -> None:
         """Decide what waited until nothing that matters is under way, and end the run if nothing

@@ -39,7 +39,10 @@ words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
 LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
 ``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
 TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``, and ``ended_s``,
-``requested_s`` and ``input_bytes`` of ClassHistory, and ``AttemptPlaced.walltime_s``."""
+``requested_s`` and ``input_bytes`` of ClassHistory, and ``AttemptPlaced.walltime_s``. Version 8
+added ``Settings.sizing``, ``Settings.reallocate`` and its companions, JobsReallocated,
+``AttemptPlaced.size``, ``Resources.parallel``, ``Workflow.moldable`` and
+``SiteSpec.max_nodes``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -183,6 +186,9 @@ class AttemptPlaced(Event, frozen=True, gc=False, omit_defaults=True, tag="attem
     walltime_s: float | None = None
     """The walltime that its job requests, learned from earlier tasks; None: no such one, and so
     until version 6 of the log."""
+    size: int = 0
+    """Number of processors chosen for a moldable job; 0: the document states the only one, and so
+    until version 7 of the log."""
 
 
 class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):
@@ -231,6 +237,14 @@ class AttemptsWithdrawn(Event, frozen=True, tag="attempts-withdrawn"):
 
     site: int
     keys: tuple[str, ...]
+
+
+class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
+    """The core decided to move waiting jobs to the queues of other sites, or to submit them with
+    another size. Each is cancelled first; one that has started by then stays where it is."""
+
+    moves: tuple[tuple[str, int], ...]
+    """(key of the attempt, site to submit it to next)."""
 
 
 class LaunchersAsked(Event, frozen=True, tag="launchers-asked"):
@@ -596,6 +610,7 @@ AnyEvent = (
     | AttemptEnded
     | AttemptsFound
     | AttemptsWithdrawn
+    | JobsReallocated
     | LaunchersAsked
     | LaunchersSubmitted
     | LauncherStarted
@@ -633,7 +648,8 @@ AnyEvent = (
 )
 
 DECISIONS = (
-    AttemptPlaced, AttemptsWithdrawn, CoresReserved, LaunchersAsked, LaunchersStopped, RunEnded,
-    ReservationDeclined, SitesDeclined, StorageAwaited, FilesDiscarded, CopyLate,
+    AttemptPlaced, AttemptsWithdrawn, JobsReallocated, CoresReserved, LaunchersAsked,
+    LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
+    FilesDiscarded, CopyLate,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

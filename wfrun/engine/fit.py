@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import inf
 
@@ -29,7 +30,8 @@ def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> Non
         return
     last: Resources | None = None
     number: int | None = None
-    for task in w.workflow.tasks:
+    moldable = w.workflow.moldable
+    for index, task in enumerate(w.workflow.tasks):
         if (
             task.resources is not last or number is None
         ):  # Tasks with equal requests often share the object.
@@ -37,9 +39,11 @@ def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> Non
             number = classes.get(last)
         if number is None:
             number = classes[task.resources] = len(classes)
-            _add_class(state, w, task, specs, allowed, required)
+            _add_class(state, w, task, specs, allowed, required and index not in moldable)
         numbers.append(number)
     w.resource_class = numbers
+    for index in moldable:
+        w.masks[index] = allowed & _admitting(w.workflow, index, specs)
 
 
 def _add_class(
@@ -84,6 +88,37 @@ def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int =
             ),
         )
     return mask
+
+
+def check_moldable(workflow: Workflow, task: int, sites: Sequence[SiteSpec]) -> None:
+    """Raise InvalidError for a moldable job none of whose sizes fits a site."""
+    if _admitting(workflow, task, sites):
+        return
+    sizes = workflow.moldable[task].sizes
+    smallest, largest = (workflow.sized(task, size) for size in (sizes[0], sizes[-1]))
+    raise InvalidError(
+        f"the job {workflow.tasks[task].id!r} fits no site with any of its sizes: with the "
+        f"smallest it asks for {_request(smallest)}, with the largest for {_request(largest)}",
+        source=workflow.source,
+        hint="the sites offer " + "; ".join(f"{s.name}: {_offer(s, smallest)}" for s in sites),
+    )
+
+
+def _admitting(workflow: Workflow, task: int, sites: Sequence[SiteSpec]) -> int:
+    return sum(1 << i for i, site in enumerate(sites) if admitted_sizes(workflow, task, site))
+
+
+def admitted_sizes(workflow: Workflow, task: int, site: SiteSpec) -> tuple[int, ...]:
+    """The sizes of a moldable job that fit a site, ascending: smaller ones may need too much time
+    there. Cost: the logarithm of the number of sizes, and the result."""
+    moldable = workflow.moldable[task]
+    sizes, walltimes_s, nodes = moldable.sizes, moldable.walltimes_s, most_nodes(site)
+    most = site.slots
+    if nodes is not None and moldable.ppn is not None:
+        most = min(most, nodes * moldable.ppn)
+    first = bisect_left(walltimes_s, -granted_walltime_s(site), key=lambda s: -s)
+    found = sizes[first : bisect_right(sizes, most)]
+    return found if found and fits(workflow.sized(task, found[0]), site) else ()
 
 
 def check_storage(workflow: Workflow, sites: Sequence[SiteSpec], allowed: int = -1) -> None:
@@ -167,6 +202,8 @@ def most_nodes(site: SiteSpec) -> int | None:
     """Maximum number of nodes of one task there; None if only the batch system knows."""
     if site.access is not None and site.access.launchers is not None:
         return site.access.launchers.nodes
+    if site.max_nodes is not None:
+        return site.max_nodes
     if site.nodes:
         return sum(group.count for group in site.nodes)
     return None if site.has_batch_system else 1

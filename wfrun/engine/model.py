@@ -252,6 +252,13 @@ class Workflow(msgspec.Struct, frozen=True):
     """The tasks whose size is chosen when they are submitted; they request their smallest one until
     then."""
 
+    def sized(self, task: int, size: int) -> Resources:
+        """The request of a moldable job with one of its sizes."""
+        found, asked = self.moldable[task], self.tasks[task].resources
+        walltime_s = found.walltimes_s[found.sizes.index(size)]
+        nodes = 1 if found.ppn is None or size <= found.ppn else size // found.ppn
+        return msgspec.structs.replace(asked, cores=size, nodes=nodes, walltime_s=walltime_s)
+
     def children(self) -> list[list[int]]:
         """The inverse of ``parents``, computed at every call."""
         children: list[list[int]] = [[] for _ in self.tasks]
@@ -415,6 +422,9 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Of the price."""
     watts_per_core: float | None = None
     """Power of a core in use; None: not stated."""
+    max_nodes: int | None = None
+    """Maximum number of nodes of a task; None: only the batch system knows. Set for parallel
+    jobs."""
 
     @property
     def has_batch_system(self) -> bool:

@@ -168,6 +168,11 @@ class QueueModel(ABC):
         is none."""
         return max(now_s, self._last_end_s) if self._open or self._background else now_s
 
+    @property
+    def background(self) -> Sequence[Expected]:
+        """Other users' jobs of the latest observation, running ones first."""
+        return self._background
+
     def _wait(self, job: _Open, wait_s: float) -> None:
         self.sums.wait(job.cores, job.runtime_s, wait_s - job.wait_s)
         job.wait_s = wait_s
@@ -200,7 +205,7 @@ class QueueModel(ABC):
         running = [j for j in jobs if j.started_s is not None]
         running.sort(key=_expected_end_s, reverse=True)
         for one in running + [j for j in jobs if j.started_s is None]:
-            end_s = self._reserve(min(one.cores, self._slots), _left_s(one, now_s), now_s)
+            end_s = self._reserve(min(one.cores, self._slots), left_s(one, now_s), now_s)
             self._last_end_s = max(self._last_end_s, end_s)
             if isinstance(one, _Open):
                 one.expected_end_s = end_s
@@ -215,7 +220,7 @@ class QueueModel(ABC):
             self.sums.add(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
 
 
-def _left_s(job: Expected | _Open, now_s: float) -> float:
+def left_s(job: Expected | _Open, now_s: float) -> float:
     """Expected time until the end of a job. An overdue job is expected to end now; if its run time
     is a prediction, that is doubled until it is longer than the job has run (thesis section
     7.3.1)."""

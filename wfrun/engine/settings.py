@@ -42,6 +42,8 @@ class Option(NamedTuple):
     """Whether ``wfrun simulate`` has it, too."""
     resume: bool = False
     """Whether ``wfrun resume`` can change it."""
+    only_jobs: bool = False
+    """Whether ``wfrun jobs`` alone has it."""
 
 
 SCHEDULING, FAILURES, REPLICAS = "Scheduling", "Failures", "Replicas"
@@ -179,7 +181,35 @@ class Settings(msgspec.Struct, frozen=True):
         "A run counts as stalled when no task and no copy has started or ended for this time.",
         NOTICES, "SECONDS", minimum=1, needs="on", simulate=False, resume=True,
     )] = 3600.0
+    sizing: Annotated[Literal["binary", "exhaustive"] | None, Option(
+        "Choose the number of processors of jobs with several sizes, and the cluster, by the "
+        "earliest completion that the queues promise: with a binary search of the sizes, or by "
+        "trying all.",
+        SCHEDULING, flag="--size", simulate=False, only_jobs=True,
+    )] = None
+    reallocate: Annotated[
+        Literal["mct-reg", "mct-can", "minmin-reg", "minmin-can"] | None, Option(
+        "Move waiting jobs to clusters that would finish them sooner: in the order of submission "
+        "(mct) or the soonest first (minmin); each by its gain (reg), or all placed anew (can).",
+        SCHEDULING, simulate=False, only_jobs=True,
+    )] = None
+    reallocate_every_s: Annotated[float, Option(
+        "Interval between two reallocations.",
+        SCHEDULING, "DURATION", minimum=1, flag="--every", needs="reallocate", simulate=False,
+        only_jobs=True,
+    )] = 3600.0
+    reallocate_gain_s: Annotated[float, Option(
+        "Minimum time by which a move lets a job end sooner; the time of its files, if that is "
+        "longer.",
+        SCHEDULING, "DURATION", minimum=0, flag="--min-gain", needs="reallocate", simulate=False,
+        only_jobs=True,
+    )] = 60.0
     # fmt: on
+
+    @property
+    def plans_queues(self) -> bool:
+        """Whether jobs are sized or moved by the queues of the sites."""
+        return self.sizing is not None or self.reallocate is not None
 
     @property
     def verifies_copies(self) -> bool:

@@ -14,6 +14,8 @@ from enum import IntEnum
 from math import inf
 from typing import NamedTuple, TypeVar, cast
 
+import msgspec
+
 from wfrun.engine.bag import BagFiles
 from wfrun.engine.copy_queue import Copy, CopyQueue
 from wfrun.engine.eligible import EligibleSet, TaskClass
@@ -54,9 +56,9 @@ class Phase(IntEnum):
 class Attempt:
     """An open attempt of a task at a site."""
 
-    __slots__ = ("cores", "found_idle", "host", "is_replica", "key", "launcher", "missing",
-                 "phase", "placed_s", "ready_s", "site", "started_s", "superseded", "task",
-                 "walltime_s", "withdrawn", "workflow")  # fmt: skip
+    __slots__ = ("cores", "found_idle", "host", "is_moving", "is_replica", "key", "launcher",
+                 "missing", "phase", "placed_s", "ready_s", "site", "started_s", "superseded",
+                 "task", "walltime_s", "withdrawn", "workflow")  # fmt: skip
 
     def __init__(
         self, key: str, workflow: int, task: int, site: int, placed_s: float, cores: int
@@ -82,6 +84,8 @@ class Attempt:
         """Node that it runs on, as the batch system names it; empty: unknown."""
         self.withdrawn = False
         """Whether its cancellation was ordered, in case it has not started."""
+        self.is_moving = False
+        """Whether it was withdrawn to be submitted elsewhere, or with another size."""
         self.walltime_s: float | None = None
         """The walltime that its job requests, learned from earlier tasks; None: no such one."""
         self.is_replica = False
@@ -359,6 +363,30 @@ class WorkflowState:
     def asked(self, task: int) -> Resources:
         """The resource request of the next attempt of a task."""
         return self.asks.get(task) or self.workflow.tasks[task].resources
+
+    def choose_size(self, task: int, size: int) -> None:
+        """Let a moldable job request one of its sizes. What a retry has added to its walltime and
+        memory stays."""
+        asked, before = self.workflow.sized(task, size), self.asks.get(task)
+        if before is not None:
+            documented = self.workflow.sized(task, before.cores)
+            assert asked.walltime_s is not None
+            assert documented.walltime_s is not None
+            growth = (before.walltime_s or documented.walltime_s) / documented.walltime_s
+            asked = msgspec.structs.replace(
+                asked, walltime_s=asked.walltime_s * growth, memory_bytes=before.memory_bytes
+            )
+        self.asks[task] = asked
+
+    def runtime_s(self, task: int) -> float:
+        """The documented run time of the next attempt of a task on the reference processor; 0 if
+        unknown. That of a moldable job follows its walltime."""
+        runtime_s = self.workflow.tasks[task].runtime_s or 0.0
+        moldable = self.workflow.moldable.get(task)
+        if moldable is None or task not in self.asks:
+            return runtime_s
+        chosen = moldable.sizes.index(self.asks[task].cores)
+        return runtime_s * moldable.walltimes_s[chosen] / moldable.walltimes_s[0]
 
     def feasible_sites(self, task: int) -> int:
         """The sites that could ever run a task, as a mask."""

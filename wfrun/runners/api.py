@@ -88,6 +88,8 @@ def _with_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
     *params, _ = own.parameters.values()
     keyword = Parameter.KEYWORD_ONLY
     for setting in all_settings().values():
+        if setting.option.only_jobs:
+            continue
         if function.__name__ == "run_async":
             params.append(Parameter(setting.name, keyword, default=setting.default))
         elif setting.option.resume:

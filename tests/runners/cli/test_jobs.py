@@ -10,8 +10,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.testbed.testbed import Testbed
+from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.cli.main import cli
+from wfrun.runners.run.store import Store
 
 
 def jobs(*arguments: str | Path) -> Result:
@@ -122,3 +124,82 @@ def test_a_simulation_beside_other_users_jobs(tmp_path: Path) -> None:
     assert "1/1 tasks done" in result.output
     assert "1/1 tasks done" in CliRunner().invoke(cli, ["status", str(run)]).output
     assert "no effect without" in jobs(document, "--background", log).output
+
+
+MOLDABLE = """\
+command: [sh, -c, "echo {size} {nodes}"]
+stdout: size
+walltime: {1: 100, 2: 50, 4: 30}
+jobs:
+  - {job: a}
+  - {job: b}
+"""
+
+
+def test_the_size_with_the_earliest_completion_is_chosen(tmp_path: Path) -> None:
+    """The first job takes all processors of the larger site. The second would wait 30 s for them,
+    and ends sooner with one processor of the other site than with those 30 s later."""
+    document = tmp_path / "jobs.yaml"
+    document.write_text(MOLDABLE.replace("1: 100, 2: 50, 4: 30", "1: 55, 2: 50, 4: 30"))
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites:\n  large: {slots: 4}\n  small: {slots: 1}\n")
+    run = tmp_path / "run"
+    sizing = ("--sites", sites, "--size", "binary", "--run-dir", run, "--quiet")
+    result = jobs(document, *sizing)
+    assert result.exit_code == 0, result.output
+    sizes = {name: (run / "outputs" / name / "size").read_text() for name in ("a", "b")}
+    assert sizes == {"a": "4 1\n", "b": "1 1\n"}
+
+
+def test_no_size_that_fits_is_one_message(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text(MOLDABLE)
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {slots: 2, walltime: 40 s}}\n")
+    result = jobs(document, "--sites", sites, "--size", "binary")
+    assert isinstance(result.exception, InvalidError)
+    assert result.exception.line == 5
+    assert "'a' fits no site with any of its sizes" in str(result.exception)
+
+
+def test_options_of_moves_need_them(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text(MOLDABLE)
+    result = jobs(document, "--size", "binary", "--every", "20s")
+    assert "--every has no effect without --reallocate" in str(result.exception)
+    result = jobs(document, "--size", "binary", "--allocate", "mpl")
+    assert "give it or --allocate" in result.output
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "makespan"),
+    [("mct-reg", "16:40"), ("mct-can", "20:00"), ("minmin-reg", "16:40"), ("minmin-can", "20:00")],
+)
+def test_jobs_that_wait_move_to_a_queue_that_is_faster_than_expected(
+    algorithm: str, makespan: str, tmp_path: Path
+) -> None:
+    """Each site gets three jobs. The first of each says that it takes 1000 s; one ends after 10 s,
+    and what waits behind the other goes there: the second job at once; the one that waits longest
+    when it can start immediately, or not at all."""
+    document = tmp_path / "jobs.yaml"
+    entries = [
+        "{job: slow, runtime: 1000}", "{job: quick, runtime: 10}",
+        *(f"{{job: w{number}, walltime: 200, runtime: 200}}" for number in range(4)),
+    ]  # fmt: skip
+    lines = "".join(f"  - {entry}\n" for entry in entries)
+    document.write_text(f"command: x\nwalltime: 1000\njobs:\n{lines}")
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites:\n  one: {slots: 1}\n  two: {slots: 1}\n")
+    common = (document, "--sites", sites, "--simulate", "--allocate", "mlp")
+    stays = jobs(*common)
+    run = tmp_path / "run"
+    moves = jobs(*common, "--reallocate", algorithm, "--every", "20 s", "--run-dir", run)
+    assert stays.exit_code == moves.exit_code == 0, stays.output + moves.output
+    store = Store(run)
+    log = list(store.load())
+    store.close()
+    moved = [e for e in log if isinstance(e, ev.JobsReallocated)]
+    assert moved
+    assert [e.outcome.cause for e in log if isinstance(e, ev.AttemptEnded)].count("done") == 6
+    assert "in 23:20" in stays.output
+    assert f"in {makespan}" in moves.output

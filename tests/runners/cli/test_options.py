@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.settings import Settings, all_settings
+from wfrun.runners.cli.jobs_command import jobs
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.running import run
 from wfrun.runners.cli.sections import SectionedCommand, option
@@ -44,7 +45,10 @@ def test_a_command_has_the_options_that_concern_it() -> None:
     settings = all_settings()
     assert names == {n for n, s in settings.items() if s.option.simulate} - {"policy", "seed"}
     assert {"emulate", "pack_logs"}.isdisjoint(names)
-    assert set(settings) <= {param.name for param in run.params}
+    of_jobs = {name for name, setting in settings.items() if setting.option.only_jobs}
+    assert set(settings) - of_jobs <= {param.name for param in run.params}
+    assert of_jobs <= {param.name for param in jobs.params}
+    assert of_jobs.isdisjoint(param.name for param in run.params)
 
 
 def test_wrong_values_are_refused_with_the_flag() -> None:

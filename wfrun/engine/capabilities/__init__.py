@@ -19,6 +19,8 @@ from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
+from wfrun.engine.capabilities.reallocating.sizes import Sizes
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capabilities.usage import Usages
@@ -48,6 +50,9 @@ CAPABILITIES: list[type[Capability]] = [
     # take their cores. Launchers are requested for what is still waiting, and attempts are
     # withdrawn for cores that are still idle. Files are removed last: those of the tasks that were
     # just placed are counted.
+    # Jobs that are being moved have their site already, before sizes are chosen for the others.
+    Reallocations,
+    Sizes,
     InOrder,
     Selecting,
     Replication,

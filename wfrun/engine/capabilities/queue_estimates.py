@@ -51,7 +51,7 @@ class QueueEstimates(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        return uses_queues(run.state.information)
+        return uses_queues(run.state.information) or begun.settings.plans_queues
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {ev.SiteObserved: self._observed}

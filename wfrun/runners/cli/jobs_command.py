@@ -17,6 +17,7 @@ from wfrun.runners.cli.sections import SectionedCommand, option
 _DOCUMENTS = "Documents and sites"
 _SIMULATION = "Simulation"
 _SETTINGS = (
+    "sizing", "reallocate", "reallocate_every_s", "reallocate_gain_s",
     "seed", "retries", "retry_delay_s", "on_failure", "wait", "emulate", "time_scale",
     "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
 )  # fmt: skip
@@ -36,11 +37,12 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
         help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
         section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
-@option("--allocate", default="mst", show_default=True, metavar="NAME", section=SCHEDULING,
+@option("--allocate", metavar="NAME", section=SCHEDULING,
         shell_complete=_complete_strategy,
         help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
-        "`wfrun policies` lists them with the information that each uses.")  # fmt: skip
-@settings_options("run", only=_SETTINGS)
+        "`wfrun policies` lists them with the information that each uses. Default: mst; with "
+        "--size the cluster follows from that.")  # fmt: skip
+@settings_options("jobs", only=_SETTINGS)
 @option("--simulate", is_flag=True, section=_SIMULATION,
         help="Simulate the run in virtual time, and submit nothing: each job takes its run "
         "time, else its walltime.")  # fmt: skip
@@ -67,11 +69,18 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
     """
     from wfrun.runners.run.plugins import load_policies
     from wfrun.runners.run.prepare import prepare, this_machine
-    from wfrun.runners.run.prepare_jobs import direct, read_job_documents, strategy
+    from wfrun.runners.run.prepare_jobs import (
+        DEFAULT_STRATEGY,
+        direct,
+        read_job_documents,
+        strategy,
+    )
     from wfrun.sites.catalog import read_catalog
 
     load_policies()
-    settings = settings_from(options, policy=strategy(options["allocate"]))
+    settings = settings_from(options, policy=strategy(options["allocate"] or DEFAULT_STRATEGY))
+    if options["allocate"] and settings.sizing:
+        raise click.UsageError("--size chooses the cluster with the size: give it or --allocate")
     simulated = options["simulate"]
     for name in ("background", "lrm"):
         if options[name] is not None and not simulated:
@@ -79,7 +88,9 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
     if simulated and settings.emulate:
         raise click.UsageError("give --simulate or --emulate")
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
-    found = read_job_documents(documents, synthetic=simulated or settings.emulate)
+    found = read_job_documents(
+        documents, synthetic=simulated or settings.emulate, sized=settings.sizing is not None
+    )
     plan = prepare(
         found.read, direct(catalog), settings, inputs=options["inputs"], needs_files=not simulated
     )

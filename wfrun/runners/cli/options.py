@@ -23,7 +23,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
-from wfrun.parsers.units import parse_size
+from wfrun.parsers.units import parse_duration, parse_size
 from wfrun.runners.cli.completion import complete_files
 from wfrun.runners.cli.sections import option
 
@@ -56,6 +56,17 @@ class _Size(click.IntRange):
             self.fail(str(error), param, ctx)
 
 
+class _Duration(click.FloatRange):
+    """A duration, such as ``1h`` or ``90 min``. The help text shows the range; `make_settings`
+    checks it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class _WholeOrWord(_Whole):
     """A whole number, or one of some words."""
 
@@ -79,7 +90,7 @@ class _WholeOrWord(_Whole):
 
 
 def settings_options(
-    command: Literal["run", "simulate", "resume"],
+    command: Literal["run", "simulate", "resume", "jobs"],
     *,
     without: Collection[str] = (),
     only: Collection[str] = (),
@@ -99,9 +110,13 @@ def settings_options(
     return add
 
 
-def _concerns(setting: Setting, command: Literal["run", "simulate", "resume"]) -> bool:
+def _concerns(setting: Setting, command: str) -> bool:
     option = setting.option
-    return {"run": True, "simulate": option.simulate, "resume": option.resume}[command]
+    if option.only_jobs:
+        return command == "jobs"
+    return {"run": True, "jobs": True, "simulate": option.simulate, "resume": option.resume}[
+        command
+    ]
 
 
 def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
@@ -130,6 +145,8 @@ def _type(setting: Setting) -> Any:
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
     if setting.type is Mapping:
         return str
+    if setting.option.metavar == "DURATION":
+        return _Duration(*bounds)
     if setting.choices and setting.type is int:
         return _WholeOrWord(setting.choices, *bounds)
     if setting.choices:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from wfrun.engine.containers import container_fault
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
-from wfrun.engine.fit import check_storage, fits, site_mask
+from wfrun.engine.fit import check_moldable, check_storage, fits, site_mask
 from wfrun.engine.model import Catalog, Resources, Task, Workflow
 from wfrun.engine.policies.selection import selection_class
 from wfrun.parsers.bags.line_template import LineTemplate
@@ -58,14 +59,23 @@ def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)
         return
-    for task in {task.resources: task for task in reversed(workflow.tasks)}.values():
-        try:
+    rigid = [t for n, t in enumerate(workflow.tasks) if n not in workflow.moldable]
+    for task in {task.resources: task for task in reversed(rigid)}.values():
+        with _at_line_of(read, task):
             site_mask(task, catalog.sites, workflow.source)
-        except InvalidError as error:
-            line = read.line(task.id)
-            raise InvalidError(
-                error.message, source=workflow.source, line=line, hint=error.hint
-            ) from None
+    for number in workflow.moldable:
+        with _at_line_of(read, workflow.tasks[number]):
+            check_moldable(workflow, number, catalog.sites)
+
+
+@contextmanager
+def _at_line_of(read: ReadDocument, task: Task) -> Iterator[None]:
+    """Add the line of a parallel job to the error of a check."""
+    try:
+        yield
+    except InvalidError as error:
+        line = read.line(task.id)
+        raise InvalidError(error.message, source=error.source, line=line, hint=error.hint) from None
 
 
 def _check_bag_fits(read: ReadDocument, task: Task, catalog: Catalog) -> None:

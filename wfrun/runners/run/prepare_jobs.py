@@ -8,16 +8,22 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.model import Access, Catalog, SiteSpec
 from wfrun.engine.names import look_up
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.parsers.formats import FORMATS, unreadable
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import is_log, read_log_jobs
 from wfrun.parsers.read import ReadDocument
+from wfrun.sites.batch.system import BatchJob, BatchSystem
+from wfrun.sites.kinds import make_batch_system
 
 _JOBS = next(each for each in FORMATS if each.holds == "jobs")
+
+
+DEFAULT_STRATEGY = "mst"
+"""The earliest start."""
 
 
 class JobDocuments(NamedTuple):
@@ -28,9 +34,10 @@ class JobDocuments(NamedTuple):
     """Time at which each is submitted in a simulation, in seconds after the start."""
 
 
-def read_job_documents(paths: Sequence[Path], *, synthetic: bool) -> JobDocuments:
+def read_job_documents(paths: Sequence[Path], *, synthetic: bool, sized: bool) -> JobDocuments:
     """Read documents of parallel jobs, and workload logs if jobs without a program can be run
-    (``synthetic``). Raises InvalidError, with document and line."""
+    (``synthetic``). ``sized``: the size of jobs with several ones is chosen. Raises InvalidError,
+    with document and line."""
     found = JobDocuments([], [])
     for path in paths:
         try:
@@ -45,7 +52,7 @@ def read_job_documents(paths: Sequence[Path], *, synthetic: bool) -> JobDocument
             raise unreadable(path, error) from error
         found.read.extend(ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made)
         found.arrivals_s.extend([0.0] * len(made))
-    for each in found.read:
+    for each in found.read if not sized else ():
         _check_rigid(each)
     return found
 
@@ -66,7 +73,7 @@ def _check_rigid(read: ReadDocument) -> None:
             f"the job {name!r} has several sizes",
             source=read.workflow.source,
             line=read.line(name),
-            hint="Give it one size.",
+            hint="--size binary chooses one by the queues of the clusters.",
         )
 
 
@@ -86,4 +93,21 @@ def direct(catalog: Catalog) -> Catalog:
 def _direct(site: SiteSpec) -> SiteSpec:
     if site.access is None or not site.has_batch_system:
         return site
-    return replace(site, access=replace(site.access, dispatch="jobs", launchers=None, max_array=1))
+    access = replace(site.access, dispatch="jobs", launchers=None, max_array=1)
+    several = _takes_several_nodes(make_batch_system(site.kind, access), access)
+    return replace(site, access=access, max_nodes=site.max_nodes if several else 1)
+
+
+def _takes_several_nodes(system: BatchSystem, access: Access) -> bool:
+    """Whether the catalog lets a job have several nodes, which Grid Engine gives only by a parallel
+    environment of their number of cores."""
+    job = BatchJob(
+        name="wfrun-nodes", count=1, nodes=2, cores=1, memory_bytes=0, gpus=0, walltime_s=None,
+        queue=access.queue, account=access.account, options=(), avoid_nodes=(), log="", output="",
+        command=(),
+    )  # fmt: skip
+    try:
+        system.submit(job, "")
+    except InfeasibleError:
+        return False
+    return True

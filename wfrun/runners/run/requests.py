@@ -14,6 +14,7 @@ from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.originals import original_path
+from wfrun.engine.sized import sized_words
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.images import sha256_of_image
@@ -50,7 +51,7 @@ class Requests:
 
         request = AttemptRequest(
             key=key,
-            argv=(task.executable, *task.arguments),
+            argv=self._command(w, task_index),
             env=task.env or _NO_ENV,
             inputs=tuple(
                 InputLink(stored_as(w, f), files[f].name)
@@ -76,9 +77,18 @@ class Requests:
             return request
         return emulated(
             request,
-            runtime_s=(task.runtime_s or 0.0) / self._specs[site].speed_ratio,
+            runtime_s=w.runtime_s(task_index) / self._specs[site].speed_ratio,
             output_sizes=[files[f].size_bytes or 0 for f in task.outputs],
         )
+
+    def _command(self, w: WorkflowState, task: int) -> tuple[str, ...]:
+        """The command of a task; of a moldable job, with its size."""
+        record = w.workflow.tasks[task]
+        words = (record.executable, *record.arguments)
+        if task not in w.workflow.moldable:
+            return words
+        asked = w.asked(task)
+        return sized_words(words, record.id, asked.cores, asked.nodes)
 
     def site_of(self, key: str) -> int | None:
         """The site of an attempt; None if it has ended."""

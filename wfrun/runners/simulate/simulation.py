@@ -311,7 +311,7 @@ class SimulatedDispatch:
         )
 
     def _documented_s(self, workflow: int, task: int) -> float:
-        return self._state.workflows[workflow].workflow.tasks[task].runtime_s or 0.0
+        return self._state.workflows[workflow].runtime_s(task)
 
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self._clock.now()

@@ -111,6 +111,8 @@ def max_replicas(settings: Settings) -> int:
 
 def observed_of(settings: Settings) -> Observed:
     """What a run observes of other users' jobs at its sites."""
+    if settings.plans_queues:
+        return "jobs"
     policy = placement_class(settings.policy)
     fills_free_processors = binds_late(policy) or max_replicas(settings) > 0
     return observed_for(policy.information, binds_late=fills_free_processors)

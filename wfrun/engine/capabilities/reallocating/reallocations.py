@@ -1,0 +1,136 @@
+"""Reallocation: waiting jobs move to the queue of another site that would finish them sooner.
+
+Source: RR-7365, sections 3.2.2 and 3.2.3; see `wfrun.engine.reallocation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues, TaskNumber
+from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.moldable import SIZINGS
+from wfrun.engine.reallocation import Limits, Placed, reallocate
+from wfrun.engine.state import Attempt, WorkflowState
+
+_TIMER = "reallocation"
+
+MOST_MOVES = 5
+"""Number of moves after which a job keeps its place, unless another site starts it immediately: a
+queue that seems short may belong to users who overtake us."""
+
+
+class Reallocations(Capability):
+    """Decides every ``reallocate_every_s``, while jobs are open, which waiting jobs move.
+
+    A moved job is cancelled where it waits, in case it has not started. Its end as cancelled makes
+    it eligible, and then its only candidate is the site that it is meant for, as long as that takes
+    it. A job that starts first stays where it is. Both follow from the log, so a crash between the
+    cancellation and the submission loses nothing: the next engine repeats the cancellation, and
+    submits the job once the site has confirmed that it never starts.
+
+    Cost: constant; of a decision, that of the algorithm.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._every_s = self.state.settings.reallocate_every_s
+        self._submitted_s: dict[TaskNumber, float] = {}
+        """When each open job was first submitted."""
+        self._moves: dict[TaskNumber, int] = {}
+        """Number of moves of each open job that was moved."""
+        self._destinations: dict[TaskNumber, int] = {}
+        """The sites of jobs that are being moved."""
+        self._is_timed = False
+        self._due = False
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return begun.settings.reallocate is not None
+
+    def take_over(self, before: Reallocations) -> None:
+        self._submitted_s = before._submitted_s
+        self._moves, self._destinations = before._moves, before._destinations
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {ev.JobsReallocated: self._reallocated}
+
+    def timers(self) -> Mapping[str, Callable[..., None]]:
+        return {_TIMER: self._timer_fired}
+
+    def _timer_fired(self) -> None:
+        self._is_timed = False
+        if self.state.attempts:
+            self._set_timer()
+            self._due = self.run.decision_due = True
+
+    def _set_timer(self) -> None:
+        if not self._is_timed:
+            self._is_timed = True
+            self.run.set_timer(_TIMER, self.state.now_s + self._every_s)
+
+    def on_resumed(self, dismissed: bool) -> None:
+        self._is_timed = _TIMER in self.state.timers
+        if self.state.attempts:
+            self._set_timer()
+
+    def on_placed(self, attempt: Attempt) -> None:
+        task = attempt.workflow, attempt.task
+        self._submitted_s.setdefault(task, attempt.placed_s)
+        self._destinations.pop(task, None)
+        self._set_timer()
+
+    def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
+        """A job that starts while it is being moved stays where it is."""
+        attempt.is_moving = False
+        self._destinations.pop((attempt.workflow, attempt.task), None)
+
+    def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
+        task = attempt.workflow, attempt.task
+        for known in (self._submitted_s, self._moves, self._destinations):
+            known.pop(task, None)
+
+    def _reallocated(self, event: ev.JobsReallocated) -> None:
+        leaving: dict[int, list[Attempt]] = {}
+        for key, site in event.moves:
+            attempt = self.state.attempts.get(key)
+            if attempt is None or attempt.started_s is not None:
+                continue
+            task = attempt.workflow, attempt.task
+            attempt.is_moving = True
+            self._destinations[task] = site
+            self._moves[task] = self._moves.get(task, 0) + (site != attempt.site)
+            leaving.setdefault(attempt.site, []).append(attempt)
+        for site, attempts in leaving.items():
+            self.run.withdraw(site, attempts)
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        """A job that is being moved goes where it is meant to go, if that takes it."""
+        site = self._destinations.get((w.index, task)) if self._destinations else None
+        return mask if site is None else mask & 1 << site or mask
+
+    def end_replay(self) -> None:
+        """The decisions that follow from the log are in the log."""
+        self._due = False
+
+    def decide(self, decisions: Decisions, possible: bool) -> None:
+        if not self._due:
+            return
+        self._due = False
+        state, settings = self.state, self.state.settings
+        assert settings.reallocate is not None, "without it there is no such capability"
+        sizing = SIZINGS[settings.sizing or "binary"]
+        queues = SiteQueues(state, sizing, self._submitted_s, self._moves)
+        limits = Limits(settings.reallocate_gain_s, MOST_MOVES, keeps_oldest=True)
+        placed = reallocate(queues, settings.reallocate, limits)
+        moves = tuple((str(p.job.id), p.offer.site) for p in placed if self._changes(p))
+        if moves:
+            decisions.take(ev.JobsReallocated(state.now_s, moves))
+
+    def _changes(self, placed: Placed) -> bool:
+        """Whether the job gets another site or size. All-cancellation also places jobs as they
+        are: these keep their place in their queue."""
+        return placed.is_moved or self.state.attempts[str(placed.job.id)].cores != placed.offer.size

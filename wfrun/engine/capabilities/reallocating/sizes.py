@@ -1,0 +1,65 @@
+"""The site and the size of parallel jobs with the earliest completion, by the present queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.moldable import SIZINGS
+from wfrun.engine.state import Attempt, WorkflowState
+
+
+class Sizes(Capability):
+    """Chooses the size of moldable jobs when they are submitted, and with it the site: for each
+    site the size with the earliest completion, and of these the earliest (RR-7365, section 3.1,
+    MCT).
+
+    Cost of a placement: that of planning all queues, once for all placements at the same time, and
+    the estimates of the search at each site.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._queues: SiteQueues | None = None
+        """The queues as the placements at ``now_s`` so far have left them. A cache."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return begun.settings.sizing is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_queues": None}
+
+    def on_placed(self, attempt: Attempt) -> None:
+        if self._queues is not None and self._queues.now_s == self.state.now_s:
+            self._queues.place(attempt)
+
+    def on_left(self, attempt: Attempt) -> None:
+        self._queues = None
+
+    def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
+        self._queues = None
+
+    def on_load_changed(self, site: int) -> None:
+        self._queues = None
+
+    def on_health_changed(self, site: int) -> None:
+        self._queues = None
+
+    def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
+        if not mask & (mask - 1):
+            return mask
+        site = self._now().best_site(w, task, mask)
+        return mask if site is None else 1 << site
+
+    def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
+        return self._now().size_at(w, task, site)
+
+    def _now(self) -> SiteQueues:
+        queues = self._queues
+        if queues is None or queues.now_s != self.state.now_s:
+            sizing = SIZINGS[self.state.settings.sizing or "binary"]
+            queues = self._queues = SiteQueues(self.state, sizing, {}, {})
+        return queues
