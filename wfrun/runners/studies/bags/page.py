@@ -12,11 +12,15 @@ from wfrun.runners.studies.bags.differences import DIFFERENCES
 from wfrun.runners.studies.bags.experiments import (
     ARCHITECTURES,
     ARRIVALS,
+    FULL,
+    MONITORING_S,
+    QUICK,
     REAL_LOAD,
     SELECTIONS,
     STAND_IN,
     BagSamples,
     Scale,
+    cells,
 )
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
@@ -77,6 +81,26 @@ def _head(samples: BagSamples, found: Sequence[Answer]) -> Iterator[str]:
     yield "# Study `bags`: chapter 5 of the thesis, simulated again"
     yield ""
     yield (
+        "This page compares simulations by wfrun with chapter 5 of a thesis, on bags of tasks. One "
+        "command makes it:"
+    )
+    yield ""
+    quick = "" if samples.scale is FULL else " --quick"
+    corpus = "" if samples.real == STAND_IN else " --corpus DIR"
+    yield f"    wfrun study bags{quick}{corpus} --output study"
+    yield ""
+    yield (
+        "It writes page.md and figures 5.1 to 5.8, and keeps every simulated run in `results.csv` "
+        "and `causes.csv`, so that an interrupted study is continued. DIR has the log "
+        "`LPC-EGEE-2004-1.2-cln.swf.gz` of the Parallel Workloads Archive; without `--corpus`, "
+        f"real load is generated, too. The full study simulates {len(cells(FULL, STAND_IN)):,} "
+        "workloads of 60,000 tasks and takes hours of processor time; `--quick` simulates "
+        f"{len(cells(QUICK, STAND_IN))}, each once, and takes a quarter of an hour. `--jobs` "
+        "limits the number of processes, `--on` simulates at the sites of a catalog. The command "
+        "exits with 0 whatever holds."
+    )
+    yield ""
+    yield (
         'Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft '
         "2010, sections 5.3 and 5.4. The policies and the engine are those of `wfrun run`."
     )
@@ -106,7 +130,9 @@ def _setting(samples: BagSamples) -> Iterator[str]:
         "cluster has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
         "arrivals are scaled so that the load is the busy share of the sites until the last bag "
         "arrives, if each task starts when it arrives. Run times are cut to half of the time in "
-        "which the sites could do all tasks."
+        "which the sites could do all tasks. Bags are independent, also those of an application. "
+        f"With csp, ends of tasks are reported every {MONITORING_S:g} s: the monitoring service of "
+        "section 5.1.2, whose period the thesis does not give."
     )
     yield ""
     if samples.real == STAND_IN:
