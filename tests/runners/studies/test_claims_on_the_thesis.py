@@ -7,6 +7,7 @@ import pytest
 from wfrun.runners.studies.claim import Claim, verdict_on
 from wfrun.runners.studies.verdict import Sample, Verdict
 from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.against_waits import PAIRS, thesis_wait_s
 from wfrun.runners.studies.workflows.claims import CLAIMS
 from wfrun.runners.studies.workflows.samples import Samples
 
@@ -79,3 +80,8 @@ def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "TABLE_6_5", reversed_)
     failed = {n for n, (_, verdict) in judged().items() if verdict is Verdict.FAILS}
     assert failed == {6, 7, 16, 25, 26, 38}
+
+
+def test_claims_against_waits_contradict_the_tables() -> None:
+    for pair in PAIRS:
+        assert thesis_wait_s(pair.better) > thesis_wait_s(pair.worse)

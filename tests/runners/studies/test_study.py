@@ -267,8 +267,8 @@ def test_the_command_writes_page_figures_and_results(
     page = (tmp_path / "s" / "page.md").read_text()
     for heading in ("Table 6.2", "Figure 6.2", "Figure 6.3", "Table 6.3", "Figure 6.4",
                     "Figure 6.5", "Table 6.4", "Figure 6.6", "Table 6.5",
-                    "Causes, tested", "Where the thesis contradicts itself",
-                    "What differs, and why"):  # fmt: skip
+                    "Claims against the waits", "Causes, tested",
+                    "Where the thesis contradicts itself", "What differs, and why"):  # fmt: skip
         assert heading in page
     assert page.count("cannot fail: ") == 2
     assert all(

@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from wfrun.runners.studies.claim import Answer, verdict_on
 from wfrun.runners.studies.verdict import Verdict
 from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.claims import CLAIMS
-from wfrun.runners.studies.workflows.experiments import Case, Outcome, Setup, run_case
-from wfrun.runners.studies.workflows.page import table
+from wfrun.runners.studies.workflows.experiments import MODEL, Case, Outcome, Setup, run_case
 from wfrun.runners.studies.workflows.samples import Samples
-from wfrun.runners.studies.workflows.variants import BalancedOverflow, WholeLoads, register
+from wfrun.runners.studies.workflows.variants import (
+    BalancedOverflow,
+    CountedIdle,
+    WholeLoads,
+    register,
+)
 
-REPETITIONS = 40
+REPETITIONS = 20
 """Maximum number of repetitions of a change with background load."""
 
 
@@ -36,6 +41,10 @@ class Change(NamedTuple):
     policies: Mapping[str, str] = {}
     """Variants, by the policy that they replace."""
     setup: Setup = Setup()
+
+
+_BY_IDLE = (paper.FILE_AWARE, paper.COARSENING, paper.CLUSTER_MIN)
+"""Policies that prefer clusters with idle processors."""
 
 
 def _large(case: Case) -> bool:
@@ -56,6 +65,17 @@ CHANGES: dict[str, Change] = {
             case.policy == paper.CLUSTER_MIN and (case.experiment == "multi" or _large(case))
         ),
         {paper.CLUSTER_MIN: BalancedOverflow.name},
+    ),
+    "counted-idle": Change(
+        "processors behind a waiting job of another user count as idle",
+        (24,),
+        lambda case: (
+            case.policy in _BY_IDLE
+            and case.workload == "wf-large1"
+            and case.loaded
+            and case.throttle is None
+        ),
+        setup=Setup(model=replace(MODEL, lrm=CountedIdle.name)),
     ),
 }
 
@@ -123,25 +143,10 @@ def tested(
             yield Tested(change, found[number - 1], verdict_on(statement), evidence)
 
 
-def causes_section(all_tested: Sequence[Tested]) -> Iterator[str]:
-    """Markdown."""
-    yield ""
-    yield "## Causes, tested"
-    yield ""
-    yield (
-        "One thing is changed, the runs that it concerns are simulated again on the same seeds "
-        f"(at most {REPETITIONS} with background load), and the claims are tested again."
-    )
-    yield from table(
-        ("what is changed", "claim", "verdict", "with the change", "means with the change"),
-        (
-            (
-                one.change.title,
-                str(one.before.number),
-                one.before.verdict.value,
-                one.verdict.value,
-                one.evidence,
-            )
-            for one in all_tested
-        ),
-    )
+def holding(all_tested: Sequence[Tested]) -> set[int]:
+    """Numbers of the claims that hold with a change, but not without."""
+    return {
+        one.before.number
+        for one in all_tested
+        if one.verdict is Verdict.HOLDS and not one.before.holds
+    }

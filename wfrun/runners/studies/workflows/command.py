@@ -21,7 +21,6 @@ from wfrun.runners.studies.workflows.causes import (
     CauseCase,
     CauseOutcome,
     cause_cases,
-    causes_section,
     run_cause,
     tested,
 )
@@ -60,10 +59,10 @@ def study_workflows(options: StudyOptions) -> None:
     changed = options.rows(cause_cases(wanted), causes, again, _files(corpus, origins))
     samples = Samples(rows)
     found = answers(rows)
-    section = causes_section(list(tested(rows, changed, found)))
+    tests = list(tested(rows, changed, found))
     try:
         pictures = figures.draw(samples, scale, output) if figures.available() else []
-        (output / "page.md").write_text(page(samples, found, section, scale, origins, pictures))
+        (output / "page.md").write_text(page(samples, found, tests, scale, origins, pictures))
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

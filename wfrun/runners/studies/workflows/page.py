@@ -8,7 +8,10 @@ from wfrun.parsers.generate import generate
 from wfrun.runners.experiments.metrics.samples import percentile, summarize
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows import paper
+from wfrun.runners.studies.workflows.against_waits import CLAIMS_AGAINST_WAITS
+from wfrun.runners.studies.workflows.against_waits import rows as rows_against_waits
 from wfrun.runners.studies.workflows.background import UTILIZATION, total_utilization, utilizations
+from wfrun.runners.studies.workflows.causes import REPETITIONS, Tested, holding
 from wfrun.runners.studies.workflows.claims_rest import variant_name
 from wfrun.runners.studies.workflows.contradictions import CONTRADICTIONS
 from wfrun.runners.studies.workflows.differences import DIFFERENCES
@@ -19,15 +22,15 @@ from wfrun.runners.studies.workflows.samples import Samples, number, shown
 def page(
     samples: Samples,
     found: Sequence[Answer],
-    causes: Iterable[str],
+    tests: Sequence[Tested],
     scale: Scale,
     origins: Sequence[tuple[str, int]],
     pictures: Sequence[str],
 ) -> str:
-    """Markdown. ``causes`` are the lines of the section on what was changed, ``origins`` are the
-    workflows that come from the corpus, ``pictures`` the names of files beside the page."""
+    """Markdown. ``tests`` are claims tested with one thing changed, ``origins`` the workflows that
+    come from the corpus, ``pictures`` the names of files beside the page."""
     parts = [
-        *_head(found, scale, origins),
+        *_head(found, tests, scale, origins),
         *_setting(samples),
         *_figure_6_2(scale),
         *_figure_6_3(samples),
@@ -38,7 +41,8 @@ def page(
         *_figure_6_6(samples),
         *_table_6_5(samples),
         *_claims(found),
-        *causes,
+        *_against_waits(samples),
+        *_causes(tests),
         *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
         *(line for name in pictures for line in ("", f"![{name}]({name})")),
@@ -56,7 +60,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def _head(
-    found: Sequence[Answer], scale: Scale, origins: Sequence[tuple[str, int]]
+    found: Sequence[Answer],
+    tests: Sequence[Tested],
+    scale: Scale,
+    origins: Sequence[tuple[str, int]],
 ) -> Iterator[str]:
     yield "# Study `workflows`: chapter 6 of the thesis, simulated again"
     yield ""
@@ -72,11 +79,31 @@ def _head(
         "and all random choices; policies are compared on the same ones."
     )
     yield ""
+    yield _explained(found, tests)
+    yield ""
     if origins:
         names = ", ".join(f"{family}-{size}" for family, size in origins)
         yield f"From the documents that were given: {names}. All other workflows are generated."
     else:
         yield "All workflows are generated (`wfrun generate`)."
+
+
+def _explained(found: Sequence[Answer], tests: Sequence[Tested]) -> str:
+    """How many of the claims that do not hold here are accounted for by the thesis itself."""
+    open_ = {a.number for a in found if not a.holds and not a.claim.always}
+    against = sorted(open_ & CLAIMS_AGAINST_WAITS)
+    changed = sorted((open_ & holding(tests)) - set(against))
+    count = sum(a.holds and not a.claim.always for a in found) + len(against) + len(changed)
+
+    def numbers(claims: Sequence[int]) -> str:
+        return ", ".join(map(str, claims)) or "none"
+
+    return (
+        f"Of the others, {len(against)} contradict the waits in the thesis' own tables (claims "
+        f"{numbers(against)}), and {len(changed)} hold if one rule is changed as these tables "
+        f"require (claims {numbers(changed)}): {count} of "
+        f"{sum(not a.claim.always for a in found)} in all. Both are tested below."
+    )
 
 
 def _setting(samples: Samples) -> Iterator[str]:
@@ -312,6 +339,44 @@ def _table_6_5(samples: Samples) -> Iterator[str]:
                 )
 
     yield from table(header, rows())
+
+
+def _against_waits(samples: Samples) -> Iterator[str]:
+    yield ""
+    yield "## Claims against the waits of the thesis"
+    yield ""
+    yield (
+        "A makespan consists of run times and waits. According to these claims the first policy is "
+        "better than the second; according to Tables 6.3 and 6.5 a task of it waits for longer, at "
+        "the grid, in queues and for files together. Mean waits of a task and makespans in seconds."
+    )
+    yield from table(
+        ("claim", "workflows", "policies", "waits, thesis", "waits, here", "makespans, here"),
+        rows_against_waits(samples),
+    )
+
+
+def _causes(tests: Sequence[Tested]) -> Iterator[str]:
+    yield ""
+    yield "## Causes, tested"
+    yield ""
+    yield (
+        "One thing is changed, the runs that it concerns are simulated again on the same seeds "
+        f"(at most {REPETITIONS} with background load), and the claims are tested again."
+    )
+    yield from table(
+        ("what is changed", "claim", "verdict", "with the change", "means with the change"),
+        (
+            (
+                one.change.title,
+                str(one.before.number),
+                one.before.verdict.value,
+                one.verdict.value,
+                one.evidence,
+            )
+            for one in tests
+        ),
+    )
 
 
 def _claims(found: Sequence[Answer]) -> Iterator[str]:

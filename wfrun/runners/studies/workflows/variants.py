@@ -1,4 +1,4 @@
-"""Policies with one rule changed, for experiments on causes. They have no other use."""
+"""Policies and queues with one rule changed, for experiments on causes. They have no other use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.policies.placement.base import least
 from wfrun.engine.policies.placement.cluster_min import ClusterMin
+from wfrun.engine.queues import LRMS
+from wfrun.engine.queues.fcfs import Fcfs
 
 
 class WholeLoads(AllClusters):
@@ -33,9 +35,15 @@ class BalancedOverflow(ClusterMin):
         return least(sites, view.load)
 
 
-VARIANTS = (WholeLoads, BalancedOverflow)
+class CountedIdle(Fcfs):
+    """A FCFS queue whose free processors count as idle also while a job waits at its head: the
+    engine takes queues of other names than Fcfs's for backfilling ones."""
+
+    name = "fcfs:counted-idle"
 
 
 def register() -> None:
     """Let simulations find the variants by name."""
-    PLACEMENT.update({variant.name: variant for variant in VARIANTS})
+    for variant in (WholeLoads, BalancedOverflow):
+        PLACEMENT[variant.name] = variant
+    LRMS[CountedIdle.name] = CountedIdle
