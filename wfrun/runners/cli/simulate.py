@@ -168,15 +168,20 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               metavar="CATALOG",
               help="Simulate at the sites of CATALOG, which have the same wfrun, instead of on "
               "this machine.")  # fmt: skip
+@click.option("--emulate", "emulate_at", metavar="CATALOG",
+              type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="For brokers: also run the experiments for real, with emulated tasks, over the "
+              "clusters of this site catalog.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any) -> None:
     """Simulate the experiments of a paper.
 
     The tables and figures are shown beside the paper's own. STUDY is `workflows`: thesis
-    chapter 6, the seven policies on the DAS-3; `bags`: thesis chapter 5, bags of tasks on the
-    DAS-3 and Grid'5000; `predictions`: thesis chapter 7 and section 6.2 of the JGC paper,
-    predictions of run times and waits, also on the workload logs LOG (SWF, GWF); or `allocation`:
-    section 6.1 of the JGC paper, ways to send parallel jobs to clusters, on the logs of --corpus.
+    chapter 6, the seven policies on the DAS-3; `brokers`: its section 6.4, policies and throttles
+    on the real DAS-3; `bags`: thesis chapter 5, bags of tasks on the DAS-3 and Grid'5000;
+    `predictions`: thesis chapter 7 and section 6.2 of the JGC paper, predictions of run times and
+    waits, also on the workload logs LOG (SWF, GWF); or `allocation`: section 6.1 of the JGC paper,
+    ways to send parallel jobs to clusters, on the logs of --corpus.
     """
     from wfrun.runners.studies import STUDIES
     from wfrun.runners.studies.options import StudyOptions
@@ -187,4 +192,6 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
         raise click.UsageError(ON_AND_JOBS)
     if logs and name != "predictions":
         raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")
+    if options["emulate_at"] is not None and name != "brokers":
+        raise click.UsageError(f"Study {name!r} is not emulated; the study brokers is.")
     STUDIES[name](StudyOptions(output=output or Path(f"study-{name}"), logs=logs, **options))

@@ -27,6 +27,9 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """None: one for each core."""
     on: Path | None = None
     """Catalog of the sites that simulate; None: this machine."""
+    emulate_at: Path | None = None
+    """Catalog of the clusters where the experiments are emulated, too; of the study of brokers
+    alone."""
     quiet: bool = False
 
     def make_folder(self) -> None:

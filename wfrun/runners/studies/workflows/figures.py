@@ -45,7 +45,8 @@ def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def _bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
+def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
+    """Bars of means, with the 95% confidence intervals."""
     axes.bar(
         names,
         [v.mean for v in values],
@@ -107,7 +108,7 @@ def _policies(samples: Samples, folder: Path) -> str:
             policies = list(paper.TABLE_6_3[workload, loaded])
             values = [samples.single(workload, p, measure, loaded=loaded) for p in policies]
             axes = grid[row][column]
-            _bars(axes, policies, values, "C1" if loaded else "C0")
+            bars(axes, policies, values, "C1" if loaded else "C0")
             axes.set_title(f"{workload}{'+BG' if loaded else ''}", fontsize=9)
             if column == 0:
                 axes.set_ylabel(label)
@@ -127,7 +128,7 @@ def _throttles(samples: Samples, folder: Path) -> str:
             ]
             axes = grid[row][column]
             names = ["none" if limit is None else str(limit) for limit in limits]
-            _bars(axes, names, values, "C1" if loaded else "C0")
+            bars(axes, names, values, "C1" if loaded else "C0")
             axes.set_title(f"{policy}, {workload}{'+BG' if loaded else ''}", fontsize=9)
             axes.set_ylabel("makespan [s]")
     return save(figure, folder, "figure-6.5.png")
@@ -141,7 +142,7 @@ def _several(samples: Samples, folder: Path) -> str:
         for row, (measure, label) in enumerate(MEASURES):
             values = [samples.multi(size, instances, v, measure) for v in variants]
             axes = grid[row][column]
-            _bars(axes, [variant_name(v) for v in variants], values)
+            bars(axes, [variant_name(v) for v in variants], values)
             axes.set_title(f"CyberShake-{size}, N = {instances}", fontsize=9)
             axes.set_ylabel(label if row else "total makespan [s]")
     return save(figure, folder, "figure-6.6.png")

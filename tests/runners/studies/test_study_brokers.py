@@ -1,0 +1,180 @@
+"""The study of brokers: what it simulates, answers and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from tests.testbed.testbed import Testbed
+from wfrun.runners.cli.main import cli
+from wfrun.runners.studies.brokers import command, paper
+from wfrun.runners.studies.brokers.claims import CLAIMS
+from wfrun.runners.studies.brokers.emulated import EmulatedCase, EmulatedOutcome, run_emulated
+from wfrun.runners.studies.brokers.emulated_page import emulation
+from wfrun.runners.studies.brokers.experiments import (
+    BINS,
+    CHANGES,
+    POINTS,
+    Case,
+    Outcome,
+    binned,
+    cases,
+    run_case,
+    world_of,
+)
+from wfrun.runners.studies.brokers.samples import BrokerSamples
+from wfrun.runners.studies.claim import verdict_on
+from wfrun.runners.studies.verdict import Sample, Verdict
+
+SMALL = Case("tables", "cybershake", 30, 1, "all-clusters", None, 5, None, 0, "generated")
+
+
+class NotGivenError(Exception):
+    """The text has no number for it."""
+
+
+class ThesisSamples(BrokerSamples):
+    """Tables 6.6 and 6.7 as the only repetition."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def table(self, workflow: tuple[str, int], instances: int, policy: str, measure: str) -> Sample:
+        stated = paper.MONTAGE_100 if workflow == paper.INSPIRAL_100 else workflow
+        given = paper.TABLES[stated[0], stated[1], instances][policy]
+        if not hasattr(given, measure):
+            raise NotGivenError
+        return Sample({0: float(getattr(given, measure))})
+
+    def throttled(self, policy: str, limit: int | None, measure: str) -> Sample:
+        raise NotGivenError
+
+    def changed(self, change: str, policy: str, measure: str) -> Sample:
+        raise NotGivenError
+
+
+def judged() -> dict[str, Verdict]:
+    found = {}
+    for claim in CLAIMS:
+        try:
+            found[claim.text] = verdict_on(claim.test(ThesisSamples())[0])
+        except NotGivenError:
+            continue
+    return found
+
+
+def test_every_claim_holds_for_the_numbers_of_the_thesis() -> None:
+    found = judged()
+    assert len(found) == 10
+    assert set(found.values()) == {Verdict.HOLDS}
+
+
+def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    swapped = {
+        key: dict(zip(rows, reversed(rows.values()), strict=True))
+        for key, rows in paper.TABLES.items()
+    }
+    monkeypatch.setattr(paper, "TABLES", swapped)
+    assert list(judged().values()).count(Verdict.FAILS) >= 6
+
+
+def test_cases_are_those_of_section_6_4() -> None:
+    made = cases(2)
+    assert len(set(made)) == len(made) == 2 * (2 * 4 * 3 + 3 * 5 + len(CHANGES) * 3)
+    assert {c.throttle for c in made if c.experiment == "throttle"} == {25, 50, 100, 150, None}
+    assert {c.clusters for c in made if c.experiment == "throttle"} == {3}
+
+
+def test_a_case_is_measured() -> None:
+    found = run_case(SMALL, None)
+    assert found == run_case(SMALL, None)
+    assert found.nft > 0
+    assert found.qwt_s == pytest.approx(4.8)
+    assert found.head_s > 1
+    assert len(found.waits_s) == POINTS
+    assert len(found.loads) == BINS
+    free = run_case(msgspec.structs.replace(SMALL, change="free-heads"), None)
+    assert free.head_s == 0
+    assert free.makespan_s < found.makespan_s
+    assert run_case(msgspec.structs.replace(SMALL, policy="single-cluster"), None).nft == 0
+
+
+def test_changes_change_one_thing() -> None:
+    base = world_of(SMALL)
+    for change in CHANGES:
+        world = world_of(msgspec.structs.replace(SMALL, change=change))
+        differing = [n for n in base.__struct_fields__ if getattr(base, n) != getattr(world, n)]
+        assert len(differing) == 1, change
+
+
+def test_loads_are_means_over_equal_parts() -> None:
+    found = binned([(0.0, 2.0), (30.0, 1.0)], 0.0, 60.0)
+    assert found == (2.0,) * (BINS // 2) + (1.0,) * (BINS // 2)
+    assert sum(binned([(0.5, 4.0), (0.75, 0.0)], 0.0, 60.0)) == pytest.approx(1.0)
+
+
+def invented(case: Case) -> Outcome:
+    """An outcome that depends on the policy alone."""
+    rank = float(paper.POLICIES.index(case.policy) + 1)
+    return Outcome(
+        **msgspec.structs.asdict(case),
+        makespan_s=100 * rank,
+        nsl=rank,
+        qwt_s=rank,
+        head_s=rank,
+        ftd_s=rank,
+        nft=rank,
+        load=rank,
+        waits_s=tuple(rank * n for n in range(POINTS)),
+        loads=(rank,) * BINS,
+    )
+
+
+def test_the_command_writes_page_and_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run_case", lambda case, corpus: invented(case))
+    arguments = ["study", "brokers", "--quick", "-o", str(tmp_path), "--jobs", "1", "-q"]
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "claims hold" in result.output
+    page = (tmp_path / "page.md").read_text()
+    assert "| CyberShake-1000 | all-clusters | 1,101 | 200 |" in page
+    assert "## Emulated" not in page
+
+
+def test_other_studies_are_not_emulated(tmp_path: Path) -> None:
+    catalog = tmp_path / "sites.yaml"
+    catalog.write_text("sites: {here: {slots: 2}}\n")
+    result = CliRunner().invoke(cli, ["study", "bags", "--emulate", str(catalog)])
+    assert result.exit_code == 2
+    assert "the study brokers is" in result.output
+
+
+def test_a_catalog_that_cannot_be_read_comes_first(tmp_path: Path) -> None:
+    catalog = tmp_path / "sites.yaml"
+    catalog.write_text("sites: {here: {slots: many}}\n")
+    output = tmp_path / "study"
+    arguments = ["study", "brokers", "--emulate", str(catalog), "-o", str(output)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code != 0
+    assert not output.exists()
+
+
+EMULATED = EmulatedCase("all-clusters", 25, 30, 2, 0.02, "generated")
+
+
+@pytest.mark.testbed
+def test_two_brokers_share_real_clusters(testbed: Testbed, tmp_path: Path) -> None:
+    lines = testbed.layout.catalog.read_text()
+    catalog = tmp_path / "sites.yaml"
+    catalog.write_text(lines[: lines.index("  delta:")])
+    found = run_emulated(EMULATED, catalog, tmp_path / "runs", None)
+    assert isinstance(found, EmulatedOutcome)
+    assert 0 < found.dispatched <= 2 * 25 // 5
+    assert found.makespan_s > 1
+    assert found.cpu_s > 0
+    assert "| all-clusters | 25 | 5 |" in "\n".join(emulation([found]))

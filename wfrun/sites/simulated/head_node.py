@@ -1,0 +1,76 @@
+"""The head node of a simulated cluster, whose processor submissions and copies share.
+
+Thesis section 6.4.2: head nodes become overloaded when large workflows are submitted. Their load
+then makes each submission and the initiation of each copy slow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.sites.simulated.site import Timeline
+
+
+class HeadModel(msgspec.Struct, frozen=True):
+    """What a head node has to do, in seconds of its processor. Zeros are not modelled."""
+
+    submit_s: float = 0.0
+    """For each submission, with the files of the task that come from the cluster itself."""
+    copy_s: float = 0.0
+    """For each copy from or to another cluster, at either end, before its bytes move."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not 0 <= getattr(self, name) < inf:
+                raise InvalidError(
+                    f"{name} of a head node is {getattr(self, name)}",
+                    hint="use a number of at least 0",
+                )
+
+
+class HeadNode:
+    """Serves operations one after another, first come, first served."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.loads: list[tuple[float, float]] = []
+        """(time, ``load`` from then on) of each change, in order."""
+        self._time = timeline
+        self._pending: deque[tuple[float, Callable[[], None]]] = deque()
+        """Work and continuation of the operation that is served, and of those that wait."""
+
+    @property
+    def load(self) -> float:
+        """Number of operations that have or want the processor: 1 is 100%."""
+        return float(len(self._pending))
+
+    def work(self, work_s: float, then: Callable[[], None]) -> None:
+        """Add an operation of ``work_s`` seconds, and call ``then`` at its end; at once if it needs
+        no time."""
+        if work_s == 0:
+            then()
+            return
+        self._pending.append((work_s, then))
+        self._note()
+        if len(self._pending) == 1:
+            self._serve()
+
+    def _serve(self) -> None:
+        self._time.schedule(self._time.now() + self._pending[0][0], self._end)
+
+    def _end(self) -> None:
+        _, then = self._pending.popleft()
+        self._note()
+        if self._pending:
+            self._serve()
+        then()
+
+    def _note(self) -> None:
+        now_s = self._time.now()
+        if self.loads and self.loads[-1][0] == now_s:
+            self.loads.pop()
+        self.loads.append((now_s, self.load))
