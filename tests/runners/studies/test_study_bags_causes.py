@@ -51,8 +51,8 @@ def test_equal_speeds_keep_the_capacity() -> None:
 
 
 def test_every_change_changes_a_run() -> None:
-    """Not those that have no effect here: generated bags are submitted whole, and users matter
-    only where many tasks wait."""
+    """Not those that have no effect here: generated bags are submitted whole, users matter only
+    where many tasks wait, and FPLT has no replicas."""
     cell = CauseCell(**{**msgspec.structs.asdict(BASE), "change": "base", "load": 0.95,
                         "tasks": 1_500, "selection": "s-u-t", "architecture": "csp"})  # fmt: skip
     found = {}
@@ -60,7 +60,8 @@ def test_every_change_changes_a_run() -> None:
         architecture = "sep-c" if change == "streams" else "csp"
         one = msgspec.structs.replace(cell, change=change, architecture=architecture)
         found[change] = simulate(None, one)
-    assert found.pop("whole").nsl == found.pop("users").nsl == found["base"].nsl
+    for without_effect in ("whole", "users", "replicas"):
+        assert found.pop(without_effect).nsl == found["base"].nsl
     assert len({row.nsl for row in found.values()}) == len(found)
 
 

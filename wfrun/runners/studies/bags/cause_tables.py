@@ -72,7 +72,7 @@ def tables_of(scale: Scale, real: str) -> list[CauseTable]:
     """The tables; ``real`` is the workload of real load."""
     return [
         _of_real_load({"workload": real, "load": REAL_LOAD, "tasks": scale.tasks}),
-        *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _BURSTS, _FAIR, _ROUTES, _DONE),
+        *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _WRONG, _BURSTS, _FAIR, _ROUTES, _DONE),
     ]
 
 
@@ -103,14 +103,26 @@ _ORDER = CauseTable(
 )
 
 _SPEEDS = CauseTable(
-    "Speeds that a policy ignores (claim 9)",
-    "Makespan in seconds.",
+    "Policies that know nothing (claim 9)",
+    "Makespan in seconds. RR, WQR4x and STFR ignore speeds, and have replicas.",
     [
         Line(change, {"policy": policy}, f"{policy}, {CHANGES[change].title}")
-        for change in ("base", "speeds")
+        for change in ("base", "speeds", "replicas", "monitoring 0")
         for policy in ("fplt", "fpf", "rr", "wqr", "stfr")
+        if change != "replicas" or policy not in ("fplt", "fpf")
     ],
     [Column(_share(load), {"load": load}, lambda row: row.makespan_s) for load in (0.6, 0.95)],
+)
+
+_WRONG = CauseTable(
+    "Wrong estimates (claim 19)",
+    "NSL by the inaccuracy of the estimates.",
+    [
+        Line(change, {"policy": policy}, f"{policy}, {CHANGES[change].title}")
+        for change in ("base", "speeds", "monitoring 0")
+        for policy in ("ect", "stfr")
+    ],
+    [Column(f"{wrong:g}%", {"inaccuracy": wrong}) for wrong in (0.0, 100.0, 10_000.0)],
 )
 
 _BURSTS = CauseTable(
@@ -179,11 +191,11 @@ _DONE = CauseTable(
 )
 
 _MONITORING = CauseTable(
-    "The period of the monitoring service (claim 18)",
+    "The period of the monitoring service (claims 5 and 18)",
     "NSL at a load of 60%, by the mean run time of the tasks.",
     [
         Line(change, {"policy": policy}, f"{policy}, {title}")
-        for policy in ("fplt", "rr")
+        for policy in ("fplt", "rr", "stfr")
         for change, title in (
             ("monitoring 0", "0 s"),
             ("monitoring 5", "5 s"),

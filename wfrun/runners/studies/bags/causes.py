@@ -39,6 +39,8 @@ class Change(NamedTuple):
     title: str
     subject: Mapping[str, object] = {}
     """Fields of `Workloads`."""
+    settings: Mapping[str, object] = {}
+    """Settings of the run."""
     bags: Callable[[BotWorkload], BotWorkload] = lambda workload: workload
     sites: Callable[[Catalog], Catalog] = lambda catalog: catalog
 
@@ -109,6 +111,7 @@ CHANGES: dict[str, Change] = {
     "whole": Change("all tasks of a bag submitted together", bags=whole),
     "shuffled": Change("run times shuffled among all tasks", bags=shuffled),
     "users": Change("the same users at all clusters", bags=with_common_users),
+    "replicas": Change("no replicas", settings={"replicas": 0}),
     "speeds": Change("equal speeds", sites=with_equal_speeds),
 }
 """By name. ``base`` is the study's model, with its monitoring period."""
@@ -123,5 +126,6 @@ def simulate(log: LogOfBags | None, cell: CauseCell) -> CauseRow:
     platform = subject.monitored(experiment.platform, plain)
     platform = msgspec.structs.replace(platform, catalog=change.sites(platform.catalog))
     workload = change.bags(subject.workload_of(plain, platform.catalog.sites))
-    run = simulate_bags(workload, platform, cell.architecture, experiment.settings_of(plain))
+    settings = msgspec.structs.replace(experiment.settings_of(plain), **change.settings)
+    run = simulate_bags(workload, platform, cell.architecture, settings)
     return CauseRow(**msgspec.structs.asdict(row_of(plain, run)), change=cell.change)
