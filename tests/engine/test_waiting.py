@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -121,6 +122,15 @@ def test_cores_that_are_kept_for_a_wider_task() -> None:
     text = "its cores are kept for task t2, which is wider"
     assert kept
     assert set(kept) == {Reason("reservation", text, 0)}
+
+
+@pytest.mark.parametrize("policy", ["ect", "heft"])
+def test_what_holds_a_task_back_is_named(policy: str) -> None:
+    """ECT does so whatever the throttle is."""
+    run = Run(tasks(3), SiteSpec("alpha", 1), policy=policy)
+    held = {"ect": "policy ect", "heft": "throttle auto"}[policy]
+    text = f"{held} holds it back until a site could start it soon"
+    assert Reason("throttle", text) in reasons(run, 2)
 
 
 def test_a_policy_that_waits_for_a_faster_site() -> None:

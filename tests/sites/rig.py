@@ -69,9 +69,14 @@ def task(
 
 
 def other(
-    submit_s: float, runtime_s: float, cores: int = 1, requested_s: float = 100.0
+    submit_s: float,
+    runtime_s: float,
+    cores: int = 1,
+    requested_s: float = 100.0,
+    owner: str = "",
+    application: str = "",
 ) -> SimulatedJob:
-    return SimulatedJob(submit_s, runtime_s, cores, requested_s)
+    return SimulatedJob(submit_s, runtime_s, cores, requested_s, owner, application)
 
 
 def slots_of(nodes: Sequence[NodeGroup]) -> int:

@@ -218,7 +218,7 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
 def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> Idleness:
     """The throttle ``auto`` holds all eligible tasks back: the policy expects them to end sooner at
     busy sites, or the free cores are those of other users."""
-    held = f"throttle auto holds {_tasks(count)} back"
+    held = f"{auto.name} holds {_tasks(count)} back"
     if auto.soon >> index & 1:
         text = _refusal(state, index) + _slower(state, index)
         return Idleness("policy", f"{text}; {held} for other sites")

@@ -163,7 +163,7 @@ def _passed_over(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
     candidates = run.candidates(w, task, w.workflow.tasks[task].resources.cores)
     auto = state.find(AutoThrottle)
     if auto is not None and not candidates & auto.soon:
-        yield Reason("throttle", "throttle auto holds it back until a site could start it soon")
+        yield Reason("throttle", f"{auto.name} holds it back until a site could start it soon")
     scores = present_scores(run, w, task)
     if scores is not None and scores.best is None:
         text = f"policy {state.settings.policy} leaves it unplaced: {scores.note}"

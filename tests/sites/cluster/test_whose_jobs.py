@@ -14,6 +14,7 @@ from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import read_text
 from wfrun.sites.batch.slurm import queue as slurm
 from wfrun.sites.cluster.batches import Batches
+from wfrun.sites.cluster.queue_watch import as_background
 from wfrun.testing.probe import request
 
 NAME = "wfrun-r1-1"
@@ -71,3 +72,16 @@ def test_a_job_that_was_submitted_is_ours_by_its_number(system: Callable[[str], 
     assert where is not None
     where[0].ids.add(job.id)
     assert ours.key_of(job) == "k-1"
+
+
+@pytest.mark.parametrize("system", [pbs, torque, squeue, qstat])
+def test_jobs_of_one_user_and_name_have_the_same_labels(system: Callable[[str], list[Job]]) -> None:
+    """Predictions need the classes of other users' jobs; a log keeps no names of theirs."""
+    one, again, other = (
+        as_background(job, None) for user in ("mallory", "mallory", "trent") for job in system(user)
+    )
+    assert one.owner
+    assert one.application
+    assert (one.owner, one.application) == (again.owner, again.application)
+    assert (one.owner != other.owner, one.application) == (True, other.application)
+    assert not {"mallory", NAME} & {one.owner, one.application}

@@ -249,6 +249,24 @@ async def test_nothing_is_told_before_anybody_listens() -> None:
     assert [event.at_s for event in rig.all(ev.SiteObserved)] == [300.0]
 
 
+async def test_the_first_report_has_the_jobs_that_ended_before_it() -> None:
+    """In the order of their ends; a report of loads has no jobs."""
+    past = [other(0, 90, 2, owner="u", application="a"), other(1, 40, owner="v")]
+    now = other(200, 500, requested_s=500.0, owner="u", application="b")
+    jobs = [*past, now, other(210, 20)]
+    rig = Rig(slots=4, background=jobs, observed_from_s=300.0)
+    await rig.run(800.0)
+    first, *later = rig.all(ev.SiteObserved)
+    assert first.ended == (
+        ev.EndedJob(1, 40.0, "v"),
+        ev.EndedJob(2, 90.0, "u", "a"),
+        ev.EndedJob(1, 20.0),
+    )
+    (running,) = first.background
+    assert (running.owner, running.application) == ("u", "b")
+    assert [event.ended for event in later] == [()]
+
+
 # -- failures
 
 

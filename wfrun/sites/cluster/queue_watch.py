@@ -164,13 +164,7 @@ class QueueWatch:
     def _observe(self, jobs: Sequence[Job]) -> None:
         """Report other users' jobs: the running ones, then the queue in order."""
         background = [
-            BackgroundJob(
-                f"{job.id}.{job.element}",
-                job.cores,
-                self._since(job),
-                owner=_label(job.user),
-                application=_label(job.name),
-            )
+            as_background(job, self._since(job))
             for job in jobs
             if self._head.batches.key_of(job) is None and job.state not in ("held", "refused")
         ]
@@ -302,6 +296,13 @@ def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
     message = "; ".join(text for text in (ending.message, record.message) if text)
     cause = "lost" if ending.cause == "cancelled" else ending.cause
     return msgspec.structs.replace(record, cause=cause, message=message)
+
+
+def as_background(job: Job, started_s: float | None) -> BackgroundJob:
+    """Another user's job, as the engine's log has it."""
+    ident = f"{job.id}.{job.element}"
+    owner, application = _label(job.user), _label(job.name)
+    return BackgroundJob(ident, job.cores, started_s, None, owner, application)
 
 
 def _label(name: str) -> str:

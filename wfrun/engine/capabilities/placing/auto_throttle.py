@@ -11,7 +11,7 @@ from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
-from wfrun.engine.policies.placement import plans_again
+from wfrun.engine.policies.placement import plans_again, throttle_of
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_PLANNED = 16
@@ -78,6 +78,15 @@ class AutoThrottle(Capability):
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
         return plans_again(run.state.settings)
+
+    @property
+    def name(self) -> str:
+        """What holds tasks back, for users: the throttle, or a policy that does so whatever the
+        throttle is."""
+        settings = self.state.settings
+        if throttle_of(settings) == "auto":
+            return "throttle auto"
+        return f"policy {settings.policy}"
 
     @property
     def open(self) -> int:
