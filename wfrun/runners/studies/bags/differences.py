@@ -31,9 +31,9 @@ change of one thing: the tables are those of the section on causes.
 - **Real load (claims 1 to 3).** In the log the tasks of a bag are submitted one after another, so
   that the makespan of short tasks is mostly the time of their submission. If bags are submitted as
   a whole, the NSL falls with the size, and those of 2 to 4 and of over 200 tasks are below the
-  average, as in the thesis (claim 2); for claim 1 see above. The log's large bags have shorter tasks than its
-  small ones; if run times are shuffled, the makespan increases with every class of size, as in the
-  thesis.
+  average, as in the thesis (claim 2); for claim 1 see above. The log's large bags have shorter
+  tasks than its small ones; if run times are shuffled, the makespan increases with every class of
+  size, as in the thesis (claim 3).
 - **RR (claim 9).** RR, WQR4x and STFR ignore speeds, and their makespans are larger than those of
   FPF at a load of 60%, too, where no task waits. The speeds are the larger part of the difference:
   with equal ones about half of it remains. The rest are the replicas, whose processors are idle
