@@ -229,6 +229,16 @@ def test_a_change_replaces_the_runs_of_its_policies_alone() -> None:
     assert all(change.claims for change in CHANGES.values())
 
 
+def test_brokers_that_do_not_see_each_other_begin_in_the_same_cluster() -> None:
+    case = altered(
+        experiment="multi", size=100, instances=5, policy=paper.CLUSTER_MIN, workload="5 x CS-100"
+    )
+    again = next(c for c in cause_cases([case]) if c.change == "brokers")
+    separate, together = run_cause(again, None), run_case(case, None)
+    assert separate.nft > together.nft
+    assert separate.makespan_s > together.makespan_s
+
+
 def test_one_run_in_a_full_queue_leaves_a_claim_open() -> None:
     rows = [invented(c) for c in cases(Scale(idle=5, loaded=5))]
     replace = msgspec.structs.replace

@@ -19,6 +19,7 @@ from wfrun.runners.studies.workflows import paper
 from wfrun.runners.studies.workflows.claims import CLAIMS
 from wfrun.runners.studies.workflows.experiments import MODEL, Case, Outcome, Setup, run_case
 from wfrun.runners.studies.workflows.samples import Samples
+from wfrun.runners.studies.workflows.separate import run_separately
 from wfrun.runners.studies.workflows.variants import (
     BalancedOverflow,
     CountedIdle,
@@ -27,7 +28,7 @@ from wfrun.runners.studies.workflows.variants import (
 )
 
 REPETITIONS = 20
-"""Maximum number of repetitions of a change with background load."""
+"""Maximum number of repetitions of a change."""
 
 
 class Change(NamedTuple):
@@ -41,6 +42,9 @@ class Change(NamedTuple):
     policies: Mapping[str, str] = {}
     """Variants, by the policy that they replace."""
     setup: Setup = Setup()
+    run: Callable[[Case, Path | None, Setup], Outcome] = run_case
+    repetitions: int = REPETITIONS
+    """Maximum number of repetitions."""
 
 
 _BY_IDLE = (paper.FILE_AWARE, paper.COARSENING, paper.CLUSTER_MIN)
@@ -77,6 +81,15 @@ CHANGES: dict[str, Change] = {
         ),
         setup=Setup(model=replace(MODEL, lrm=CountedIdle.name)),
     ),
+    "brokers": Change(
+        "each workflow has a broker, which learns of the others' tasks after up to a second",
+        (38,),
+        lambda case: (
+            case.experiment == "multi" and case.policy in (paper.FILE_AWARE, paper.CLUSTER_MIN)
+        ),
+        run=run_separately,
+        repetitions=5,
+    ),
 }
 
 
@@ -97,9 +110,8 @@ def cause_cases(made: Sequence[Case]) -> list[CauseCase]:
     return [
         CauseCase(**msgspec.structs.asdict(case), change=name)
         for case in made
-        if case.repetition < REPETITIONS
         for name, change in CHANGES.items()
-        if change.concerns(case)
+        if case.repetition < change.repetitions and change.concerns(case)
     ]
 
 
@@ -109,7 +121,7 @@ def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
     change = CHANGES[case.change]
     fields = {f: getattr(case, f) for f in Case.__struct_fields__}
     changed = Case(**{**fields, "policy": change.policies.get(case.policy, case.policy)})
-    outcome = msgspec.structs.asdict(run_case(changed, corpus, change.setup))
+    outcome = msgspec.structs.asdict(change.run(changed, corpus, change.setup))
     return CauseOutcome(**{**outcome, "policy": case.policy}, change=case.change)
 
 

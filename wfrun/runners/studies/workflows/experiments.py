@@ -248,10 +248,7 @@ def _background(seed: int, places: int, load: Load) -> Mapping[str, Sequence[Sim
 def run_case(case: Case, corpus: Path | None, setup: Setup | None = None) -> Outcome:
     """Simulate one case and measure it, from its log."""
     setup = setup or Setup()
-    document = None
-    if case.origin == "corpus" and corpus is not None:
-        document = document_of(corpus, case.family, case.size)
-    workflow = workflow_of(case.family, case.size, case.repetition, document)
+    workflow = documented_workflow(case, corpus)
     catalog = das3(case.places)
     world = Platform(
         catalog=catalog,
@@ -270,10 +267,19 @@ def run_case(case: Case, corpus: Path | None, setup: Setup | None = None) -> Out
     workflows = [workflow] * case.instances
     simulate(workflows, world, settings, log=log)
     timings = run_timings(log.events, {str(i): w for i, w in enumerate(workflows)})
-    return _outcome(case, timings, log.events)
+    return outcome_of(case, timings, log.events)
 
 
-def _outcome(case: Case, timings: RunTimings, events: Sequence[ev.Event]) -> Outcome:
+def documented_workflow(case: Case, corpus: Path | None) -> Workflow:
+    """The workflow of a case, from its document or generated."""
+    document = None
+    if case.origin == "corpus" and corpus is not None:
+        document = document_of(corpus, case.family, case.size)
+    return workflow_of(case.family, case.size, case.repetition, document)
+
+
+def outcome_of(case: Case, timings: RunTimings, events: Sequence[ev.Event]) -> Outcome:
+    """The metrics of a run, from its log."""
     metrics = timings.workflow_metrics()
     makespan_s = total_makespan_s(timings.workflows)
     assert makespan_s is not None  # nothing fails in this world

@@ -362,7 +362,7 @@ def _causes(tests: Sequence[Tested]) -> Iterator[str]:
     yield ""
     yield (
         "One thing is changed, the runs that it concerns are simulated again on the same seeds "
-        f"(at most {REPETITIONS} with background load), and the claims are tested again."
+        f"(at most {REPETITIONS}), and the claims are tested again."
     )
     yield from table(
         ("what is changed", "claim", "verdict", "with the change", "means with the change"),
