@@ -11,6 +11,7 @@ import msgspec
 from wfrun.engine.information import Observed
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.parsers.catalog.kinds import CatalogKind
+from wfrun.sites.observation import OBSERVE_S
 
 if TYPE_CHECKING:
     from wfrun.sites.batch.survey import Survey
@@ -39,6 +40,8 @@ class SiteContext(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
     observed: Observed = "nothing"
     """Which facts of other users' jobs a cluster reports."""
+    observe_s: float = OBSERVE_S
+    """Interval between these reports."""
     pack_logs: bool = False
     """Launchers write the output of all their tasks into one file. A batch job of a single task
     has a file of its own."""

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from wfrun.engine.events import BackgroundJob, EndedJob, SiteLoadObserved, SiteObserved
 from wfrun.engine.information import Observed
 
+OBSERVE_S = 60.0
+"""Interval between queries of other users' jobs, in runs that use them."""
+
 
 class Observer:
     """Turns snapshots of a site's queue into events. An event has the detail that the run's

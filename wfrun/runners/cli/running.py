@@ -154,6 +154,7 @@ def resume(
     from wfrun.runners.cli.driving import drive
     from wfrun.runners.run.changes import changed_run, described
     from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare_jobs import direct, has_parallel_jobs
     from wfrun.runners.run.session import Session
     from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
@@ -168,7 +169,8 @@ def resume(
     catalog = None if sites is None else read_catalog(sites)
 
     def change(state: RunState) -> RunChanged | None:
-        return changed_run(state, given, catalog, as_flag)
+        sites = direct(catalog) if catalog is not None and has_parallel_jobs(state) else catalog
+        return changed_run(state, given, sites, as_flag)
 
     if only_plan:
         from wfrun.runners.cli.plan_command import plan_rest

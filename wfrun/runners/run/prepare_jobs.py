@@ -12,6 +12,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Access, Catalog, SiteSpec
 from wfrun.engine.names import look_up
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
+from wfrun.engine.state import RunState
 from wfrun.parsers.formats import FORMATS, unreadable
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import is_log, read_log_jobs
@@ -82,6 +83,12 @@ def strategy(name: str) -> str:
     one."""
     strategies = {each.name: each for each in ALLOCATION_STRATEGIES}
     return look_up(strategies, name, "allocation strategy").name
+
+
+def has_parallel_jobs(state: RunState) -> bool:
+    """Whether a run is one of parallel jobs."""
+    tasks = (w.workflow.tasks[0] for w in state.workflows if w.workflow.bag is None)
+    return any(task.resources.parallel for task in tasks)
 
 
 def direct(catalog: Catalog) -> Catalog:

@@ -73,6 +73,7 @@ from wfrun.runners.run.user_requests import RequestReader
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
+from wfrun.sites.observation import OBSERVE_S
 from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.disk import remove_parts
 
@@ -315,12 +316,15 @@ class Session:
     def _make_sites(self) -> list[AnySite]:
         settings = self._settings
         observed = observed_of(settings)
+        observe_s = OBSERVE_S
+        if settings.reallocate is not None:  # each round knows the queues of that time
+            observe_s = min(observe_s, settings.reallocate_every_s)
         prompter = terminal_prompter()
         return [
             make_site(
                 spec, index, self._run_id, self._site_directory, directory, self._clock.now,
-                observed=observed, pack_logs=settings.pack_logs, dead_hosts=self._dead_hosts,
-                prompter=prompter,
+                observed=observed, observe_s=observe_s, pack_logs=settings.pack_logs,
+                dead_hosts=self._dead_hosts, prompter=prompter,
             )
             for index, (spec, directory) in enumerate(
                 zip(self._specs, self._site_directories(), strict=True)

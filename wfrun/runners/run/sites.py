@@ -15,6 +15,7 @@ from wfrun.engine.visible import message_block
 from wfrun.sites.kind import AnySite, SiteContext
 from wfrun.sites.kinds import kind_of
 from wfrun.sites.local.site import LocalSite
+from wfrun.sites.observation import OBSERVE_S
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoint import Endpoint
@@ -39,6 +40,7 @@ def make_site(
     clock: Callable[[], float],
     *,
     observed: Observed = "nothing",
+    observe_s: float = OBSERVE_S,
     pack_logs: bool = False,
     dead_hosts: tuple[str, ...] = (),
     prompter: Prompter | None = None,
@@ -51,6 +53,7 @@ def make_site(
         directory=directory,
         clock=clock,
         observed=observed,
+        observe_s=observe_s,
         pack_logs=pack_logs,
         dead_hosts=dead_hosts,
         prompter=prompter,

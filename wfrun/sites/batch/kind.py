@@ -57,6 +57,7 @@ def _make(
         connection,
         batch.system(spec.access),
         observed=context.observed,
+        observe_s=context.observe_s,
         programs=BATCH_LAUNCHER_PROGRAMS if launchers is not None else (),
         clock=context.clock,
     )

@@ -30,8 +30,6 @@ runs."""
 CANCEL_AGAIN_S = 30.0
 """Interval between cancellations of a job. Schedulers leave it some seconds between SIGTERM and
 SIGKILL."""
-OBSERVE_S = 60.0
-"""Interval between queries of other users' jobs, in runs that use them."""
 UNSTARTED_S = 10.0
 """Time after a job has left the queue in which its claim may still appear."""
 LATE_RECORD_S = 1.0
@@ -47,8 +45,16 @@ class QueueWatch:
     """Polls the queue for all attempts at once, more often while jobs start and end."""
 
     def __init__(
-        self, index: int, access: Access, head: HeadNode, attempts: Attempts, *, observed: Observed
+        self,
+        index: int,
+        access: Access,
+        head: HeadNode,
+        attempts: Attempts,
+        *,
+        observed: Observed,
+        observe_s: float,
     ) -> None:
+        """``observe_s`` is the interval between queries of other users' jobs, if ``observed``."""
         self.now = asyncio.Event()
         """Set when the queue is to be polled soon."""
         self._index = index
@@ -56,6 +62,7 @@ class QueueWatch:
         self._head = head
         self._attempts = attempts
         self._observes = observed != "nothing"
+        self._observe_s = observe_s
         self._observer = Observer(index, observed)
         self._interval_s = access.poll_min_s
         self._observed_s = float("-inf")
@@ -75,7 +82,7 @@ class QueueWatch:
             while not self._head.ready.is_set():
                 await self._set_up_late()
             asked_s = time.monotonic()
-            observes = self._observes and asked_s - self._observed_s >= OBSERVE_S
+            observes = self._observes and asked_s - self._observed_s >= self._observe_s
             try:
                 jobs = await self._head.ask_queue(everybody=observes)
             except (QueueUnknownError, TransientError) as error:
@@ -116,7 +123,7 @@ class QueueWatch:
         self.now.clear()
         wait_s: float | None = self._interval_s
         if not any(attempt.submitted_s is not None for attempt in self._attempts.open.values()):
-            wait_s = OBSERVE_S if self._observes else None
+            wait_s = self._observe_s if self._observes else None
             if self._observed_s == float("-inf") and self._observes:
                 return
         try:

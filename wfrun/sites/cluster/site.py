@@ -33,6 +33,7 @@ from wfrun.sites.cluster.rehearsal import ask
 from wfrun.sites.cluster.submission import Submission
 from wfrun.sites.entry_error import EntryError
 from wfrun.sites.node import JOB_PROGRAMS
+from wfrun.sites.observation import OBSERVE_S
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.directory import make_directory, put_programs
 from wfrun.sites.remote.host import Host
@@ -63,8 +64,9 @@ class ClusterSite:
     name of the run's directory there.
 
     A cluster out of reach is paused, and set up when it can be reached: work goes on elsewhere.
-    ``observed`` selects the reports of other users' jobs. ``programs`` are further node programs
-    that its jobs need. ``connected`` is called at each new connection.
+    ``observed`` selects the reports of other users' jobs, which are made every ``observe_s``.
+    ``programs`` are further node programs that its jobs need. ``connected`` is called at each new
+    connection.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ClusterSite:
         system: BatchSystem,
         *,
         observed: Observed = "nothing",
+        observe_s: float = OBSERVE_S,
         programs: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -90,7 +93,9 @@ class ClusterSite:
         self.head = HeadNode(
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
         )
-        self._watch = QueueWatch(index, spec.access, self.head, self._attempts, observed=observed)
+        self._watch = QueueWatch(
+            index, spec.access, self.head, self._attempts, observed=observed, observe_s=observe_s
+        )
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
         self._attempts.on_attempt_ended = self._submission.now.set
         self._tasks: list[asyncio.Task[None]] = []
