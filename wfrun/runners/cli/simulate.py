@@ -160,8 +160,8 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               "results are there are not simulated again.")  # fmt: skip
 @click.option("--corpus", type=click.Path(path_type=Path, file_okay=False, exists=True),
               metavar="DIR", help="Take workflows from the documents in DIR (CyberShake_30.xml, …) "
-              "and load from the log there (LPC-EGEE-2004…); for predictions and allocation, all "
-              "logs there that the papers name. Default: generate them.")  # fmt: skip
+              "and load from the log there (LPC-EGEE-2004…); for the other studies, all logs there "
+              "that the papers name. Default: generate them.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip
 @click.option("--on", type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -180,8 +180,9 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
     chapter 6, the seven policies on the DAS-3; `brokers`: its section 6.4, policies and throttles
     on the real DAS-3; `bags`: thesis chapter 5, bags of tasks on the DAS-3 and Grid'5000;
     `predictions`: thesis chapter 7 and section 6.2 of the JGC paper, predictions of run times and
-    waits, also on the workload logs LOG (SWF, GWF); or `allocation`: section 6.1 of the JGC paper,
-    ways to send parallel jobs to clusters, on the logs of --corpus.
+    waits, also on the workload logs LOG (SWF, GWF); `allocation`: section 6.1 of the JGC paper,
+    ways to send parallel jobs to clusters, on the logs of --corpus; or `reallocation`: RR-7365,
+    moldable jobs that move between the queues of three clusters.
     """
     from wfrun.runners.studies import STUDIES
     from wfrun.runners.studies.options import StudyOptions

@@ -9,6 +9,7 @@ from wfrun.runners.studies.bags.command import study_bags
 from wfrun.runners.studies.brokers.command import study_brokers
 from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.predictions.command import study_predictions
+from wfrun.runners.studies.reallocation.command import study_reallocation
 from wfrun.runners.studies.workflows.command import study_workflows
 
 STUDIES: dict[str, Callable[[StudyOptions], None]] = {
@@ -16,6 +17,7 @@ STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "bags": study_bags,
     "brokers": study_brokers,
     "predictions": study_predictions,
+    "reallocation": study_reallocation,
     "workflows": study_workflows,
 }
 """By the name on the command line."""

@@ -1,0 +1,89 @@
+"""What claims, figures and page read of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from wfrun.engine.reallocation import ALGORITHMS
+from wfrun.runners.studies.reallocation.experiments import BASE, Row
+from wfrun.runners.studies.verdict import Sample
+
+MEASURES = ("impacted", "moves", "early", "response")
+REGULAR = ("mct-reg", "minmin-reg")
+CANCELLING = ("mct-can", "minmin-can")
+TITLES = {
+    "mct-reg": "MCT-reg",
+    "mct-can": "MCT-can",
+    "minmin-reg": "MinMin-reg",
+    "minmin-can": "MinMin-can",
+}
+
+
+class Platform(NamedTuple):
+    """One of the four platforms."""
+
+    title: str
+    section: str
+    heterogeneous: str
+    dedicated: str
+    first_figure: int
+    """The number of its first figure in the paper; it has four."""
+
+
+HOMOGENEOUS = Platform("homogeneous, dedicated", "5.1", "no", "yes", 5)
+HETEROGENEOUS = Platform("heterogeneous, dedicated", "5.2", "yes", "yes", 9)
+SHARED = Platform("homogeneous, not dedicated", "5.3", "no", "no", 13)
+MIXED = Platform("heterogeneous, not dedicated", "5.4", "yes", "no", 17)
+PLATFORMS = (HOMOGENEOUS, HETEROGENEOUS, SHARED, MIXED)
+
+
+class ReallocationSamples:
+    """The measures by platform, trace and algorithm."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.traces = list(dict.fromkeys(row.trace for row in rows if row.variant == BASE))
+        self.seeds = sorted({row.seed for row in rows})
+
+    def of(self, platform: Platform, trace: str) -> list[Row]:
+        """The rows of the seeds."""
+        return [
+            row
+            for row in self.rows
+            if (row.trace, row.heterogeneous, row.dedicated, row.variant)
+            == (trace, platform.heterogeneous, platform.dedicated, BASE)
+        ]
+
+    def values(self, platform: Platform, trace: str, measure: str, algorithm: str) -> list[float]:
+        """A measure of each seed."""
+        return [value(row, measure, algorithm) for row in self.of(platform, trace)]
+
+    def mean(self, platform: Platform, measure: str, algorithm: str) -> Sample:
+        """The mean over the traces in each repetition, that is, for each seed."""
+        rows = [row for trace in self.traces for row in self.of(platform, trace)]
+        return Sample(
+            {
+                seed: fmean(value(row, measure, algorithm) for row in rows if row.seed == seed)
+                for seed in self.seeds
+            }
+        )
+
+    def variant(self, name: str) -> list[Row]:
+        """The rows of a variant on the homogeneous dedicated platform; of the base, those of the
+        traces that the variants have."""
+        traces = {row.trace for row in self.rows if row.variant != BASE}
+        return [
+            row
+            for row in self.rows
+            if row.variant == name
+            and row.trace in traces
+            and (row.heterogeneous, row.dedicated) == ("no", "yes")
+        ]
+
+
+def value(row: Row, measure: str, algorithm: str) -> float:
+    """A measure of one algorithm."""
+    found: float = getattr(row, measure)[ALGORITHMS.index(algorithm)]
+    return found
