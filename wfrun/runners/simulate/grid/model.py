@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +12,9 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.prediction.job import Predictor
 from wfrun.engine.protocols import Placement
+from wfrun.engine.queues import Lrm
 from wfrun.parsers.logs import LoggedJob
+from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
 
 
 class GridJob(msgspec.Struct, frozen=True, gc=False):
@@ -41,9 +43,9 @@ class Scheduler(NamedTuple):
     """Whether the predictions of waiting and running jobs follow each end (thesis section 7.3.1);
     otherwise they stay as they were at the submission. Only plans of first-come, first-served
     queues are corrected."""
-    remembers: bool = False
-    """Whether sums over the jobs of a site also count those that have ended; not with first-come,
-    first-served queues."""
+    estimates: Callable[[Lrm], Estimates] = LrmEstimates
+    """What a site with this LRM answers; not with first-come, first-served queues, which have
+    answers of their own."""
     blocks: bool = False
     """Whether the first job of the global queue blocks the others. Otherwise all of them are
     eligible. Only policies that bind late have a global queue."""

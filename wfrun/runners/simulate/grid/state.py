@@ -11,7 +11,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.prediction.job import Job, Prediction, is_plausible
 from wfrun.engine.queues import make_lrm
 from wfrun.engine.queues.fcfs import Fcfs
-from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
+from wfrun.runners.simulate.grid.estimates import Estimates
 from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 
@@ -69,7 +69,7 @@ class GridState:
 
     def _estimates(self, site: int, lrm: str) -> Estimates:
         if lrm != Fcfs.name:
-            return LrmEstimates(self.lrms[site], remembers=self.scheduler.remembers)
+            return self.scheduler.estimates(self.lrms[site])
 
         def expected_s(job: int) -> float:
             return self.expected_s(job, site)

@@ -16,7 +16,7 @@ from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule, g
 from wfrun.runners.experiments.metrics.jobs import JobTiming
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
-from wfrun.runners.studies.allocation.variants import VARIANTS
+from wfrun.runners.studies.allocation.variants import VARIANTS, Variant
 from wfrun.runners.studies.jgc_grids import WEEK_S, Logs, jobs_of, sites
 
 NAMES = tuple(strategy.symbol for strategy in STRATEGIES)
@@ -84,20 +84,15 @@ def run_case(case: Case, logs: dict[str, Logs], weeks: int) -> Outcome:
             f"{case.grid} has no jobs in week {case.week}",
             hint="take the complete logs of the Parallel Workloads Archive",
         )
-    policy, predictor, remembers = BY_NAME[case.strategy], UserEstimate(), False
-    if case.variant is not None:
-        change = VARIANTS[case.variant]
-        policy = change.policies.get(case.strategy, policy)
-        remembers = change.remembers
-        if change.raises_requests:
-            jobs = tuple(_with_request(job) for job in jobs)
-    known = case.variant is not None and VARIANTS[case.variant].knows_runtimes
+    change = Variant("", ()) if case.variant is None else VARIANTS[case.variant]
+    if change.raises_requests:
+        jobs = tuple(_with_request(job) for job in jobs)
     scheduler = Scheduler(
-        policy,
-        None if known else predictor,
+        change.policies.get(case.strategy, BY_NAME[case.strategy]),
+        None if change.knows_runtimes else UserEstimate(),
         per_site=False,
         corrected=False,
-        remembers=remembers,
+        estimates=change.estimates,
     )
     places = sites(case.grid)
     schedule = simulate_grid(jobs, places, scheduler, "easy")

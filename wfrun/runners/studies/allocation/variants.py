@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from wfrun.engine.policies.placement.allocation import Strategy
 from wfrun.engine.policies.placement.allocation.balance import LbalT, LbalW
 from wfrun.engine.policies.placement.allocation.loads import Mlp, Mpl
 from wfrun.engine.policies.placement.allocation.schedules import Mct
+from wfrun.engine.profile import Profile
+from wfrun.engine.queues import Lrm
+from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
 
 
 class MctWithJob(Mct):
@@ -58,6 +62,24 @@ class MlpLargestFirst(Mlp):
         return min(sites, key=lambda site: (self.value(site, task), -self.view.slots(site)))
 
 
+class FirstPlan(LrmEstimates):
+    """Starts by reservations that are made when jobs are submitted and never changed: neither an
+    early or late end nor backfilling renews them."""
+
+    def __init__(self, lrm: Lrm) -> None:
+        super().__init__(lrm)
+        self._profile = Profile(lrm.processors, 0.0)
+
+    def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
+        super().submit(job, cores, length_s, now_s)
+        self._profile.advance(now_s)
+        start_s = self._profile.earliest_s(cores, length_s, now_s)
+        self._profile.add(start_s, start_s + length_s, -cores)
+
+    def start_s(self, cores: int, length_s: float, now_s: float) -> float:
+        return self._profile.earliest_s(cores, length_s, now_s)
+
+
 class Variant(NamedTuple):
     """A change."""
 
@@ -68,11 +90,14 @@ class Variant(NamedTuple):
     policies: Mapping[str, type[Strategy]] = {}
     """By strategy: the policy to take instead."""
     knows_runtimes: bool = False
-    remembers: bool = False
-    """Whether sums also count jobs that have ended."""
+    estimates: Callable[[Lrm], Estimates] = LrmEstimates
+    """What sites answer."""
     raises_requests: bool = False
     """Whether no job runs past its request."""
 
+
+ALL_JOBS = partial(LrmEstimates, remembers=True)
+"""Sums also count jobs that have ended."""
 
 VARIANTS: dict[str, Variant] = {
     "known run times": Variant(
@@ -83,12 +108,17 @@ VARIANTS: dict[str, Variant] = {
     "ended jobs": Variant(
         "sums also count jobs that have ended",
         ("LBal_T", "LBal_W", "MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MSWCT_W"),
-        remembers=True,
+        estimates=ALL_JOBS,
     ),
     "no overruns": Variant(
         "no job runs past its request: shorter requests are raised to the run time",
         ("MPL", "LBal_S", "MCT", "MST"),
         raises_requests=True,
+    ),
+    "first plans": Variant(
+        "start times are those of plans that no end or start renews",
+        ("MST",),
+        estimates=FirstPlan,
     ),
     "new job counted": Variant(
         "MCT counts the new job among those of the site", ("MCT",), {"MCT": MctWithJob}
@@ -102,7 +132,7 @@ VARIANTS: dict[str, Variant] = {
         "both of these",
         ("LBal_T", "LBal_W"),
         {"LBal_T": LbalTUnscaled, "LBal_W": LbalWUnscaled},
-        remembers=True,
+        estimates=ALL_JOBS,
     ),
     "ties to the largest": Variant(
         "ties go to the largest site, not the smallest",
