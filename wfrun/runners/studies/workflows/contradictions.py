@@ -15,7 +15,7 @@ These claims cannot agree with numbers, or with a model, that the thesis gives e
   406 s.
 - **Coarsening for wf-large1 with background load (claim 24).** Its tasks wait for 93 s on average
   in Table 6.3, those of File-Aware and Cluster Minimization for 42 and 43 s. Here the waits are
-  alike, and the makespans follow them.
+  in the same order, and Coarsening is not much better than either.
 - **Throttling and waits (claims 33, 34 and 39).** In Table 6.5 a throttled task of
   5 x CyberShake-100 waits for longer, at the grid, in queues and for files together: 21 s instead
   of 0.02 s with File-Aware, 69 s instead of 29 s with Cluster Minimization. The text says that both
