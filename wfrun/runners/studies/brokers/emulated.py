@@ -67,13 +67,15 @@ SIZE = 100
 SHRINK = 5
 """Workflows of 100 tasks instead of 1,000, on about a fifth of the processors of three clusters of
 the DAS-3: limits are a fifth of those of the thesis, too."""
+LIMITS = (25, 150)
+"""Of the thesis' four limits the first and the last, as each run takes minutes."""
 TIME_SCALE = 0.25
 SIZE_SCALE = 0.001
 
 
 def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
-    """The policies without a limit, and Cluster Minimization with each limit. Quick: a tenth of the
-    time for tasks of a fifth of the length, and the smallest limit only."""
+    """The policies without a limit, and THROTTLED with each limit. Quick: THROTTLED alone, with
+    fewer and shorter tasks, without a limit and with the smallest one."""
     size, time_scale = (30, 0.05) if quick else (SIZE, TIME_SCALE)
     has_document = corpus is not None and document_of(corpus, "cybershake", size) is not None
 
@@ -81,7 +83,7 @@ def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
         origin = "corpus" if has_document else "generated"
         return EmulatedCase(policy, limit, size, paper.INSTANCES, time_scale, origin)
 
-    limits = paper.LIMITS[:1] if quick else paper.LIMITS
+    limits = LIMITS[:1] if quick else LIMITS
     policies = (THROTTLED,) if quick else paper.POLICIES
     return [*(case(p, None) for p in policies), *(case(THROTTLED, limit) for limit in limits)]
 

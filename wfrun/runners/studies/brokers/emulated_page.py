@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from wfrun.runners.studies.brokers import paper
-from wfrun.runners.studies.brokers.emulated import SHRINK, SIZE_SCALE, THROTTLED, EmulatedOutcome
+from wfrun.runners.studies.brokers.emulated import (
+    LIMITS,
+    SHRINK,
+    SIZE_SCALE,
+    THROTTLED,
+    EmulatedOutcome,
+)
 from wfrun.runners.studies.claim import IDENTICAL, SIMILAR
 from wfrun.runners.studies.workflows.page import table
 from wfrun.runners.studies.workflows.paper import ALL, SINGLE
@@ -65,7 +71,7 @@ def _findings(rows: Sequence[EmulatedOutcome]) -> Iterator[Sequence[str]]:
         moved = {policy: row.nft for policy, row in free.items()}
         most = max(moved, key=moved.__getitem__)
         yield _finding("All-Clusters causes the most transfers", most == ALL, moved)
-    if set(limited) == set(paper.LIMITS):
+    if set(limited) == set(LIMITS):
         ends = {str(limit): row.makespan_s for limit, row in limited.items()}
         ends["none"] = spans[THROTTLED]
         yield _finding(

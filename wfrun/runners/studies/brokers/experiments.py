@@ -119,8 +119,8 @@ class Outcome(Case, frozen=True):
         return sum(wait > paper.LATE_S for wait in self.waits_s) / POINTS
 
 
-QUICK = 3
-FULL = 5
+QUICK = 2
+FULL = 4
 """Numbers of repetitions, each with another background and other random choices."""
 
 
