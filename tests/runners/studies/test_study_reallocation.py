@@ -22,7 +22,7 @@ from wfrun.runners.studies.reallocation.experiments import (
 )
 from wfrun.runners.studies.reallocation.traces import MONTHS, PWA, TRACES, log_of, trace_of
 
-SMALL = Scale(2, 0.2, ("June",), "June")
+SMALL = Scale(2, 0.2, ("June",), ("June",))
 
 
 def test_the_experiments_of_the_paper() -> None:

@@ -85,12 +85,12 @@ class Scale(msgspec.Struct, frozen=True):
     days: float
     """Maximum length of a trace."""
     traces: tuple[str, ...] = TRACES
-    changed: str = "May"
-    """The trace of the variants."""
+    changed: tuple[str, ...] = ("May",)
+    """The traces of the variants."""
 
 
 FULL = Scale(10, 400.0)
-QUICK = Scale(5, 5.0, ("January", "May", PWA))
+QUICK = Scale(5, 5.0, ("January", "May", PWA), ())
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -103,9 +103,10 @@ def cells(scale: Scale) -> list[Cell]:
         for dedicated in ("yes", "no")
         for heterogeneous in ("no", "yes")
     ] + [
-        Cell(trace=scale.changed, heterogeneous="no", dedicated="yes", days=scale.days, seed=seed,
+        Cell(trace=trace, heterogeneous="no", dedicated="yes", days=scale.days, seed=seed,
              variant=variant)
         for seed in range(scale.seeds)
+        for trace in scale.changed
         for variant in VARIANTS
     ]  # fmt: skip
 

@@ -153,6 +153,8 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _variants(samples: ReallocationSamples) -> Iterator[str]:
+    if all(row.variant == BASE for row in samples.rows):
+        return
     yield ""
     yield "## One thing changed"
     yield ""
