@@ -5,7 +5,8 @@ DIFFERENCES = """
 
 The background load was fitted to the queue waits of Round Robin in Table 6.3 alone, which come out
 at half to two thirds of the table. The waits of the other policies are then near it for small and
-large workflows, with three exceptions: Single Cluster and HEFT for wf-large2, and All-Clusters for large workflows (below).
+large workflows, with three exceptions: Single Cluster and HEFT for wf-large2, and All-Clusters for
+large workflows (below).
 Claims 5 and 6, on the waits of Round Robin, are no evidence beyond the fit.
 
 - **Background load.** The thesis replays four months of the DAS-3's log, which is not public. A
