@@ -15,7 +15,7 @@ from wfrun.engine import events as ev
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.session import read_state
 
-SIMULATE = ["simulate", "average", "--tasks", "2000", "--policy", "ect,rr", "--seeds", "12", "-q"]
+SIMULATE = ["simulate", "average", "--tasks", "2000", "--policy", "ect,rr", "--seeds", "12"]
 PACKAGES = sysconfig.get_path("purelib")
 
 

@@ -91,8 +91,9 @@ def simulate_shown(
     try:
         with ExperimentProgress(quiet=quiet) as progress:
             run_cells(
-                cells, results, simulate, progress.update, processes=processes, on=on, files=files
-            )
+                cells, results, simulate, progress.update,
+                processes=processes, on=on, files=files, quiet=quiet,
+            )  # fmt: skip
     except KeyboardInterrupt:
         done, path = len(results.of(cells)), results.path
         kept = f"kept in {path}; the same command goes on" if path else "lost without --output"

@@ -19,14 +19,15 @@ def run_cells(
     processes: int | None = None,
     on: Path | None = None,
     files: Files | None = None,
+    quiet: bool = False,
 ) -> None:
     """Simulate the cells that ``results`` does not have: in processes of this machine, or ``on``
     the sites of a catalog, where ``files`` are those that ``simulate`` reads. The rows, and their
-    order, are the same. See `run_missing` and `run_missing_on`."""
+    order, are the same. See `run_missing` and `run_missing_on`, which says less if ``quiet``."""
     if on is None:
         run_missing(cells, results, simulate, processes, progress)
     else:
         from wfrun.runners.experiments.on_sites.missing import run_missing_on
 
-        run_missing_on(on, cells, results, simulate, progress, files)
+        run_missing_on(on, cells, results, simulate, progress, files, quiet=quiet)
     results.arrange(cells)

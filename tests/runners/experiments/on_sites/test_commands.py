@@ -21,7 +21,7 @@ def user(tmp_path: Path) -> User:
 
 def simulate(*words: str | Path) -> list[str | Path]:
     grid = ["--policy", "heft,round-robin", "--seeds", "3"]
-    return ["simulate", "small.dax", "--sites", DAS3, *grid, "-q", *words]
+    return ["simulate", "small.dax", "--sites", DAS3, *grid, *words]
 
 
 def test_results_are_those_of_a_local_run(user: User) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic
 
 import click
 import msgspec
@@ -31,10 +32,12 @@ def run_missing_on(
     simulate: Callable[[CellT], RowT],
     progress: Progress = no_progress,
     files: work.Files | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
     """Simulate the cells that ``results`` does not have, as a bag of tasks at the sites of a
     catalog. ``files`` are those that ``simulate`` reads. The first cell is simulated here, for its
-    run time.
+    run time. Says which runs it begins and continues, unless ``quiet``.
 
     The runs are beside the file of results, in FILE.runs: an interrupted one is continued, with
     what its tasks have done since then. An error in one cell ends all; rows of earlier cells are
@@ -51,7 +54,8 @@ def run_missing_on(
     catalog = prepared(read_catalog(sites), parts)
     collector = Collector(cells, results, progress)
     folder = results.path.with_name(f"{results.path.name}.runs")
-    number = _finish_earlier(folder, collector, results.cell_type, catalog, parts)
+    earlier = _Earlier(collector, results.cell_type, catalog, parts, quiet=quiet)
+    number = earlier.finish(folder)
     missing = [cell for cell in cells if cell in collector.missing]
     if not missing:
         return
@@ -66,11 +70,8 @@ def run_missing_on(
         bag = BagRun(folder / str(number))
         session = bag.start(simulate, chunks, files, catalog, parts)
         names = ", ".join(site.name for site in catalog.sites)
-        click.echo(
-            f"run {bag.run.path}: {len(missing)} simulated runs in {len(chunks)} "
-            f"task{'' if len(chunks) == 1 else 's'} at {names}",
-            err=True,
-        )
+        count = f"{len(chunks)} task{'' if len(chunks) == 1 else 's'}"
+        _say(bag, f"{len(missing)} simulated runs in {count} at {names}", quiet=quiet)
         drive(session, bag, collector, catalog)
     if collector.missing:
         raise InfeasibleError(
@@ -80,37 +81,57 @@ def run_missing_on(
         )
 
 
-def _finish_earlier(
-    folder: Path,
-    collector: Collector[CellT, RowT],
-    cell_type: type[CellT],
-    catalog: Catalog,
-    parts: Sequence[str],
-) -> int:
-    """Take the rows of earlier runs, and continue the last one if it is not over. One that this
-    command would not begin is stopped: another installation began it, or its cells have rows now or
-    are not wanted. Returns the number of the next run."""
-    number = 0
-    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
-    for number in sorted(numbers):
-        bag = BagRun(folder / str(number))
-        if not bag.has_begun:
-            shutil.rmtree(bag.folder)
-            continue
-        collector.take(bag)
-        failed = collector.forget_error()
+def _say(bag: BagRun, text: str, *, quiet: bool) -> None:
+    if not quiet:
+        click.echo(f"run {bag.run.path}: {text}", err=True)
+
+
+class _Earlier(Generic[CellT, RowT]):
+    """The runs of earlier commands."""
+
+    def __init__(
+        self,
+        collector: Collector[CellT, RowT],
+        cell_type: type[CellT],
+        catalog: Catalog,
+        parts: Sequence[str],
+        *,
+        quiet: bool,
+    ) -> None:
+        self._collector = collector
+        self._cell_type = cell_type
+        self._catalog = catalog
+        self._parts = list(parts)
+        self._quiet = quiet
+
+    def finish(self, folder: Path) -> int:
+        """Take their rows, and continue the one that is not over. One that this command would not
+        begin is stopped: another installation began it, or its cells have rows now or are not
+        wanted. Returns the number of the next run."""
+        numbers = sorted(int(path.name) for path in folder.glob("*") if path.name.isdecimal())
+        for number in numbers:
+            bag = BagRun(folder / str(number))
+            if bag.has_begun:
+                self._finish(bag)
+            else:
+                shutil.rmtree(bag.folder)
+        return max(numbers, default=0) + 1
+
+    def _finish(self, bag: BagRun) -> None:
+        self._collector.take(bag)
+        failed = self._collector.forget_error()
         ended = read_state(bag.run).ended
         if ended == "done":
-            continue
+            return
         began, rest = bag.rest()
-        wanted = all(msgspec.convert(cell, cell_type) in collector.missing for cell in rest)
-        if list(parts) == began and wanted and not failed:
-            click.echo(f"run {bag.run.path}: continued", err=True)
-            drive(bag.resume(catalog), bag, collector, catalog)
+        missing = self._collector.missing
+        wanted = all(msgspec.convert(cell, self._cell_type) in missing for cell in rest)
+        if self._parts == began and wanted and not failed:
+            _say(bag, "continued", quiet=self._quiet)
+            drive(bag.resume(self._catalog), bag, self._collector, self._catalog)
         elif ended is None:
             why = "stopped: this command simulates others, or with another wfrun"
-            click.echo(f"run {bag.run.path}: {why}", err=True)
+            _say(bag, why, quiet=self._quiet)
             stop(bag.resume(None))
-            collector.take(bag)
-            collector.forget_error()
-    return number + 1
+            self._collector.take(bag)
+            self._collector.forget_error()
