@@ -17,7 +17,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(Cell, frozen=True, kw_only=True):
-    square: int
+    square: float
 
 
 def square(cell: Cell) -> Row:
@@ -55,3 +55,15 @@ def test_an_extended_experiment_is_arranged(tmp_path: Path) -> None:
         run_cells(wanted, results, square, processes=2)
         results.close()
     assert numbers(path) == [1, 2, 3, 4]
+
+
+def test_a_continued_experiment_has_the_same_text(tmp_path: Path) -> None:
+    """Whole numbers in fields of type float are written alike before and after they were read."""
+    texts = []
+    for name, parts in (("whole.csv", [cells(1, 2, 3)]), ("parts.csv", [cells(3), cells(1, 2, 3)])):
+        for wanted in parts:
+            results = Results(tmp_path / name, Cell, Row)
+            run_cells(wanted, results, square, processes=1)
+            results.close()
+        texts.append((tmp_path / name).read_text())
+    assert texts[0] == texts[1] == "number,square\n1,1.0\n2,4.0\n3,9.0\n"

@@ -81,6 +81,8 @@ class Results(Generic[CellT, RowT]):
 
     def add(self, row: RowT) -> None:
         """Add a row; it is in the file when this returns."""
+        # A whole number in a field of type float is written as it is after the file was read: 10.0.
+        row = msgspec.convert(msgspec.to_builtins(row), self.row_type)
         self.rows.append(row)
         values = msgspec.structs.asdict(row)
         for name in self._tuples:

@@ -116,7 +116,7 @@ def written(folder: Path, task: int, *rows: dict[str, object], error: object = N
 
 
 def test_rows_are_those_of_the_simulation(tmp_path: Path) -> None:
-    """Numbers keep their types and bits; a file is read once; rows of other cells are left out."""
+    """Numbers keep their bits and get the types of the row; a file is read once; rows of other cells are left out."""
     results = Results(tmp_path / "out.csv", Cell, Row)
     shown: list[tuple[int, int]] = []
     collector = Collector(CELLS, results, lambda done, count: shown.append((done, count)))
@@ -129,7 +129,7 @@ def test_rows_are_those_of_the_simulation(tmp_path: Path) -> None:
     collector.take(bag)
     results.close()
     assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
-        "1,0,0.1 3",
+        "1,0.0,0.1 3.0",
         "0,0.30000000000000004,",
     ]
     assert shown == [(0, 4), (1, 4), (2, 4)]
