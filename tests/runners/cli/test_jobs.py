@@ -149,6 +149,8 @@ def test_the_size_with_the_earliest_completion_is_chosen(tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     sizes = {name: (run / "outputs" / name / "size").read_text() for name in ("a", "b")}
     assert sizes == {"a": "4 1\n", "b": "1 1\n"}
+    assert "size binary" in result.output
+    assert "policy" not in result.output
 
 
 def test_no_size_that_fits_is_one_message(tmp_path: Path) -> None:
@@ -203,3 +205,4 @@ def test_jobs_that_wait_move_to_a_queue_that_is_faster_than_expected(
     assert [e.outcome.cause for e in log if isinstance(e, ev.AttemptEnded)].count("done") == 6
     assert "in 23:20" in stays.output
     assert f"in {makespan}" in moves.output
+    assert f"reallocate {algorithm}" in moves.output

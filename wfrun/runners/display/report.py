@@ -114,7 +114,12 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     left = TimeLeftEstimator(state).at(now_s) if driven else None
     if left is not None:
         head.append(f", {eta_text(left)}")
-    head.append(f", policy {state.settings.policy}")
+    if state.settings.sizing:  # it chooses the site, too
+        head.append(f", size {state.settings.sizing}")
+    else:
+        head.append(f", policy {state.settings.policy}")
+    if state.settings.reallocate:
+        head.append(f", reallocate {state.settings.reallocate}")
     if state.settings.selection:
         head.append(f", selection {state.settings.selection}")
     head.append(retries_text(state))

@@ -116,7 +116,8 @@ def written(folder: Path, task: int, *rows: dict[str, object], error: object = N
 
 
 def test_rows_are_those_of_the_simulation(tmp_path: Path) -> None:
-    """Numbers keep their bits and get the types of the row; a file is read once; rows of other cells are left out."""
+    """Numbers keep their bits and get the types of the row; a file is read once; rows of other
+    cells are left out."""
     results = Results(tmp_path / "out.csv", Cell, Row)
     shown: list[tuple[int, int]] = []
     collector = Collector(CELLS, results, lambda done, count: shown.append((done, count)))

@@ -96,8 +96,8 @@ def _head(samples: BagSamples, found: Sequence[Answer]) -> Iterator[str]:
         f"real load is generated, too. The full study simulates {len(cells(FULL, STAND_IN)):,} "
         "workloads of 60,000 tasks and takes hours of processor time; `--quick` simulates "
         f"{len(cells(QUICK, STAND_IN))}, each once, and takes a quarter of an hour. `--jobs` "
-        "limits the number of processes, `--on` simulates at the sites of a catalog. The command "
-        "exits with 0 whatever holds."
+        "limits the number of processes, `--on` simulates at "
+        "[clusters](simulate.md#over-several-clusters). The command exits with 0 whatever holds."
     )
     yield ""
     yield (
