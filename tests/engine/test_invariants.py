@@ -103,12 +103,18 @@ class InvariantChecker:
         self.open: dict[str, ev.AttemptPlaced] = {}
         self.keys: set[str] = set()
         self.submitted: set[str] = set()
+        self.paused: set[int] = set()
 
     def check(self, event: ev.Event) -> None:
         if isinstance(event, ev.AttemptPlaced):
             self._placed(event)
+        elif isinstance(event, ev.SitePaused):
+            self.paused.add(event.site)
+        elif isinstance(event, ev.SiteReopened):
+            self.paused.discard(event.site)
         elif isinstance(event, ev.RunResumed):
             self.refused.clear()
+            self.paused.clear()
         elif isinstance(event, ev.AttemptEnded):
             placed = self.open.pop(event.key, None)
             if placed is not None:
@@ -154,7 +160,8 @@ class InvariantChecker:
         self.keys.add(event.key)
         assert task not in self.done
         others = self._others(task)
-        assert len(others) <= self.replicas
+        are_away = self.replicas and others and all(p.site in self.paused for p in others)
+        assert len(others) <= self.replicas or are_away
         assert all((event.workflow, p) in self.done for p in workflow.parents[event.task])
         assert fits(self.asked[event.workflow][event.task], self.sites[event.site])
         assert (*task, event.site) not in self.refused

@@ -4,6 +4,7 @@ both."""
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import actions as act
@@ -78,6 +79,25 @@ def test_one_site_replicates_its_tasks() -> None:
     assert world.run() == "done"
     assert placed(world) == ["w.0.0.1", "w.0.0.2"]
     assert world.core.state.sites[0].done == 1
+
+
+@pytest.mark.parametrize(("returns", "end_s"), [(False, 20.0), (True, 1000.0)])
+def test_a_task_with_all_its_attempts_at_a_site_that_is_away_gets_another(
+    returns: bool, end_s: float
+) -> None:
+    """The first task and its only replica are at alpha, where they take 1000 s, since beta is
+    busy until 10 s."""
+    world = FakeWorld(
+        [bag(2)],
+        sites((4, 1.0), (1, 1.0)),
+        ev.Settings("wqr", replicas=1),
+        runtime_s=lambda workflow, task, site: (1000.0, 10.0)[site],
+    )
+    world.post(5.0, ev.SitePaused(5.0, 0, "away"))
+    if returns:
+        world.post(7.0, ev.SiteReopened(7.0, 0))
+    assert world.run() == "done"
+    assert world.core.state.now_s == end_s
 
 
 def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:

@@ -30,7 +30,8 @@ def entry() -> dict[str, object]:
 
 
 def test_a_killed_command_continues_over_two_sites(grid: Grid) -> None:
-    """The rows are those of a run on this machine, and no task runs twice."""
+    """The rows are those of a run on this machine, and no task runs twice. On a fast machine there
+    are so few tasks that one of the sites may get none."""
     here = grid.user.wfrun(*SIMULATE, "-o", "here.csv", "--jobs", "1")
     assert here.status == 0, here.text
     catalog = grid.catalog("alpha", "delta", changes={"alpha": entry(), "delta": entry()})
@@ -47,7 +48,7 @@ def test_a_killed_command_continues_over_two_sites(grid: Grid) -> None:
     assert done.out == here.out
     sites = read_state(RunDir(grid.run)).sites
     assert [site.failed for site in sites] == [0, 0]
-    assert all(site.done for site in sites)
+    assert sum(site.done for site in sites) > 0
     grid.user.ask("results", grid.run, "-o", "tasks.csv")
     with (grid.user.folder / "tasks.csv").open() as stream:
         assert {row["attempts"] for row in csv.DictReader(stream)} == {"1"}

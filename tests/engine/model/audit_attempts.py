@@ -38,7 +38,9 @@ class AttemptRules(FileRules):
         undone = [p for p in document.parents[event.task] if (event.workflow, p) not in self.done]
         is_replica = " (a replica)" if others else ""
         self._require("parents", not undone, f"{what}{is_replica}: {undone} are not done")
-        self._require("replicas", len(others) <= max(0, self._max_replicas), what)
+        are_away = all(t.placed.site in self._paused for t in others)
+        replicas = max(0, self._max_replicas)
+        self._require("replicas", len(others) <= replicas or (replicas > 0 and are_away), what)
         if task in self._grown:
             self._asked[task] = self._grown.pop(task)
         asked = self._asked.get(task, record.resources)

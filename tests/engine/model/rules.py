@@ -9,7 +9,7 @@ RULES: dict[str, str] = {
     "done": "no task is placed that is done",
     "parents": "a task is placed when all its parents are done, also after files were lost",
     "throttle": "no workflow has more open attempts than the throttle",
-    "replicas": "no task has more open attempts than one and its replicas",
+    "replicas": "no task has more open attempts than one and its replicas, but for paused sites",
     "replica-share": "replicas hold no more than their share of the cores",
     "fits": "a task is placed at a site that it fits",
     "queue-site": "a task is placed at a site of its resource manager",

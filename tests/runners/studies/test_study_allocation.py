@@ -142,7 +142,8 @@ def test_the_claims_hold_on_the_papers_own_numbers() -> None:
 
 @pytest.mark.corpus
 @pytest.mark.slow
-def test_a_week_of_grid1() -> None:
+def test_a_week_of_grid2() -> None:
+    """Strategies that know only sizes, and MST, keep waits short there; Random does not."""
     paths = {w.title: w.path for w in workloads_of(CORPUS, ())}
     logs = {grid: logs_of(paths, grid) for grid in GRIDS}
     assert all(logs.values())
@@ -153,8 +154,8 @@ def test_a_week_of_grid1() -> None:
         for name in ("Random", "MLp", "MPL", "LBal_S", "MCT", "MST")
     }  # fmt: skip
     wait_s = {name: row.values[list(GRID_METRICS).index("t_w")] for name, row in found.items()}
-    assert {row.jobs for row in found.values()} == {2_990}
-    assert wait_s["MST"] < wait_s["LBal_S"] < wait_s["MPL"] < wait_s["MLp"] < wait_s["MCT"]
+    assert {row.jobs for row in found.values()} == {2_602}
+    assert max(wait_s[name] for name in ("MLp", "MPL", "LBal_S", "MST")) < wait_s["MCT"]
     assert wait_s["Random"] > 10 * wait_s["MPL"]
 
 

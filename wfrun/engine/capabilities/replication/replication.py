@@ -29,8 +29,12 @@ class Replication(Capability):
     Waiting tasks come first: their attempts are always useful, a replica only if it ends before the
     other attempts of its task.
 
+    A task whose attempts are all at sites that are away gets another replica beyond the maximum:
+    it would otherwise wait for a site to return, as replicas may be at one site.
+
     Cost: constant; of a decision, `turns.MAX_EXAMINED` running tasks; of a check for stragglers,
-    the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`.
+    the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`; of a site that goes away,
+    all running tasks.
     """
 
     def __init__(self, run: Run) -> None:
@@ -53,6 +57,8 @@ class Replication(Capability):
         self._dispatched: dict[int, dict[int, RunningTask]] = {}
         """Dispatched tasks by workflow, when stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
+        self._stranded: dict[TaskKey, None] = {}
+        """Tasks that had all their replicas when the last site of an attempt went away."""
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """Run times by owner and application."""
 
@@ -83,6 +89,7 @@ class Replication(Capability):
             self.placed_total += 1
             self.cores += attempt.cores
             self._straggling.pop(key, None)
+            self._stranded.pop(key, None)
         if not self._stragglers:
             self._turns.queue(key, running.replicas)
 
@@ -106,6 +113,7 @@ class Replication(Capability):
         if not running.attempts:
             self._turns.discard(key)
             self._straggling.pop(key, None)
+            self._stranded.pop(key, None)
             if self._stragglers:
                 del self._dispatched[attempt.workflow][attempt.task]
 
@@ -129,6 +137,19 @@ class Replication(Capability):
             distribution = self._distributions[kind] = RuntimeDistribution()
         distribution.observe(max(0.0, outcome.ended_s - outcome.started_s) * speed_ratio)
         self._check_unless_planned(w)
+
+    def on_health_changed(self, site: int) -> None:
+        if self.state.sites[site].reported is None:
+            return
+        for key, running in self._turns.running():
+            if running.replicas >= self._max_replicas and self._is_stranded(running):
+                self._stranded[key] = None
+                self.run.placement_possible = True
+
+    def _is_stranded(self, running: RunningTask) -> bool:
+        """Whether the sites of all attempts of the task report that they take no work."""
+        sites = self.state.sites
+        return all(sites[attempt.site].reported is not None for attempt in running.attempts)
 
     # Stragglers
 
@@ -198,7 +219,14 @@ class Replication(Capability):
         return any(openings.idle for openings in self.state.openings.values())
 
     def _choose(self) -> tuple[TaskKey, int] | None:
-        """The next task to replicate and its site; stragglers come first. None if there is none."""
+        """The next task to replicate and its site. Tasks at sites that are away come first, then
+        stragglers. None if there is none."""
+        for key in list(islice(self._stranded, MAX_EXAMINED)):
+            running = self._turns.get(key)
+            if running is None or not self._is_stranded(running):
+                del self._stranded[key]
+            elif (site := self._site_of(key)) is not None:
+                return key, site
         for key in list(islice(self._straggling, MAX_EXAMINED)):
             running = self._turns.get(key)
             if running is None or running.replicas >= self._max_replicas:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from wfrun.engine.state import Attempt
@@ -53,6 +53,10 @@ class Turns:
     def get(self, key: TaskKey) -> RunningTask | None:
         """A dispatched task; None if it is not dispatched."""
         return self._running.get(key)
+
+    def running(self) -> Iterable[tuple[TaskKey, RunningTask]]:
+        """The dispatched tasks."""
+        return self._running.items()
 
     def add(self, key: TaskKey) -> RunningTask:
         """Add a dispatched task."""
