@@ -11,7 +11,7 @@ from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
-from wfrun.engine.policies.placement import PLACEMENT, throttle_of
+from wfrun.engine.policies.placement import PLACEMENT, plans_again
 from wfrun.engine.state import RunState
 
 DESK = SiteSpec("desk", 2)
@@ -35,7 +35,7 @@ def test_a_site_without_launchers_leaves_work_for_them(policy: str) -> None:
     assert run.state.now_s < 400 * 10 / 34 * 1.05
     assert min(s.done for s in run.state.sites) >= 20
     moved = {key for e in run.of(ev.AttemptsWithdrawn) for key in e.keys}  # type: ignore[attr-defined]
-    held_back = PLACEMENT[policy].binds_late or throttle_of(ev.Settings(policy)) == "auto"
+    held_back = PLACEMENT[policy].binds_late or plans_again(ev.Settings(policy))
     waited = 0 if held_back else 2
     assert len(moved) == waited, "what waited at the desk when all else was done"
 
