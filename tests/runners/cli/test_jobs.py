@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,13 @@ from wfrun.runners.run.store import Store
 
 
 def jobs(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["jobs", *map(str, arguments)])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        return CliRunner().invoke(cli, ["jobs", *map(str, arguments)])
+    finally:
+        signal.signal(
+            signal.SIGINT, before
+        )  # a run leaves it ignored, for processes of later tests
 
 
 def test_jobs_run_on_this_machine(tmp_path: Path) -> None:
