@@ -22,9 +22,8 @@ def jobs(*arguments: str | Path) -> Result:
     try:
         return CliRunner().invoke(cli, ["jobs", *map(str, arguments)])
     finally:
-        signal.signal(
-            signal.SIGINT, before
-        )  # a run leaves it ignored, for processes of later tests
+        # A run leaves it ignored, which processes of later tests would inherit.
+        signal.signal(signal.SIGINT, before)
 
 
 def test_jobs_run_on_this_machine(tmp_path: Path) -> None:
