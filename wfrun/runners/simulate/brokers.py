@@ -25,7 +25,7 @@ from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.shared_site import SharedSite
-from wfrun.sites.simulated.site import ENDS, LAST, SimulatedRequest
+from wfrun.sites.simulated.site import ENDS, LAST, request_of
 
 
 class BrokerWorld(msgspec.Struct, frozen=True):
@@ -269,18 +269,12 @@ class _Broker:
     def _submit(self, site: int, key: str, task: int) -> None:
         shared, t = self._shared, self._workflow.tasks[task]
         speed_ratio = shared.sites[site].spec.speed_ratio if shared.world.own_speed else 1.0
-        request = SimulatedRequest(
-            key=key,
-            argv=(t.executable,),
-            env={},
-            inputs=(),
-            outputs=(),
-            stdin=None,
-            stdout=None,
-            stderr=None,
-            resources=t.resources,
-            runtime_s=(t.runtime_s or 0.0) / speed_ratio,
-            sizes=tuple(self._sizes[f] for f in t.outputs),
+        request = request_of(
+            key,
+            t.executable,
+            t.resources,
+            (t.runtime_s or 0.0) / speed_ratio,
+            tuple(self._sizes[f] for f in t.outputs),
         )
         self._site_of[key] = site
         self._task_of[key] = task

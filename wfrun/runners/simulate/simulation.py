@@ -25,7 +25,7 @@ from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
-from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite
+from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
 
 Sharing = Literal["max-min", "serial"]
 
@@ -296,18 +296,12 @@ class SimulatedDispatch:
         key, number, index = attempt
         w = self._state.workflows[number]
         workflow, task = w.workflow, w.workflow.tasks[index]
-        return SimulatedRequest(
-            key=key,
-            argv=(task.executable,),
-            env={},
-            inputs=(),
-            outputs=(),
-            stdin=None,
-            stdout=None,
-            stderr=None,
-            resources=w.asked(index),
-            runtime_s=self._runtime_s(number, index) / speed_ratio,
-            sizes=tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
+        return request_of(
+            key,
+            task.executable,
+            w.asked(index),
+            self._runtime_s(number, index) / speed_ratio,
+            tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
         )
 
     def _documented_s(self, workflow: int, task: int) -> float:

@@ -28,6 +28,7 @@ from wfrun.sites.simulated.site import (
     SimulatedSite,
     Timeline,
     refuse,
+    request_of,
 )
 
 CHANNEL_S = 0.05
@@ -295,15 +296,5 @@ class SimulatedLauncherSite:
 
 def _job_of(launcher: LauncherRequest) -> SimulatedRequest:
     """The launcher as a job that would run for longer than its walltime."""
-    return SimulatedRequest(
-        key=launcher.key,
-        argv=("launcher",),
-        env={},
-        inputs=(),
-        outputs=(),
-        stdin=None,
-        stdout=None,
-        stderr=None,
-        resources=Resources(cores=launcher.cores * launcher.nodes, walltime_s=launcher.walltime_s),
-        runtime_s=1e3 * launcher.walltime_s,
-    )
+    resources = Resources(cores=launcher.cores * launcher.nodes, walltime_s=launcher.walltime_s)
+    return request_of(launcher.key, "launcher", resources, 1e3 * launcher.walltime_s)

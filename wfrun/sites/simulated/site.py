@@ -24,7 +24,7 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, Outcome
 from wfrun.engine.information import Observed
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.model import Resources, SiteSpec
 from wfrun.sites.observation import Observer
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.nodes import NodeMap
@@ -59,6 +59,26 @@ class SimulatedRequest(AttemptRequest, frozen=True):
     """Sizes of the outputs in bytes."""
     exit_code: int = 0
     """Exit code of the task, unless the site ends the attempt."""
+
+
+def request_of(
+    key: str, program: str, resources: Resources, runtime_s: float, sizes: tuple[int, ...] = ()
+) -> SimulatedRequest:
+    """The request of an attempt without files and streams, which simulated sites do not have:
+    its run time at the speed of the site, and the sizes of its outputs in bytes."""
+    return SimulatedRequest(
+        key=key,
+        argv=(program,),
+        env={},
+        inputs=(),
+        outputs=(),
+        stdin=None,
+        stdout=None,
+        stderr=None,
+        resources=resources,
+        runtime_s=runtime_s,
+        sizes=sizes,
+    )
 
 
 class _Attempt:
