@@ -24,7 +24,7 @@ from wfrun.runners.studies.workflows.variants import (
     BalancedOverflow,
     CountedIdle,
     WholeLoads,
-    register,
+    registered,
 )
 
 REPETITIONS = 20
@@ -117,11 +117,11 @@ def cause_cases(made: Sequence[Case]) -> list[CauseCase]:
 
 def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
     """Simulate a case with its change. The outcome has the name of the policy that is replaced."""
-    register()
     change = CHANGES[case.change]
     fields = {f: getattr(case, f) for f in Case.__struct_fields__}
     changed = Case(**{**fields, "policy": change.policies.get(case.policy, case.policy)})
-    outcome = msgspec.structs.asdict(change.run(changed, corpus, change.setup))
+    with registered():
+        outcome = msgspec.structs.asdict(change.run(changed, corpus, change.setup))
     return CauseOutcome(**{**outcome, "policy": case.policy}, change=case.change)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import floor
 
 from wfrun.engine.policies.placement import PLACEMENT
@@ -42,8 +44,15 @@ class CountedIdle(Fcfs):
     name = "fcfs:counted-idle"
 
 
-def register() -> None:
-    """Let simulations find the variants by name."""
+@contextmanager
+def registered() -> Iterator[None]:
+    """Let simulations find the variants by name, until the end of the block."""
     for variant in (WholeLoads, BalancedOverflow):
         PLACEMENT[variant.name] = variant
     LRMS[CountedIdle.name] = CountedIdle
+    try:
+        yield
+    finally:
+        for variant in (WholeLoads, BalancedOverflow):
+            del PLACEMENT[variant.name]
+        del LRMS[CountedIdle.name]
