@@ -87,7 +87,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 QUICK = Scale(idle=5, loaded=12)
-FULL = Scale(idle=20, loaded=100)
+FULL = Scale(idle=100, loaded=100)
 
 
 def cases(scale: Scale, origins: Sequence[tuple[str, int]] = ()) -> list[Case]:
