@@ -120,7 +120,7 @@ class Outcome(Case, frozen=True):
 
 
 QUICK = 2
-FULL = 4
+FULL = 12
 """Numbers of repetitions, each with another background and other random choices."""
 
 
