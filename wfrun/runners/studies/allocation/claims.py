@@ -1,7 +1,8 @@
 """The claims of the paper's section 6.1, in our words.
 
-They are tested on the weeks, in each grid: weeks are paired, since all strategies have the same
-jobs. Degradations are relative to the best strategy of the week.
+They are tested in each grid on what each week contributes to the metrics of the whole period: weeks
+are paired, since all strategies have the same jobs. Degradations are relative to the best strategy
+of the period.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wfrun.runners.studies.allocation import paper
-from wfrun.runners.studies.allocation.experiments import BY_NAME
-from wfrun.runners.studies.allocation.samples import AllocationSamples
+from wfrun.runners.studies.allocation.experiments import BY_NAME, NAMES
+from wfrun.runners.studies.allocation.samples import DETAILED, AllocationSamples
 from wfrun.runners.studies.claim import Claims, Finding, both, ranked
 from wfrun.runners.studies.verdict import (
     AtLeast,
@@ -20,6 +21,7 @@ from wfrun.runners.studies.verdict import (
     all_of,
     combine,
     less,
+    mean_of,
     similar,
 )
 from wfrun.runners.studies.workflows.samples import number
@@ -44,7 +46,7 @@ def _first(values: Values, count: int = 6, unit: str = "%") -> str:
 
 def _best(s: AllocationSamples, symbol: str) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.degraded_by_week(grid, symbol)
+        values = s.degraded_shares(grid, symbol)
         return all_less(values, paper.BEST), _first(values)
 
     return _each(s, test)
@@ -68,7 +70,7 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "MPL and LBal_S are the best in the mean of the three metrics")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
         return all_less(values, paper.BEST), _first(values)
 
     return _each(s, test)
@@ -77,7 +79,7 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "MPL is better than LBal_S in the mean of the three metrics")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
         return less(values["MPL"], values["LBal_S"]), _first(values)
 
     return _each(s, test)
@@ -86,28 +88,33 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "MLp and MST come next: better than the other ten in the mean of the metrics")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
         rest = [name for name in values if name not in (*paper.BEST, *paper.NEXT)]
         return all_less(values, paper.NEXT, than=rest), _first(values)
 
     return _each(s, test)
 
 
-@CLAIMS.add(_WHERE, "MWT and MLB are more than 300% worse than MPL in the mean of the metrics")
+@CLAIMS.add(
+    _WHERE,
+    "MWT and MLB are more than 300% worse than MPL in the mean of the metrics and of the grids",
+)
 def _(s: AllocationSamples) -> Finding:
-    """Relative to MPL, which is the best there; here the mean of the ratios to it."""
+    """The text has it "when considering all metrics average", as the 69.67% and 90.43% of MLp and
+    MST, which are means of both grids."""
 
-    def test(grid: str) -> Finding:
-        ratios = {name: _to_mpl(s, grid, name) for name in ("MWT", "MLB")}
-        return all_of(less(300.0, value) for value in ratios.values()), _first(ratios)
+    tables = [s.shares(grid, symbol) for grid in s.grids for symbol in DETAILED]
 
-    return _each(s, test)
+    def over(name: str, times: float) -> Sample:
+        """Percent above ``times`` MPL."""
+        return mean_of(
+            combine(lambda a, b, whole=one["MPL"].mean: 100 * (a - times * b) / whole,
+                    one[name], one["MPL"])
+            for one in tables
+        )  # fmt: skip
 
-
-def _to_mpl(s: AllocationSamples, grid: str, name: str) -> Sample:
-    tables = [s.metric(grid, symbol) for symbol in ("t_w", "SD_b", "SWCT_w")]
-    relative = [combine(lambda a, b: 100 * a / b - 100, t[name], t["MPL"]) for t in tables]
-    return combine(lambda *percent: sum(percent) / len(percent), *relative)
+    statement = all_of(less(0.0, over(name, 4.0)) for name in ("MWT", "MLB"))
+    return statement, ", ".join(f"{n} {number(over(n, 1.0).mean)}%" for n in ("MWT", "MLB"))
 
 
 @CLAIMS.add(_WHERE, "Strategies with weights are on positions 9 to 14 in the mean of the metrics")
@@ -115,7 +122,7 @@ def _(s: AllocationSamples) -> Finding:
     """LBal_T, LBal_W, MWWT_T, MWWT_W, MWWT_S, MSWCT_W: eight others are better than each."""
 
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
 
         def late(name: str) -> Statement:
             others = [other for other in values if other != name]
@@ -131,7 +138,7 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "Random is worse than MPL, LBal_S, MLp, MST, MWT and MLB in the mean")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
         better = (*paper.BEST, *paper.NEXT, "MWT", "MLB")
         return (
             all_of(less(values[name], values["Random"]) for name in better),
@@ -144,12 +151,12 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "MCT and MST have the smallest makespans (or equal ones)")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.metric(grid, "ρ")
+        values = _makespans(s, grid)
         rest = [name for name in values if name not in paper.EFFICIENT]
         statement = all_of(
             less(values[a], values[b], strict=False) for a in paper.EFFICIENT for b in rest
         )
-        return statement, _makespans(values, paper.EFFICIENT)
+        return statement, _ratios(values, paper.EFFICIENT)
 
     return _each(s, test)
 
@@ -157,16 +164,21 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "Makespans of MLB, LBal_S, MLp, MPL and MWT differ from theirs by at most 1%")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.metric(grid, "ρ")
+        values = _makespans(s, grid)
         alike = (*paper.EFFICIENT, *paper.AS_EFFICIENT)
-        return similar([values[name] for name in alike], NEGLIGIBLE), _makespans(values, alike)
+        return similar([values[name] for name in alike], NEGLIGIBLE), _ratios(values, alike)
 
     return _each(s, test)
 
 
-def _makespans(values: Values, names: tuple[str, ...]) -> str:
-    listed = ", ".join(f"{name} {values[name].mean:.4f}" for name in names)
-    return f"ρ: {listed}, least {min(v.mean for v in values.values()):.4f}"
+def _makespans(s: AllocationSamples, grid: str) -> Values:
+    """The end of the jobs of each week, relative to the earliest one possible."""
+    return {name: s.week(grid, name, "ρ") for name in NAMES}
+
+
+def _ratios(values: Values, names: tuple[str, ...]) -> str:
+    listed = ", ".join(f"{name} {values[name].mean:.5f}" for name in names)
+    return f"ρ: {listed}, least {min(v.mean for v in values.values()):.5f}"
 
 
 @CLAIMS.add(
@@ -178,7 +190,7 @@ def _(s: AllocationSamples) -> Finding:
     """The text says it of all strategies; its Table 4 has up to 28% for others."""
 
     def test(grid: str) -> Finding:
-        values = s.metric(grid, "SWCT_w")
+        values = s.shares(grid, "SWCT_w")
         some = {name: values[name] for name in (*paper.EFFICIENT, *paper.AS_EFFICIENT)}
         means = [sample.mean for sample in some.values()]
         return similar(some.values(), SPREAD), f"{100 * (max(means) / min(means) - 1):.3f}%"
@@ -189,7 +201,7 @@ def _(s: AllocationSamples) -> Finding:
 @CLAIMS.add(_WHERE, "More information does not help: MPL is not worse than any of levels 2 and 3")
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        values = s.mean_degraded_by_week(grid)
+        values = s.mean_degraded_shares(grid)
         informed = [name for name, policy in BY_NAME.items() if policy.level > 1]
         statement = all_of(less(values["MPL"], values[n], strict=False) for n in informed)
         return statement, _first({name: values[name] for name in ("MPL", *informed)}, 4)
@@ -204,7 +216,7 @@ def _(s: AllocationSamples) -> Finding:
 )
 def _(s: AllocationSamples) -> Finding:
     def test(grid: str) -> Finding:
-        waits = s.metric(grid, "t_w")
+        waits = s.shares(grid, "t_w")
         names = ("MLB", "LBal_T", "LBal_W")
         listed = ", ".join(f"{name} {number(waits[name].mean)} s" for name in ("MPL", *names))
         return all_of(less(waits["MPL"], waits[name]) for name in names), listed

@@ -12,9 +12,8 @@ from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.allocation.claims import CLAIMS
 from wfrun.runners.studies.allocation.experiments import (
-    FULL,
-    QUICK,
-    WHOLE_WEEKS,
+    FULL_WEEKS,
+    QUICK_WEEKS,
     Case,
     Outcome,
     cases,
@@ -38,20 +37,19 @@ def study_allocation(options: StudyOptions) -> None:
     Raises InvalidError without a corpus that has the logs of Grid1, for a log that cannot be read
     and for a results.csv of something else, InfeasibleError where the folder cannot be written.
     """
-    scale = QUICK if options.quick else FULL
+    weeks = QUICK_WEEKS if options.quick else FULL_WEEKS
     logs, identity = _logs(options.corpus)
-    wanted = cases(scale, tuple(logs))
+    wanted = cases(weeks, tuple(logs))
     if not options.quiet:
         length = LENGTH[options.quick]
         click.echo(f"this takes {length} in all; what is simulated is kept", err=True)
     options.make_folder()
     output = options.output
     results = Results(output / "results.csv", Case, Outcome, {"logs": identity})
-    weeks = max(scale.weeks, WHOLE_WEEKS if scale.whole else 0)
     paths = [Path(path) for known in logs.values() for _, path in known]
     files = {path: [path] for path in paths}
-    rows = options.rows(wanted, results, partial(run_case, logs=logs, weeks=weeks), files)
-    samples = AllocationSamples(scale, tuple(logs), rows)
+    rows = options.rows(wanted, results, partial(run_case, logs=logs), files)
+    samples = AllocationSamples(weeks, tuple(logs), rows)
     found = answer(CLAIMS, samples)
     pictures: dict[str, str] = {}
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from wfrun.runners.studies.allocation import paper
+from wfrun.runners.studies.allocation.changes import one_change, other_reading, percent
 from wfrun.runners.studies.allocation.differences import DIFFERENCES
-from wfrun.runners.studies.allocation.experiments import NAMES, WHOLE_WEEKS, Scale
+from wfrun.runners.studies.allocation.experiments import FULL_WEEKS, NAMES
 from wfrun.runners.studies.allocation.samples import DETAILED, AllocationSamples, order
-from wfrun.runners.studies.allocation.variants import VARIANTS
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.jgc_grids import GRIDS, MACHINES
 from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
-from wfrun.runners.studies.workflows.samples import number, shown
+from wfrun.runners.studies.workflows.samples import shown
 
 LENGTH = {
     True: "about two minutes of processor time",
@@ -39,7 +39,8 @@ def allocation_page(
         *_figure_5(samples, pictures),
         *_table_6(samples),
         *_claims(found),
-        *_causes(samples),
+        *one_change(samples),
+        *other_reading(samples, found),
         *DIFFERENCES.splitlines(),
     ]
     return "\n".join(parts) + "\n"
@@ -70,18 +71,15 @@ def _head(samples: AllocationSamples, found: Sequence[Answer], quick: bool) -> I
 
 
 def _setting(samples: AllocationSamples) -> Iterator[str]:
-    scale = samples.scale
     yield ""
     yield "## What is simulated"
     yield ""
     for grid in samples.grids:
         machines = ", ".join(f"{name} {MACHINES[name]}" for name in GRIDS[grid])
         total = sum(MACHINES[name] for name in GRIDS[grid])
-        jobs = sum(samples.jobs(grid, week) for week in samples.weeks)
-        text = f"- {grid}: {machines}; {total:,} processors; {jobs:,} jobs in all weeks"
-        if scale.whole:
-            text += f", {samples.jobs(grid, 0):,} in the first {WHOLE_WEEKS} weeks"
-        yield f"{text}."
+        count = samples.jobs(grid)
+        a_site = count // len(GRIDS[grid])
+        yield f"- {grid}: {machines}; {total:,} processors; {count:,} jobs, {a_site:,} a site."
     yield ""
     yield (
         "Each site schedules with EASY backfilling by the users' estimates, which are also the run "
@@ -91,21 +89,16 @@ def _setting(samples: AllocationSamples) -> Iterator[str]:
         "simulated without them. Thanks to all who gave their logs to the archive."
     )
     yield ""
-    yield _periods(scale)
-
-
-def _periods(scale: Scale) -> str:
-    weeks = (
-        f"Repetitions are {scale.weeks} weeks, each alone in an idle grid; all "
-        "strategies have the same jobs."
+    text = (
+        f"Each strategy has one simulation of the first {samples.weeks} weeks, as in the paper, "
+        "and all have the same jobs."
     )
-    if scale.whole:
-        return (
-            f"{weeks} Tables and figures without another word are of the first {WHOLE_WEEKS} "
-            "weeks in one simulation: the paper's Grid1 has 22,770 jobs a site, which these have, "
-            "too."
-        )
-    return f"{weeks} Tables and figures without another word are of the means of the weeks."
+    if samples.weeks == FULL_WEEKS:
+        text += " The paper does not give its period; its Grid1 has 22,770 jobs a site."
+    yield (
+        f"{text} Tables and figures are of all jobs. Confidence intervals and verdicts are those "
+        "of the weeks: what the jobs submitted in each week contribute to a metric of all jobs."
+    )
 
 
 def _table_4(samples: AllocationSamples) -> Iterator[str]:
@@ -133,24 +126,19 @@ def _table_4(samples: AllocationSamples) -> Iterator[str]:
         yield from table((grid, *DETAILED, "mean"), rows)
 
 
-def percent(value: float) -> str:
-    """As in the paper, with decimals below 10."""
-    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
-
-
 def _by_week(samples: AllocationSamples) -> Iterator[str]:
     yield ""
-    yield "### The weeks"
+    yield "### Confidence"
     yield ""
     yield (
         "Mean wait in seconds, mean bounded slowdown, and degradation in percent in the mean of "
-        "the three metrics, relative to the best strategy of each week: means of the weeks with "
-        "95% confidence intervals. Waits differ between weeks, so that intervals overlap where "
-        "paired differences do not."
+        "the three metrics, with 95% confidence intervals by what the weeks contribute. Waits "
+        "differ between weeks, so that intervals overlap where paired differences do not. Queues "
+        "that last for weeks, as with Random, make weeks alike, and their intervals too narrow."
     )
     for grid in samples.grids:
-        waits, slowdowns = samples.metric(grid, "t_w"), samples.metric(grid, "SD_b")
-        mean = samples.mean_degraded_by_week(grid)
+        waits, slowdowns = samples.shares(grid, "t_w"), samples.shares(grid, "SD_b")
+        mean = samples.mean_degraded_shares(grid)
         rows = (
             (name, shown(waits[name]), shown(slowdowns[name]), shown(mean[name])) for name in NAMES
         )
@@ -237,35 +225,11 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield "## The claims of section 6.1"
     yield ""
     yield (
-        "In our words, tested on the weeks in each grid; they have to hold in all grids. "
+        "In our words, tested on the contributions of the weeks in each grid; they have to hold in "
+        "all grids. "
         "*Negligible* differences of makespans are taken as up to 1%. No bound was chosen by the "
         "results."
     )
     yield ""
     yield VERDICTS
     yield from claims_table(found)
-
-
-def _causes(samples: AllocationSamples) -> Iterator[str]:
-    count = samples.scale.changed
-    weeks = "the first week" if count == 1 else f"{count} weeks"
-    yield ""
-    yield "## One change at a time"
-    yield ""
-    yield (
-        f"Grid1, {weeks}: mean wait and mean bounded slowdown, as they are and with one thing "
-        "changed."
-    )
-
-    def rows() -> Iterator[Sequence[str]]:
-        for variant, change in VARIANTS.items():
-            for name in change.strategies:
-                values = [
-                    samples.changed(name, symbol, which).mean
-                    for symbol in ("t_w", "SD_b")
-                    for which in (None, variant)
-                ]
-                yield (change.text, name, *map(number, values))
-
-    header = ("change", "strategy", "t_w [s]", "changed", "SD_b", "changed")
-    yield from table(header, rows())

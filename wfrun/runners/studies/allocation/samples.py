@@ -10,8 +10,8 @@ from wfrun.runners.experiments.metrics.degradation import (
     ranks,
 )
 from wfrun.runners.experiments.metrics.grid import GRID_METRICS
-from wfrun.runners.studies.allocation.experiments import NAMES, Outcome, Scale
-from wfrun.runners.studies.verdict import Sample
+from wfrun.runners.studies.allocation.experiments import NAMES, WEEKLY, Outcome
+from wfrun.runners.studies.verdict import Sample, combine, mean_of
 
 DETAILED = ("t_w", "SD_b", "SWCT_w")
 """The three metrics that the paper analyses."""
@@ -19,73 +19,83 @@ _PLACES = {symbol: place for place, symbol in enumerate(GRID_METRICS)}
 
 
 class AllocationSamples:
-    """Metrics by grid and strategy. The repetitions are weeks."""
+    """Metrics by grid and strategy. The repetitions are the weeks of one simulation.
 
-    def __init__(self, scale: Scale, grids: Sequence[str], rows: Sequence[Outcome]) -> None:
-        self.scale = scale
+    ``reading`` are the variants of strategies that are taken instead of the strategies."""
+
+    def __init__(
+        self,
+        weeks: int,
+        grids: Sequence[str],
+        rows: Sequence[Outcome],
+        reading: Mapping[str, str] | None = None,
+    ) -> None:
+        self.weeks = weeks
         self.grids = tuple(grids)
-        self._rows = {(row.grid, row.strategy, row.variant, row.week): row for row in rows}
+        self._all = rows
+        self._rows = {(row.grid, row.strategy, row.variant): row for row in rows}
+        self._reading = reading or {}
 
-    def jobs(self, grid: str, week: int) -> int:
-        return self._rows[grid, "MPL", None, week].jobs
+    def read(self, reading: Mapping[str, str]) -> AllocationSamples:
+        """The same results with another reading."""
+        return AllocationSamples(self.weeks, self.grids, self._all, reading)
 
-    @property
-    def weeks(self) -> range:
-        return range(1, self.scale.weeks + 1)
+    def _row(self, grid: str, strategy: str) -> Outcome:
+        return self._rows[grid, strategy, self._reading.get(strategy)]
 
-    def value(
-        self, grid: str, strategy: str, symbol: str, week: int, variant: str | None = None
-    ) -> float:
-        """A metric in one week; 0: in the whole period."""
-        return self._rows[grid, strategy, variant, week].values[_PLACES[symbol]]
+    def jobs(self, grid: str) -> int:
+        """The jobs of all weeks."""
+        return sum(self._row(grid, "MPL").jobs)
 
-    def metric(self, grid: str, symbol: str) -> dict[str, Sample]:
-        """A metric in each week, by strategy."""
+    def values(self, grid: str, symbol: str) -> dict[str, float]:
+        """A metric of all jobs, by strategy."""
+        return {name: self._row(grid, name).values[_PLACES[symbol]] for name in NAMES}
+
+    def changed(self, strategy: str, symbol: str, variant: str | None) -> float:
+        """A metric of all jobs in Grid1 with a change; None: without."""
+        return self._rows["Grid1", strategy, variant].values[_PLACES[symbol]]
+
+    def week(self, grid: str, strategy: str, symbol: str) -> Sample:
+        """One of the metrics ``WEEKLY`` of the jobs of each week."""
+        row = self._row(grid, strategy)
+        values = row.weekly[WEEKLY.index(symbol) :: len(WEEKLY)]
+        return Sample(dict(enumerate(values, 1)))
+
+    def shares(self, grid: str, symbol: str) -> dict[str, Sample]:
+        """What each week contributes to one of the metrics ``DETAILED`` of all jobs, which is the
+        mean of the sample: weeks with more jobs weigh more in mean waits and slowdowns."""
+        jobs = self._row(grid, "MPL").jobs
+        mean = sum(jobs) / self.weeks
+        counts = enumerate(jobs, 1)
+        weight = Sample(
+            {w: self.weeks if symbol == "SWCT_w" else count / mean for w, count in counts}
+        )
         return {
-            name: Sample({m: self.value(grid, name, symbol, m) for m in self.weeks})
+            name: combine(lambda a, b: a * b, self.week(grid, name, symbol), weight)
             for name in NAMES
         }
 
-    def changed(self, strategy: str, symbol: str, variant: str | None) -> Sample:
-        """A metric in Grid1 in the weeks of the changed simulations."""
-        weeks = range(1, self.scale.changed + 1)
-        return Sample({m: self.value("Grid1", strategy, symbol, m, variant) for m in weeks})
-
     def degraded(self, grid: str, symbol: str) -> dict[str, float]:
-        """Degradation in percent by strategy: of the whole period, or of the mean of all weeks
-        in a study without it."""
-        metric = GRID_METRICS[symbol]
-        if self.scale.whole:
-            values = {name: self.value(grid, name, symbol, 0) for name in NAMES}
-        else:
-            values = {name: sample.mean for name, sample in self.metric(grid, symbol).items()}
-        return degradations(values, metric.better)
+        """Degradation in percent by strategy, of all jobs."""
+        return degradations(self.values(grid, symbol), GRID_METRICS[symbol].better)
 
-    def degraded_by_week(self, grid: str, symbol: str) -> dict[str, Sample]:
-        """Degradation in percent of each week, by strategy."""
-        found: dict[str, dict[int, float]] = {name: {} for name in NAMES}
-        for week in self.weeks:
-            values = {name: self.value(grid, name, symbol, week) for name in NAMES}
-            for name, percent in degradations(values, GRID_METRICS[symbol].better).items():
-                found[name][week] = percent
-        return {name: Sample(values) for name, values in found.items()}
+    def degraded_shares(self, grid: str, symbol: str) -> dict[str, Sample]:
+        """The contribution of each week to the degradation in one of the metrics ``DETAILED``: its
+        share relative to the best strategy of all weeks. The means are those of `degraded`."""
+        best = min(self.values(grid, symbol).values())
+        return {
+            name: combine(lambda share: 100 * share / best - 100, sample)
+            for name, sample in self.shares(grid, symbol).items()
+        }
 
     def mean_degraded(self, grid: str) -> dict[str, float]:
         """Mean over the three metrics, in percent (Table 4, Figure 4)."""
         return mean_degradations([self.degraded(grid, symbol) for symbol in DETAILED])
 
-    def mean_degraded_by_week(self, grid: str) -> dict[str, Sample]:
-        """The same of each week."""
-        tables = [self.degraded_by_week(grid, symbol) for symbol in DETAILED]
-        return {
-            name: Sample(
-                {
-                    week: sum(table[name].values[week] for table in tables) / len(tables)
-                    for week in self.weeks
-                }
-            )
-            for name in NAMES
-        }
+    def mean_degraded_shares(self, grid: str) -> dict[str, Sample]:
+        """The contributions of the weeks to the same."""
+        tables = [self.degraded_shares(grid, symbol) for symbol in DETAILED]
+        return {name: mean_of(table[name] for table in tables) for name in NAMES}
 
     def overall(self) -> dict[str, float]:
         """Mean over the metrics and grids, in percent (Figure 5)."""

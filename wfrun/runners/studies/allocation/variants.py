@@ -6,20 +6,43 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from wfrun.engine.open_sums import OpenSums
 from wfrun.engine.policies.placement.allocation import Strategy
-from wfrun.engine.policies.placement.allocation.balance import LbalT, LbalW
-from wfrun.engine.policies.placement.allocation.loads import Mlp, Mpl
-from wfrun.engine.policies.placement.allocation.schedules import Mct
+from wfrun.engine.policies.placement.allocation.balance import LbalS, LbalT, LbalW
+from wfrun.engine.policies.placement.allocation.loads import Mlb, Mlp, Mpl
+from wfrun.engine.policies.placement.allocation.schedules import Mct, Mst
 from wfrun.engine.profile import Profile
 from wfrun.engine.queues import Lrm
 from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
+
+
+class MplWithJob(Mpl):
+    """MPL with the new job counted among those of the site."""
+
+    def value(self, site: int, task: int) -> float:
+        return super().value(site, task) + self.view.cores(task) / self.view.slots(site)
+
+
+class MlpWithJob(Mlp):
+    """MLp with the new job counted among those of the site."""
+
+    def value(self, site: int, task: int) -> float:
+        return super().value(site, task) + 1.0 / self.view.slots(site)
+
+
+class MlbWithJob(Mlb):
+    """MLB with the new job counted among those of the site."""
+
+    def value(self, site: int, task: int) -> float:
+        work_s = self.view.cores(task) * self.view.predict_s(task, site)
+        return super().value(site, task) + work_s / self.view.slots(site)
 
 
 class MctWithJob(Mct):
     """MCT with the new job counted among those of the site."""
 
     def value(self, site: int, task: int) -> float:
-        return max(self.view.last_end_s(site), self.view.estimate_completion_s(site, task))
+        return max(super().value(site, task), self.view.estimate_completion_s(site, task))
 
 
 class LbalTUnscaled(LbalT):
@@ -46,38 +69,93 @@ def _growth(more: float, above: float, sites: int) -> float:
     return more * (2.0 * above + more * (1.0 - 1.0 / sites))
 
 
-class MplLargestFirst(Mpl):
+class LbalSLetter(LbalS):
+    """LBal_S by the formula to the letter: the sum adds the new job to each job of the site."""
+
+    def _taken(self, site: int, task: int) -> float:
+        return super()._taken(site, task) * self.view.open_tasks(site)
+
+
+class LbalTLetter(LbalT):
+    """LBal_T by the formula to the letter."""
+
+    def _taken(self, site: int, task: int) -> float:
+        return super()._taken(site, task) * self.view.open_tasks(site)
+
+
+class LbalWLetter(LbalW):
+    """LBal_W by the formula to the letter."""
+
+    def _taken(self, site: int, task: int) -> float:
+        return super()._taken(site, task) * self.view.open_tasks(site)
+
+
+class _LargestFirst(Strategy):
+    """Ties go to the largest site."""
+
+    def place(self, task: int) -> int | None:
+        sites = self.view.candidates(task)
+        return min(sites, key=lambda site: (self.value(site, task), -self.view.slots(site)))
+
+
+class MplLargestFirst(_LargestFirst, Mpl):
     """MPL whose ties go to the largest site."""
 
-    def place(self, task: int) -> int | None:
-        sites = self.view.candidates(task)
-        return min(sites, key=lambda site: (self.value(site, task), -self.view.slots(site)))
 
-
-class MlpLargestFirst(Mlp):
+class MlpLargestFirst(_LargestFirst, Mlp):
     """MLp whose ties go to the largest site."""
 
+
+class MstLargestFirst(_LargestFirst, Mst):
+    """MST whose ties go to the largest site."""
+
+
+class MstLeastLoad(Mst):
+    """MST whose ties go to the site with the fewest processors requested per processor."""
+
     def place(self, task: int) -> int | None:
         sites = self.view.candidates(task)
-        return min(sites, key=lambda site: (self.value(site, task), -self.view.slots(site)))
+        return min(sites, key=lambda site: (self.value(site, task), self.view.load(site)))
 
 
 class FirstPlan(LrmEstimates):
-    """Starts by reservations that are made when jobs are submitted and never changed: neither an
-    early or late end nor backfilling renews them."""
+    """A plan of the queue in its order, without backfilling: a job has a reservation not before
+    that of the job submitted last, and keeps it. Neither an early or late end nor backfilling
+    renews the plan, which never gives back what a job has requested. Starts, waits and ends are the
+    planned ones."""
 
     def __init__(self, lrm: Lrm) -> None:
         super().__init__(lrm)
         self._profile = Profile(lrm.processors, 0.0)
+        self._last_s = 0.0
+        """The latest start of the plan."""
+        self._ends_s: dict[int, float] = {}
+        """Of the open jobs."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         super().submit(job, cores, length_s, now_s)
+        self._new.clear()
         self._profile.advance(now_s)
-        start_s = self._profile.earliest_s(cores, length_s, now_s)
+        self._last_s = start_s = self.start_s(cores, length_s, now_s)
         self._profile.add(start_s, start_s + length_s, -cores)
+        self._ends_s[job] = start_s + length_s
+        self._starts(self._open[job], start_s)
+
+    def start(self, job: int, now_s: float) -> None:
+        del self._waiting[job]
+
+    def end(self, job: int, now_s: float) -> None:
+        super().end(job, now_s)
+        del self._ends_s[job]
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
-        return self._profile.earliest_s(cores, length_s, now_s)
+        return self._profile.earliest_s(cores, length_s, max(now_s, self._last_s))
+
+    def sums(self, now_s: float) -> OpenSums:
+        return self._sums
+
+    def last_end_s(self, now_s: float) -> float:
+        return max(now_s, max(self._ends_s.values(), default=now_s))
 
 
 class Variant(NamedTuple):
@@ -99,6 +177,13 @@ class Variant(NamedTuple):
 ALL_JOBS = partial(LrmEstimates, remembers=True)
 """Sums also count jobs that have ended."""
 
+_COUNTED: dict[str, type[Strategy]] = {
+    "MPL": MplWithJob,
+    "MLp": MlpWithJob,
+    "MLB": MlbWithJob,
+    "MCT": MctWithJob,
+}
+
 VARIANTS: dict[str, Variant] = {
     "known run times": Variant(
         "run times are known to strategies and queues",
@@ -115,13 +200,23 @@ VARIANTS: dict[str, Variant] = {
         ("MPL", "LBal_S", "MCT", "MST"),
         raises_requests=True,
     ),
+    "new job counted": Variant(
+        "the new job counts among those of the site",
+        ("MPL", "MLp", "MLB", "MCT"),
+        _COUNTED,
+    ),
     "first plans": Variant(
-        "start times are those of plans that no end or start renews",
-        ("MST",),
+        "schedules of sites are plans that no start or end renews",
+        ("MCT", "MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"),
         estimates=FirstPlan,
     ),
-    "new job counted": Variant(
-        "MCT counts the new job among those of the site", ("MCT",), {"MCT": MctWithJob}
+    "new job counted, first plans": Variant(
+        "both of these", ("MCT",), _COUNTED, estimates=FirstPlan
+    ),
+    "to the letter": Variant(
+        "the new job counts once for each job of the site, as the formulas are printed",
+        ("LBal_S", "LBal_T", "LBal_W"),
+        {"LBal_S": LbalSLetter, "LBal_T": LbalTLetter, "LBal_W": LbalWLetter},
     ),
     "not per processor": Variant(
         "loads are not divided by the processors of the site",
@@ -136,7 +231,22 @@ VARIANTS: dict[str, Variant] = {
     ),
     "ties to the largest": Variant(
         "ties go to the largest site, not the smallest",
-        ("MPL", "MLp"),
-        {"MPL": MplLargestFirst, "MLp": MlpLargestFirst},
+        ("MPL", "MLp", "MST"),
+        {"MPL": MplLargestFirst, "MLp": MlpLargestFirst, "MST": MstLargestFirst},
+    ),
+    "ties to the least load": Variant(
+        "ties go to the site with the fewest processors requested per processor",
+        ("MST",),
+        {"MST": MstLeastLoad},
     ),
 }
+
+READING: dict[str, str] = {
+    "MPL": "new job counted",
+    "MLp": "new job counted",
+    "MLB": "new job counted",
+    "MCT": "new job counted, first plans",
+    **dict.fromkeys(("MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"), "first plans"),
+}
+"""Another reading of Table 1, simulated in all grids: the variant by strategy. The other strategies
+are as they are."""
