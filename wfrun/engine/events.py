@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
@@ -42,7 +42,8 @@ TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``,
 ``requested_s`` and ``input_bytes`` of ClassHistory, and ``AttemptPlaced.walltime_s``. Version 8
 added ``Settings.sizing``, ``Settings.reallocate`` and its companions, JobsReallocated,
 ``AttemptPlaced.size``, ``Resources.parallel``, ``Workflow.moldable`` and
-``SiteSpec.max_nodes``."""
+``SiteSpec.max_nodes``. Version 9 added ``BackgroundJob.requested_s``, ``BackgroundJob.planned_s``
+and ``SiteObserved.planned``, and leaves out fields of a BackgroundJob that are unknown."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -359,7 +360,7 @@ class TransferFailed(Event, frozen=True, tag="transfer-failed"):
     """The methods by which the copy was late before."""
 
 
-class BackgroundJob(msgspec.Struct, frozen=True):
+class BackgroundJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """Another user's job in the queue of a site, as the site's information service shows it."""
 
     id: str
@@ -372,6 +373,11 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     """A label that jobs of the same user share; empty if the service does not name users."""
     application: str = ""
     """A label that jobs of the same name share."""
+    requested_s: float | None = None
+    """Run time after which it is killed, in seconds; None: unlimited or unknown, and so until
+    version 8 of the log."""
+    planned_s: float | None = None
+    """Its start as the queue plans it; None: it runs, or the queue shows no plan."""
 
 
 class EndedJob(msgspec.Struct, frozen=True, gc=False):
@@ -393,6 +399,8 @@ class SiteObserved(Event, frozen=True, tag="site-observed"):
     ended: tuple[EndedJob, ...] = ()
     """Jobs that ended before the first observation, in the order of their ends: the history of the
     service. Later ends follow from the jobs that the next observation does not have."""
+    planned: tuple[tuple[str, float], ...] = ()
+    """Starts of our waiting attempts as the queue plans them: (key, seconds as ``at_s``)."""
 
 
 class SiteLoadObserved(Event, frozen=True, tag="site-load-observed"):

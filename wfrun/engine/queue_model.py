@@ -35,6 +35,10 @@ class Expected(NamedTuple):
     """None while it waits."""
     is_predicted: bool = False
     """Whether the run time is a prediction."""
+    requested_s: float | None = None
+    """Run time after which it is killed; None if unknown."""
+    planned_s: float | None = None
+    """Its start as the queue itself plans it; None: it runs, or the queue shows no plan."""
 
 
 class _Open(msgspec.Struct):

@@ -21,18 +21,23 @@ class Observer:
         self._latest: object = ()
 
     def observe(
-        self, at_s: float, jobs: Sequence[BackgroundJob], ended: Sequence[EndedJob] = ()
+        self,
+        at_s: float,
+        jobs: Sequence[BackgroundJob],
+        ended: Sequence[EndedJob] = (),
+        planned: Sequence[tuple[str, float]] = (),
     ) -> SiteObserved | SiteLoadObserved | None:
         """The event for the present jobs of other users, which are given running ones first, then
         the queue in order. None if the run does not use them, or sees no change.
 
-        ``ended``: jobs that ended before the first observation, in the order of their ends."""
+        ``ended``: jobs that ended before the first observation, in the order of their ends.
+        ``planned``: starts of our waiting attempts as the queue plans them, by key."""
         if self._observed == "nothing":
             return None
         if self._observed == "jobs":
-            latest: object = tuple(jobs)
+            latest: object = (*jobs, *planned)
             event: SiteObserved | SiteLoadObserved = SiteObserved(
-                at_s, self._site, tuple(jobs), tuple(ended)
+                at_s, self._site, tuple(jobs), tuple(ended), tuple(planned)
             )
         else:
             running = sum(job.cores for job in jobs if job.started_s is not None)

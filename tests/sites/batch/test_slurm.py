@@ -39,6 +39,27 @@ def test_a_real_queue() -> None:
     }
 
 
+def test_planned_starts_of_waiting_jobs() -> None:
+    jobs = {job.name: job for job in read_queue(recorded(SLURM, "queue-planned").output)}
+    planned = {name: job.planned_s for name, job in jobs.items()}
+    assert planned["b"] == 1795443735.0
+    assert planned["later"] == 1795453935.0  # it is not to begin earlier
+    assert planned["held"] is planned["a"] is None
+    assert jobs["a"].started_s == 1795443135.0
+    assert [job.requested_s for job in jobs.values()][:2] == [360.0, 240.0]
+    assert all(job.started_s is None for name, job in jobs.items() if name != "a")
+
+
+@pytest.mark.parametrize(
+    "start", ["N/A", "", "soon", "-5", "2026-11-23T14:00:00", "\u0661", "9" * 400]
+)
+def test_starts_that_are_no_times_are_none(start: str) -> None:
+    for state in ("PENDING", "RUNNING"):
+        (job,) = read_queue(HEADER + row(state=state).replace("N/A", start))
+        assert job.planned_s is None
+        assert job.started_s is None
+
+
 def test_time_limits_of_jobs() -> None:
     header = HEADER.replace("NAME", "TIME_LIMIT\x1fNAME")
     limits = {"1:00": 60.0, "2-00:00:00": 172_800.0, "UNLIMITED": None, "NOT_SET": None, "": None}

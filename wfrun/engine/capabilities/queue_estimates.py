@@ -44,6 +44,8 @@ class QueueEstimates(Capability):
         """Predictors of the run times of other users' jobs, by site."""
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
         """Other users' jobs of the latest observation, by site and id."""
+        self.planned_s: list[dict[str, float]] = [{} for _ in self.state.sites]
+        """Starts of our waiting attempts as the queue of each site last planned them, by key."""
 
     def take_over(self, before: QueueEstimates) -> None:
         """The next observations show other users' jobs again."""
@@ -117,9 +119,10 @@ class QueueEstimates(Capability):
             if job.id not in now and job.started_s is not None:
                 predictor.observe(_job_of(job), event.at_s - job.started_s)
         self._jobs[index] = now
+        self.planned_s[index] = dict(event.planned)
         accurate = self.state.information.background_runtime is Knowledge.KNOWN
         background = [
-            Expected(job.cores, job.runtime_s, job.started_s)
+            Expected(job.cores, job.runtime_s, job.started_s, False, job.requested_s, job.planned_s)
             if accurate and job.runtime_s is not None
             else self._predicted(job, predictor.predict_s(_job_of(job)))
             for job in event.background
@@ -132,7 +135,7 @@ class QueueEstimates(Capability):
         taken as long, so that sites without a queue come first; a running one as half done."""
         if runtime_s is None:
             runtime_s = UNKNOWN_S if job.started_s is None else 0.0
-        return Expected(job.cores, runtime_s, job.started_s, is_predicted=True)
+        return Expected(job.cores, runtime_s, job.started_s, True, job.requested_s, job.planned_s)
 
     # What policies ask
 

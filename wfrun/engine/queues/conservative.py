@@ -76,14 +76,16 @@ class Conservative(Counts):
         self.next_wakeup_s = float("inf")
         self.plan_number = 0
 
-    def submit(self, job: QueuedJob, now_s: float) -> None:
+    def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
+        """See `Lrm`. ``from_s``: its reservation begins then or later, until jobs leave before it:
+        the start that another scheduler has planned."""
         self._check(job)
         self._keep_up(now_s)
         self._submissions += 1
         length_s = max(SHORTEST_S, job.requested_s)
         waiting = _Waiting(job.id, job.cores, length_s, self._submissions, now_s)
         self._queue[job.id] = waiting
-        self._plan(waiting, now_s)
+        self._plan(waiting, max(now_s, from_s))
 
     def end(self, job_id: JobId, now_s: float) -> None:
         expected_end_s, _, cores, _ = self._running.end(job_id)
@@ -191,8 +193,8 @@ class Conservative(Counts):
             self._plan(waiting, now_s)
         self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
 
-    def _plan(self, waiting: _Waiting, now_s: float) -> None:
-        start_s = self._profile.earliest_s(waiting.cores, waiting.length_s, now_s)
+    def _plan(self, waiting: _Waiting, from_s: float) -> None:
+        start_s = self._profile.earliest_s(waiting.cores, waiting.length_s, from_s)
         self._enter_plan(waiting, start_s)
 
     def _enter_plan(self, waiting: _Waiting, start_s: float) -> None:

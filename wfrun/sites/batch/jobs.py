@@ -33,6 +33,9 @@ class Job(msgspec.Struct, frozen=True):
     """Seconds since the epoch; None: not started, or the system prints a local time only."""
     running_elements: int = 0
     """For an element that has begun: number of elements of its array that run or end now."""
+    planned_s: float | None = None
+    """Start of a waiting job as the batch system plans it, in seconds since the epoch; None: it
+    plans none, or does not show it."""
     requested_s: float | None = None
     """Run time after which it is killed, in seconds; None: unlimited, or the queue does not show
     it."""

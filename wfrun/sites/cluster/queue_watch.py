@@ -169,14 +169,19 @@ class QueueWatch:
             self._attempts.end(key, Outcome("refused", message=text))
 
     def _observe(self, jobs: Sequence[Job]) -> None:
-        """Report other users' jobs: the running ones, then the queue in order."""
-        background = [
-            as_background(job, self._since(job))
-            for job in jobs
-            if self._head.batches.key_of(job) is None and job.state not in ("held", "refused")
-        ]
+        """Report other users' jobs, the running ones, then the queue in order, and the starts that
+        the queue plans for ours."""
+        background: list[BackgroundJob] = []
+        planned: list[tuple[str, float]] = []
+        for job in jobs:
+            key = self._head.batches.key_of(job)
+            planned_s = self._by_our_clock(job.planned_s)
+            if key is None and job.state not in ("held", "refused"):
+                background.append(as_background(job, self._since(job), planned_s))
+            elif key is not None and planned_s is not None:
+                planned.append((key, planned_s))
         others = sorted(background, key=lambda job: job.started_s is None)
-        event = self._observer.observe(self._attempts.clock(), others)
+        event = self._observer.observe(self._attempts.clock(), others, planned=planned)
         if event is not None:
             self._attempts.post(event)
 
@@ -184,7 +189,10 @@ class QueueWatch:
         """Return the start time of a job; None if it waits."""
         if job.started_s is None and job.state != "queued":
             return self._attempts.clock()
-        return job.started_s
+        return self._by_our_clock(job.started_s)
+
+    def _by_our_clock(self, at_s: float | None) -> float | None:
+        return None if at_s is None else at_s - self._head.facts.clock_offset_s
 
     async def _end_stuck(self, asked_s: float) -> None:
         """End attempts whose jobs are shown as running but never began, such as those of a node
@@ -305,11 +313,15 @@ def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
     return msgspec.structs.replace(record, cause=cause, message=message)
 
 
-def as_background(job: Job, started_s: float | None) -> BackgroundJob:
-    """Another user's job, as the engine's log has it."""
+def as_background(
+    job: Job, started_s: float | None, planned_s: float | None = None
+) -> BackgroundJob:
+    """Another user's job, as the engine's log has it, with times by our clock."""
     ident = f"{job.id}.{job.element}"
     owner, application = _label(job.user), _label(job.name)
-    return BackgroundJob(ident, job.cores, started_s, None, owner, application)
+    return BackgroundJob(
+        ident, job.cores, started_s, None, owner, application, job.requested_s, planned_s
+    )
 
 
 def _label(name: str) -> str:

@@ -101,9 +101,9 @@ class Promising(Conservative):
         super().__init__(processors)
         self.promised_s: dict[JobId, float] = {}
 
-    def submit(self, job: QueuedJob, now_s: float) -> None:
+    def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
         estimated_s = self.estimate_start_s(job.cores, job.requested_s, now_s)
-        super().submit(job, now_s)
+        super().submit(job, now_s, from_s)
         self.promised_s[job.id] = self.planned_start_s(job.id, now_s)
         assert self.promised_s[job.id] == estimated_s
 

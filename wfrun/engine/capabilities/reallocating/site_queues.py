@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
@@ -20,6 +20,11 @@ from wfrun.engine.state import Attempt, Phase, RunState, WorkflowState
 TaskNumber = tuple[int, int]
 """A workflow and one of its tasks."""
 
+MAX_PASSED_S = 600.0
+"""Maximum time since the planned start of a job that still waits, in seconds. Schedulers plan again
+within minutes, so an older plan says nothing."""
+MAX_AHEAD_S = 366 * 86_400.0
+"""Maximum time until a planned start in seconds: a later one is no plan."""
 SHORTEST_S = 1.0
 """Minimum expected time until the end of a running job in seconds."""
 
@@ -30,7 +35,10 @@ class SiteQueues(LrmQueues):
     their submission are unknown.
 
     Jobs are planned with their walltimes at the speed of the site, other users' jobs with predicted
-    run times. Sites that take no work now make no offers, and their jobs are left alone.
+    run times. Where the queue shows the starts that it plans itself, as Slurm's does, all jobs have
+    these starts and their walltimes, as in the plan of the scheduler, and a job of any size gets
+    the first hole of that plan. Sites that take no work now make no offers, and their jobs are left
+    alone.
     """
 
     def __init__(
@@ -53,12 +61,14 @@ class SiteQueues(LrmQueues):
         self._tasks: dict[JobId, TaskNumber] = {}
         self._known: dict[tuple[int, int, int], RunTimes | None] = {}
         attempts = sorted(state.attempts.values(), key=lambda attempt: attempt.placed_s)
+        waiting = [attempt for attempt in attempts if attempt.started_s is None]
+        self._plans = self._read_plans(waiting)
         self._add_running(attempts)
-        self._add_others(waiting=False)
-        self._add_others(waiting=True)
-        for attempt in attempts:
-            if attempt.started_s is None:
-                self._add_waiting(attempt, submitted_s, moves)
+        others = self._add_others()
+        ours = [
+            (attempt.site, self._add_waiting(attempt, submitted_s, moves)) for attempt in waiting
+        ]
+        self._submit_all(others + ours)
 
     def _add_running(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:
@@ -75,37 +85,73 @@ class SiteQueues(LrmQueues):
         if (held := min(cores, lrm.free)) > 0:
             lrm.occupy(QueuedJob(job, held, max(SHORTEST_S, left)), self.now_s)
 
-    def _add_others(self, *, waiting: bool) -> None:
-        """Add other users' jobs: those that run, or those that wait."""
-        models = self._state.get(QueueEstimates).models
-        for site, model in enumerate(models):
-            for number, job in enumerate(model.background):
-                if (job.started_s is None) is waiting:
-                    self._add_other(site, f"~{number}", job)
+    def _read_plans(self, waiting: Iterable[Attempt]) -> list[dict[JobId, float]]:
+        """For each site the starts that its queue plans itself, by job; empty where it shows none,
+        or starts jobs strictly in order."""
+        estimates = self._state.get(QueueEstimates)
+        plans: list[dict[JobId, float]] = [{} for _ in self.lrms]
+        for site, model in enumerate(estimates.models):
+            if isinstance(self.lrms[site], Conservative):
+                for number, job in enumerate(model.background):
+                    self._read_start(plans[site], f"~{number}", job.planned_s)
+        for attempt in waiting:
+            if isinstance(self.lrms[attempt.site], Conservative):
+                planned_s = estimates.planned_s[attempt.site].get(attempt.key)
+                self._read_start(plans[attempt.site], attempt.key, planned_s)
+        return plans
 
-    def _add_other(self, site: int, job_id: JobId, job: Expected) -> None:
-        if job.started_s is not None:
-            self._occupy(site, job_id, job.cores, left_s(job, self.now_s))
-            return
-        lrm = self.lrms[site]
-        cores = min(job.cores, lrm.processors)
-        lrm.submit(QueuedJob(job_id, cores, job.runtime_s), self.now_s)
+    def _read_start(self, plan: dict[JobId, float], job: JobId, planned_s: float | None) -> None:
+        """Add a planned start, unless it is none that can be."""
+        if planned_s is not None and -MAX_PASSED_S <= planned_s - self.now_s <= MAX_AHEAD_S:
+            plan[job] = max(self.now_s, planned_s)
+
+    def _add_others(self) -> list[tuple[int, QueuedJob]]:
+        """Add other users' running jobs; returns those that wait, each with its site."""
+        found = []
+        for site, model in enumerate(self._state.get(QueueEstimates).models):
+            most = self.lrms[site].processors
+            for number, job in enumerate(model.background):
+                id, job = f"~{number}", self._as_planned(site, job)
+                if job.started_s is not None:
+                    self._occupy(site, id, job.cores, left_s(job, self.now_s))
+                else:
+                    found.append((site, QueuedJob(id, min(job.cores, most), job.runtime_s)))
+        return found
+
+    def _as_planned(self, site: int, job: Expected) -> Expected:
+        """The job with its walltime, where the queue shows a plan, which is made with walltimes."""
+        if not self._plans[site] or job.requested_s is None:
+            return job
+        return job._replace(runtime_s=job.requested_s, is_predicted=False)
+
+    def _submit_all(self, jobs: Sequence[tuple[int, QueuedJob]]) -> None:
+        """Submit waiting jobs to their sites: first those whose starts the queue plans, then the
+        others in this order."""
+        plans = self._plans
+        planned = [(plans[site][job.id], site, job) for site, job in jobs if job.id in plans[site]]
+        for start_s, site, job in sorted(planned, key=lambda each: each[0]):
+            lrm = self.lrms[site]
+            assert isinstance(lrm, Conservative), "other queues have no plan"
+            lrm.submit(job, self.now_s, start_s)
+        for site, job in jobs:
+            if job.id not in plans[site]:
+                self.lrms[site].submit(job, self.now_s)
 
     def _add_waiting(
         self,
         attempt: Attempt,
         submitted_s: Mapping[TaskNumber, float],
         moves: Mapping[TaskNumber, int],
-    ) -> None:
-        """Add a job of ours. One that is on its way to a queue, or leaves it, or waits at a site
-        that takes no orders now, holds its place and is not moved."""
+    ) -> QueuedJob:
+        """Add a job of ours, which is to be submitted to the model of its queue. One that is on its
+        way to a queue, or leaves it, or waits at a site that takes no orders now, holds its place
+        and is not moved."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         job = QueuedJob(attempt.key, attempt.cores, length_s)
-        self.lrms[attempt.site].submit(job, self.now_s)
         is_held = attempt.withdrawn or attempt.superseded or attempt.phase is not Phase.QUEUED
         if is_held or not self._state.sites[attempt.site].is_healthy:
-            return
+            return job
         self._tasks[attempt.key] = number
         self.jobs[attempt.key] = QueueJob(
             runtimes_of(w, attempt.task),
@@ -115,6 +161,7 @@ class SiteQueues(LrmQueues):
             length_s,
             moves.get(number, 0),
         )
+        return job
 
     def offer(self, job: WaitingJob, site: int) -> Offer | None:
         return self._offer(*self._task(job.id), site)
@@ -160,7 +207,7 @@ class SiteQueues(LrmQueues):
 
     def place(self, attempt: Attempt) -> None:
         """Add a job that was just placed."""
-        self._add_waiting(attempt, {}, {})
+        self.lrms[attempt.site].submit(self._add_waiting(attempt, {}, {}), self.now_s)
 
     def _task(self, job: JobId) -> tuple[WorkflowState, int]:
         number, task = self._tasks[job]

@@ -14,7 +14,8 @@ from wfrun.sites.batch.offers import clock_s
 _FIELD = "\x1f"
 _END = "\x1e"
 SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%l", "%j")) + _END
-"""Id, state, user, cores, start, nodes, reason, time limit, name. The separators are control
+"""Id, state, user, cores, start, nodes, reason, time limit, name. The start of a waiting job is the
+one that the scheduler plans, as with ``squeue --start``; N/A: none yet. The separators are control
 characters because a name may contain anything else, line breaks too."""
 SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
 
@@ -22,6 +23,8 @@ _FIELDS = 9
 _LIMIT = 7
 """Place of the time limit."""
 _ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
+_TIME = re.compile(r"\d{1,12}", re.ASCII)
+"""A time in seconds since the epoch, with ``SLURM_TIME_FORMAT=%s``."""
 _STATES: dict[str, State | None] = {
     "PENDING": "queued",
     "CONFIGURING": "queued",
@@ -76,7 +79,8 @@ def read_queue(output: str) -> list[Job]:
             state, reason = "queued", f"in state {state_name}"
         elif state == "queued":
             state = _waiting(reason)
-        started = float(start) if start.isdecimal() and state not in ("queued", "held") else None
+        shown_s = float(start) if _TIME.fullmatch(start) else None
+        waits = state in ("queued", "held")
         job, elements = _parts(ident)
         check_count(len(jobs) + len(elements))
         jobs += [
@@ -89,7 +93,8 @@ def read_queue(output: str) -> list[Job]:
                 cores=_number(cores),
                 reason="" if reason == "None" else reason,
                 nodes=(nodes,) if nodes else (),
-                started_s=started,
+                started_s=None if waits else shown_s,
+                planned_s=shown_s if state == "queued" else None,
                 requested_s=clock_s(limit),
             )
             for element in elements
