@@ -11,6 +11,7 @@ from wfrun.engine.containers import container_fault
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.sized import at_speed
 from wfrun.engine.sizes import size_text
 from wfrun.engine.state import RunState, WorkflowState
 
@@ -116,7 +117,8 @@ def admitted_sizes(workflow: Workflow, task: int, site: SiteSpec) -> tuple[int, 
     most = site.slots
     if nodes is not None and moldable.ppn is not None:
         most = min(most, nodes * moldable.ppn)
-    first = bisect_left(walltimes_s, -granted_walltime_s(site), key=lambda s: -s)
+    most_s = granted_walltime_s(site, workflow.tasks[task].resources)
+    first = bisect_left(walltimes_s, -most_s, key=lambda s: -s)
     found = sizes[first : bisect_right(sizes, most)]
     return found if found and fits(workflow.sized(task, found[0]), site) else ()
 
@@ -162,6 +164,7 @@ def fits(asked: Resources, site: SiteSpec) -> bool:
         return False
     if site.access is not None and site.access.launchers is not None:
         return _fits_launcher(asked, site.access.launchers)
+    asked = at_speed(asked, site.speed_ratio)
     return (
         asked.cores <= site.slots
         and asked.nodes <= (most_nodes(site) or asked.nodes)
@@ -191,11 +194,14 @@ def granted_memory_bytes(site: SiteSpec) -> float:
     return (site.memory_bytes if launchers is None else launchers.memory_bytes) or inf
 
 
-def granted_walltime_s(site: SiteSpec) -> float:
-    """Maximum walltime that a task may request there; infinite without a bound."""
+def granted_walltime_s(site: SiteSpec, asked: Resources) -> float:
+    """Maximum walltime that the document of such a task may state; infinite without a bound. That
+    of a parallel job is requested at the speed of the site (`at_speed`)."""
     launchers = None if site.access is None else site.access.launchers
     walltime_s = site.walltime_s if launchers is None else launchers.walltime_s
-    return inf if walltime_s is None else walltime_s
+    if walltime_s is None:
+        return inf
+    return walltime_s * site.speed_ratio if asked.parallel else walltime_s
 
 
 def most_nodes(site: SiteSpec) -> int | None:
@@ -238,6 +244,9 @@ def _offer(site: SiteSpec, asked: Resources) -> str:
         whole = Resources(x.cores * x.nodes, x.memory_bytes, x.gpus, x.walltime_s, x.nodes)
         return f"launchers of {_request(whole)}"
     offer = _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))
+    if asked.parallel and asked.walltime_s is not None and site.speed_ratio != 1.0:
+        at_s = at_speed(asked, site.speed_ratio).walltime_s
+        offer += f" (at its speed of {site.speed_ratio:g} the job asks for {at_s:.0f} s)"
     nodes = most_nodes(site)
     if asked.nodes == 1 or nodes is None:
         return offer

@@ -168,7 +168,7 @@ def _grown(
         return replace(asked, memory_bytes=size_bytes), f"again with {_size(size_bytes)} of memory"
     had_s = asked.walltime_s or _elapsed_s(outcome)
     rest = replace(asked, walltime_s=None)
-    bounds = [granted_walltime_s(s) for s in specs if fits(rest, s)]
+    bounds = [granted_walltime_s(s, asked) for s in specs if fits(rest, s)]
     most_s = max(bounds, default=0.0)
     if not had_s:
         return None

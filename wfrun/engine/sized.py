@@ -25,6 +25,14 @@ def sized(asked: Resources, size: int, ppn: int | None, walltime_s: float | None
     return msgspec.structs.replace(asked, cores=size, nodes=shape[0], walltime_s=walltime_s)
 
 
+def at_speed(asked: Resources, speed_ratio: float) -> Resources:
+    """The request of a parallel job at a site: its document states the walltime on processors of
+    speed 1. Other tasks request the same everywhere."""
+    if not asked.parallel or asked.walltime_s is None or speed_ratio == 1.0:
+        return asked
+    return msgspec.structs.replace(asked, walltime_s=asked.walltime_s / speed_ratio)
+
+
 def sized_words(words: Iterable[str], name: str, cores: int, nodes: int) -> tuple[str, ...]:
     """The command of a job of this name with a number of cores in all, spread over its nodes."""
     values = {"size": str(cores), "nodes": str(nodes), "ppn": str(cores // nodes), "job": name}

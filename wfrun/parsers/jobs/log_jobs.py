@@ -9,6 +9,7 @@ from pathlib import Path
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Resources, Task, Workflow
 from wfrun.parsers.logs import RUNNABLE_RULES, LoggedJob, drop_jobs, read_gwf, read_swf
+from wfrun.parsers.logs.lines import numbered_lines
 
 SUFFIXES = (".swf", ".swf.gz", ".gwf", ".gwf.gz")
 
@@ -24,7 +25,7 @@ def read_log_jobs(path: Path) -> tuple[list[Workflow], list[float]]:
 
     A job requests its estimate, and runs to the end if it took longer than that. Jobs without run
     time or size are left out with a warning. Raises InvalidError for a log that cannot be read,
-    and for one without sizes or run times.
+    and, with the line of the first job, for one without sizes or run times.
     """
     log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path)
     filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
@@ -34,6 +35,7 @@ def read_log_jobs(path: Path) -> tuple[list[Workflow], list[float]]:
             f"none of the {len(log.jobs)} jobs of the log has a run time and a number of "
             "processors",
             source=str(path),
+            line=_first_line(path),
             hint="Parallel jobs need both; fields 4 and 5 or 8 of SWF.",
         )
     jobs = sorted(filtered.jobs, key=lambda job: job.submit_s)
@@ -42,6 +44,12 @@ def read_log_jobs(path: Path) -> tuple[list[Workflow], list[float]]:
     if dropped:
         workflows[0] = _with_warnings(workflows[0], dropped)
     return workflows, [job.submit_s - first_s for job in jobs]
+
+
+def _first_line(path: Path) -> int | None:
+    """The line of the first job of a log."""
+    lines = ((number, line.strip()) for number, line in numbered_lines(path))
+    return next((n for n, line in lines if line and line[:1] not in (b";", b"#")), None)
 
 
 def _with_warnings(workflow: Workflow, warnings: Iterable[str]) -> Workflow:

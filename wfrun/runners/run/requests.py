@@ -14,7 +14,7 @@ from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.originals import original_path
-from wfrun.engine.sized import sized_words
+from wfrun.engine.sized import at_speed, sized_words
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.images import sha256_of_image
@@ -65,7 +65,7 @@ class Requests:
             stdin=name(task.stdin),
             stdout=name(task.stdout),
             stderr=name(task.stderr),
-            resources=w.asked(task_index),
+            resources=at_speed(w.asked(task_index), self._specs[site].speed_ratio),
             avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
             job_walltime_s=None if attempt is None else attempt.walltime_s,
             expected_s=self._expected_s(w, task_index, site),

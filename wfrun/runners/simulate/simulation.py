@@ -16,6 +16,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.queues.fcfs import Fcfs
+from wfrun.engine.sized import at_speed
 from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import EventLog, Loop, Observer
@@ -299,7 +300,7 @@ class SimulatedDispatch:
         return request_of(
             key,
             task.executable,
-            w.asked(index),
+            at_speed(w.asked(index), speed_ratio),
             self._runtime_s(number, index) / speed_ratio,
             tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import AttemptsSubmitted
 from wfrun.engine.exchange import AttemptRequest, Outcome
-from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.model import Access, Resources, SiteSpec
 from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError, BatchJob
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import ATTEMPTS_PER_SUBMISSION, Batch, content, groups
@@ -27,6 +27,17 @@ GIVE_UP_S = 600.0
 MARGIN_S = 60.0
 """Walltime of a job beyond that of its task: time to start and to commit, so that the job is killed
 by wfrun rather than by the batch system."""
+
+
+def one_node_note(asked: Resources) -> str:
+    """What to do if a parallel job is too wide for a node, for the message of a refusal: systems
+    refuse it in many words."""
+    if not asked.parallel or asked.nodes > 1 or asked.cores == 1:
+        return ""
+    return (
+        f"\nthe job asks for its {asked.cores} processors on one node; if no node has as many, "
+        "'ppn' of the job spreads them over several"
+    )
 
 
 class Submission:
@@ -141,8 +152,9 @@ class Submission:
                 self.now.set()
                 return True
             except InfeasibleError as error:
+                text = error.message + one_node_note(requests[0].resources)
                 for key in batch.keys:
-                    self._attempts.end(key, Outcome("refused", message=error.message))
+                    self._attempts.end(key, Outcome("refused", message=text))
                 return True
             except TransientError as error:
                 if await self._was_accepted(batch):
