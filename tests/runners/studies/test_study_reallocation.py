@@ -73,7 +73,7 @@ def test_the_study_is_continued_and_writes_its_page(
     lines = results.read_text().splitlines()
     assert len(lines) == 1 + len(cells(SMALL))
     page = (tmp_path / "page.md").read_text()
-    for text in ("Figures 17 to 20", "exact walltimes", "MinMin-can", f"| {len(CLAIMS)} | 5.5 |"):
+    for text in ("Figures 17 to 20", "one reference", "MinMin-can", f"| {len(CLAIMS)} | 5.5 |"):
         assert text in page
     results.write_text("\n".join(lines[:-1]) + "\n")
     again = CliRunner().invoke(study, words)

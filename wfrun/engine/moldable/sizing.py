@@ -6,6 +6,7 @@ current queue: fewer processors take longer, but may be free sooner.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -102,7 +103,7 @@ def _admitted(sizes: Sequence[int], largest: int) -> Sequence[int]:
     """The sizes up to the largest one; raises InfeasibleError if there is none."""
     if sizes[-1] <= largest:
         return sizes
-    admitted = [size for size in sizes if size <= largest]
+    admitted = sizes[: bisect_right(sizes, largest)]
     if not admitted:
         raise InfeasibleError(
             f"a job needs at least {sizes[0]} processors, the site admits {largest}",

@@ -68,6 +68,8 @@ class Conservative(Counts):
         """Begin of the interval with all processors that were freed since the last compression …"""
         self._gap_to_s = float("-inf")
         """… and its end."""
+        self._kept_up_s = float("-inf")
+        """When the plan was last brought up to date."""
         self._corrections: dict[JobId, int] = {}
         """By running job: number of extensions of its expected end."""
         self._collides = False
@@ -159,6 +161,10 @@ class Conservative(Counts):
 
     def _keep_up(self, now_s: float) -> None:
         """Bring the plan up to date."""
+        freed = self._gap_from_s < self._gap_to_s
+        if now_s == self._kept_up_s and not freed and not self._collides:
+            return
+        self._kept_up_s = now_s
         self._profile.advance(now_s)
         by_end = self._running.by_end
         collides, self._collides = self._collides, False
@@ -236,11 +242,14 @@ class Conservative(Counts):
             if start_s >= old_s:
                 continue
             self.plan_number += 1
-            old_end_s = old_s + waiting.length_s
+            end_s, old_end_s = start_s + waiting.length_s, old_s + waiting.length_s
+            freed_s = max(old_s, end_s)
             self._leave_plan(waiting)
-            profile.add(old_s, old_end_s, cores)
-            self._enter_plan(waiting, start_s)
-            freed_s = max(old_s, start_s + waiting.length_s)
+            # The time that both reservations have stays as it is.
+            profile.add(freed_s, old_end_s, cores)
+            profile.add(start_s, min(old_s, end_s), -cores)
+            waiting.start_s = start_s
+            insort(self._by_start, (start_s, waiting.number, waiting.id))
             search.widen(freed_s, old_end_s)
             self._gap_from_s = min(self._gap_from_s, freed_s)
             self._gap_to_s = max(self._gap_to_s, old_end_s)

@@ -162,6 +162,12 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               metavar="DIR", help="Take workflows from the documents in DIR (CyberShake_30.xml, …) "
               "and load from the log there (LPC-EGEE-2004…); for the other studies, all logs there "
               "that the papers name. Default: generate them.")  # fmt: skip
+@click.option("--days", type=click.FloatRange(min=0, min_open=True), metavar="N",
+              help="For reallocation: simulate the first N days of each trace, at most. Default: "
+              "all; 5 with --quick.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(min=2), metavar="N",
+              help="For reallocation: number of repetitions. Default: 10; 4 with "
+              "--quick.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip
 @click.option("--on", type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -193,6 +199,9 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
         raise click.UsageError(ON_AND_JOBS)
     if logs and name != "predictions":
         raise click.UsageError(f"Study {name!r} takes no logs; see --corpus.")
+    for name_of in ("days", "seeds"):
+        if options[name_of] is not None and name != "reallocation":
+            raise click.UsageError(f"Study {name!r} has no --{name_of}; see --quick.")
     if options["emulate_at"] is not None and name != "brokers":
         raise click.UsageError(f"Study {name!r} is not emulated; the study brokers is.")
     STUDIES[name](StudyOptions(output=output or Path(f"study-{name}"), logs=logs, **options))

@@ -23,6 +23,10 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of published workflows and logs."""
     logs: tuple[Path, ...] = ()
     """Further logs; of the study of predictions alone."""
+    days: float | None = None
+    """Maximum length of the logs; None: that of the study. Of the study of reallocation alone."""
+    seeds: int | None = None
+    """Number of repetitions; None: that of the study. Of the study of reallocation alone."""
     processes: int | None = None
     """None: one for each core."""
     on: Path | None = None

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.claim import answer, tally
 from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.reallocation.claims import CLAIMS
-from wfrun.runners.studies.reallocation.experiments import FULL, QUICK, Cell, Row, Study, cells
+from wfrun.runners.studies.reallocation.experiments import (
+    FULL,
+    QUICK,
+    Cell,
+    Row,
+    Scale,
+    Study,
+    cells,
+)
 from wfrun.runners.studies.reallocation.figures import draw_reallocation
 from wfrun.runners.studies.reallocation.page import reallocation_page
 from wfrun.runners.studies.reallocation.samples import ReallocationSamples
-from wfrun.runners.studies.reallocation.traces import LOGS, log_of
+from wfrun.runners.studies.reallocation.traces import LOGS, SIX_MONTHS_DAYS, log_of
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import claim_table
 
-LENGTH = {True: "five minutes of processor time", False: "about a day of processor time"}
-"""Of the quick and of the full study."""
+SEED_MINUTES = 2.5
+"""Processor time of a seed of ten days, in minutes …"""
+GROWTH = 1.6
+"""… and the exponent with which it grows with the days."""
 
 
 def study_reallocation(options: StudyOptions) -> None:
@@ -28,15 +39,14 @@ def study_reallocation(options: StudyOptions) -> None:
     Raises InvalidError for a log that cannot be read and for a results.csv of something else,
     InfeasibleError where the folder cannot be written.
     """
-    scale = QUICK if options.quick else FULL
+    scale = scale_of(options)
     logs = {site: log_of(site, options.corpus) for site in LOGS}
     missing = [site for site, path in logs.items() if path is None]
     if not options.quiet:
         if missing:
             names = " and ".join(LOGS[site][0] for site in missing)
             click.echo(f"no log of {names} (--corpus): jobs are generated", err=True)
-        length = LENGTH[options.quick]
-        click.echo(f"this takes {length} in all; what is simulated is kept", err=True)
+        click.echo(f"this takes {length_of(scale)} in all; what is simulated is kept", err=True)
     options.make_folder()
     output = options.output
     known = [path for path in logs.values() if path is not None]
@@ -50,7 +60,10 @@ def study_reallocation(options: StudyOptions) -> None:
     try:
         if figures.available():
             pictures = draw_reallocation(samples, output)
-        page = reallocation_page(samples, scale, found, pictures, missing)
+        length = f"{length_of(scale)} of processor time"
+        page = reallocation_page(
+            samples, scale, found, pictures, missing, words=words_of(options), length=length
+        )
         (output / "page.md").write_text(page)
     except OSError as error:
         raise options.unwritable(error) from error
@@ -58,3 +71,29 @@ def study_reallocation(options: StudyOptions) -> None:
     click.echo(f"{tally(found)}; see {output}/page.md")
     if not pictures:
         click.echo("no figures: matplotlib is not installed (pip install 'wfrun[plots]')", err=True)
+
+
+def scale_of(options: StudyOptions) -> Scale:
+    """What the options ask for."""
+    scale = QUICK if options.quick else FULL
+    days = scale.days if options.days is None else min(options.days, SIX_MONTHS_DAYS)
+    seeds = scale.seeds if options.seeds is None else options.seeds
+    return msgspec.structs.replace(scale, days=days, seeds=seeds)
+
+
+def words_of(options: StudyOptions) -> str:
+    """The command that asks for the same scale."""
+    words = ["wfrun study reallocation"]
+    words += ["--quick"] if options.quick else []
+    words += [f"--days {options.days:g}"] if options.days is not None else []
+    words += [f"--seeds {options.seeds}"] if options.seeds is not None else []
+    words += ["--corpus DIR"] if options.corpus is not None else []
+    return " ".join([*words, "--output study"])
+
+
+def length_of(scale: Scale) -> str:
+    """How long the study takes on one processor, roughly."""
+    minutes = scale.seeds * SEED_MINUTES * (scale.days / 10) ** GROWTH
+    if minutes < 90:
+        return f"about {max(1, round(minutes))} minutes"
+    return f"about {round(minutes / 60)} hours"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -20,9 +20,10 @@ from wfrun.runners.simulate.grid.moldable import (
 )
 from wfrun.runners.studies.reallocation.traces import (
     LOAD,
-    PWA,
+    SIX_MONTHS_DAYS,
     TRACES,
     TracedJob,
+    days_of,
     sites_of,
     trace_of,
 )
@@ -36,11 +37,22 @@ SAME_S = 1e-3
 
 
 BASE = "base"
-LOW, HIGH, EXACT, LIMITED = "load of 10%", "load of 40%", "exact walltimes", "limits"
-VARIANTS = (LOW, HIGH, EXACT, LIMITED)
-"""What is changed alone, on the homogeneous dedicated platform: the load of generated logs; the
-walltimes, to the run times; or the limits on moves, to three moves a job and none of the oldest."""
+LOW, HIGH, SHORT = "load of 10%", "load of 40%", "half of the days"
+EXACT, OTHER, LIMITED = "exact walltimes", "one reference", "limits"
+VARIANTS = {
+    LOW: "the generated jobs have half of the work",
+    HIGH: "they have twice the work",
+    SHORT: "the trace has half of its days",
+    EXACT: "jobs run for their walltime",
+    OTHER: "all seeds are compared with a reference that has types of its own, as the number of "
+    "references in section 4.5 suggests",
+    LIMITED: "a job moves at most three times, and the one that waits longest at a site is not "
+    "cancelled",
+}
+"""What is changed alone, on the dedicated platforms."""
 LOADS = {LOW: 0.1, HIGH: 0.4}
+OTHER_SEED = -1
+"""Seed of the types in the one reference."""
 LIMITS = Limits(most_moves=3, keeps_oldest=True)
 
 
@@ -85,30 +97,30 @@ class Scale(msgspec.Struct, frozen=True):
     days: float
     """Maximum length of a trace."""
     traces: tuple[str, ...] = TRACES
-    changed: tuple[str, ...] = ("May",)
+    changed: tuple[str, ...] = ("January",)
     """The traces of the variants."""
 
 
-FULL = Scale(10, 400.0)
-QUICK = Scale(5, 5.0, ("January", "May", PWA), ())
+FULL = Scale(10, SIX_MONTHS_DAYS)
+QUICK = Scale(4, 5.0)
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """The cells of a study, all platforms of a trace and seed together; the variants come last."""
-    return [
-        Cell(trace=trace, heterogeneous=heterogeneous, dedicated=dedicated, days=scale.days,
-             seed=seed)
-        for seed in range(scale.seeds)
-        for trace in scale.traces
-        for dedicated in ("yes", "no")
-        for heterogeneous in ("no", "yes")
-    ] + [
-        Cell(trace=trace, heterogeneous="no", dedicated="yes", days=scale.days, seed=seed,
-             variant=variant)
-        for seed in range(scale.seeds)
-        for trace in scale.changed
-        for variant in VARIANTS
-    ]  # fmt: skip
+    """The cells of a study, one seed after the other, all platforms of a trace together."""
+    return [cell for seed in range(scale.seeds) for cell in _repetition(scale, seed)]
+
+
+def _repetition(scale: Scale, seed: int) -> Iterator[Cell]:
+    for trace in scale.traces:
+        for dedicated in ("yes", "no"):
+            for heterogeneous in ("no", "yes"):
+                yield Cell(trace=trace, heterogeneous=heterogeneous, dedicated=dedicated,
+                           days=scale.days, seed=seed)  # fmt: skip
+    for trace in scale.changed:
+        for variant in VARIANTS:
+            for heterogeneous in ("no", "yes"):
+                yield Cell(trace=trace, heterogeneous=heterogeneous, dedicated="yes",
+                           days=scale.days, seed=seed, variant=variant)  # fmt: skip
 
 
 class Study(msgspec.Struct, frozen=True):
@@ -120,14 +132,19 @@ class Study(msgspec.Struct, frozen=True):
 
     def simulate(self, cell: Cell) -> Row:
         """The reference and the four algorithms, for the same jobs."""
-        trace = trace_of(
-            cell.trace, (self.ctc, self.sdsc), cell.days, LOADS.get(cell.variant, LOAD)
-        )
+        days = cell.days
+        if cell.variant == SHORT:
+            days = min(days, days_of(cell.trace)) / 2
+        load = LOADS.get(cell.variant, LOAD)
+        trace = trace_of(cell.trace, (self.ctc, self.sdsc), days, load)
         if cell.variant == EXACT:
             trace = tuple(job._replace(walltime_s=max(1.0, job.runtime_s)) for job in trace)
         jobs = moldable_jobs(trace, cell.seed, dedicated=cell.dedicated == "yes")
         sites = sites_of(cell.trace, heterogeneous=cell.heterogeneous == "yes")
-        reference = simulate_moldable(jobs, sites)
+        seed = OTHER_SEED if cell.variant == OTHER else cell.seed
+        reference = simulate_moldable(
+            moldable_jobs(trace, seed, dedicated=cell.dedicated == "yes"), sites
+        )
         ours = [number for number, job in enumerate(jobs) if job.home < 0]
         limits = LIMITS if cell.variant == LIMITED else Limits()
         measured = [

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from wfrun.engine.reallocation import ALGORITHMS
-from wfrun.runners.studies.claim import Answer, tally
+from wfrun.runners.studies.claim import Answer, answer, tally
 from wfrun.runners.studies.reallocation.differences import DIFFERENCES
-from wfrun.runners.studies.reallocation.experiments import BASE, VARIANTS, Row, Scale
+from wfrun.runners.studies.reallocation.experiments import (
+    BASE,
+    VARIANTS,
+    Row,
+    Scale,
+)
 from wfrun.runners.studies.reallocation.samples import (
     HOMOGENEOUS,
     MEASURES,
@@ -17,10 +22,9 @@ from wfrun.runners.studies.reallocation.samples import (
     TITLES,
     Platform,
     ReallocationSamples,
-    value,
 )
-from wfrun.runners.studies.reallocation.traces import LOAD, LOGS, MONTHS
-from wfrun.runners.studies.workflows.page import claims_table, table
+from wfrun.runners.studies.reallocation.traces import LOAD, LOGS, MONTHS, SIX_MONTHS_DAYS
+from wfrun.runners.studies.workflows.page import claims_table, table, verdict_cell
 from wfrun.runners.studies.workflows.samples import number
 
 PAPER_MOVES = {
@@ -44,34 +48,57 @@ def reallocation_page(
     found: Sequence[Answer],
     pictures: Sequence[str],
     missing: Sequence[str],
+    *,
+    words: str,
+    length: str,
 ) -> str:
     """Markdown. ``pictures`` are the names of files beside the page, one for each platform;
-    ``missing`` the sites of the archive whose logs are generated."""
+    ``missing`` the sites of the archive whose logs are generated; ``words`` the command that makes
+    the page, and ``length`` the time that it takes."""
     parts = [
+        *_command(words, length),
         *_head(samples, scale, found, missing),
         *_moves(samples),
         *(line for place, platform in enumerate(PLATFORMS)
           for line in _platform(samples, platform, pictures[place] if pictures else "")),
-        *_variants(samples),
         *_claims(found),
+        *_variants(samples, found),
         *DIFFERENCES.splitlines(),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
+def _command(words: str, length: str) -> Iterator[str]:
+    yield "# Study `reallocation`: moldable jobs move between queues (RR-7365)"
+    yield ""
+    yield f"    {words}"
+    yield ""
+    yield (
+        f"makes this page. It takes {length} and keeps every simulation in `study/results.csv`, so "
+        "that an interrupted study is continued, and one with further `--seeds` has fewer to "
+        "simulate. DIR has the logs `CTC-SP2-1996…` and `SDSC-SP2-1998…` of the Parallel Workloads "
+        "Archive; without `--corpus` their jobs are generated, too. Without `--days` and `--seeds` "
+        "the study has all of each trace and ten seeds; `--quick` has the first days only, and "
+        "takes less than five minutes."
+    )
+    yield ""
+
+
 def _head(
     samples: ReallocationSamples, scale: Scale, found: Sequence[Answer], missing: Sequence[str]
 ) -> Iterator[str]:
-    yield "# Study `reallocation`: moldable jobs move between queues (RR-7365)"
-    yield ""
     yield (
         "Source: Y. Caniou, G. Charrier, F. Desprez, *Evaluation of Reallocation Heuristics for "
         "Moldable Tasks in Computational Dedicated and non Dedicated Grids*, INRIA RR-7365, 2010. "
         "The choice of sizes and moves and the queues are those of `wfrun jobs`."
     )
     yield ""
-    runs = sum(row.variant == BASE for row in samples.rows)
-    length = "all of each trace" if scale.days > 200 else f"the first {scale.days:g} days of each"
+    runs = len(samples.rows)
+    length = (
+        "all of each trace"
+        if scale.days >= SIX_MONTHS_DAYS
+        else f"the first {scale.days:g} days of each trace"
+    )
     yield (
         f"**Of section 5, {tally(found)}.** {len(samples.seeds)} seeds, {length}: "
         f"{runs} references without reallocation and {4 * runs} experiments. All "
@@ -152,30 +179,46 @@ def _spread(values: Sequence[float]) -> str:
     return f"{number(fmean(values))} ({number(low)}–{number(high)})"
 
 
-def _variants(samples: ReallocationSamples) -> Iterator[str]:
-    if all(row.variant == BASE for row in samples.rows):
+def _variants(samples: ReallocationSamples, found: Sequence[Answer]) -> Iterator[str]:
+    variants = samples.variants()
+    if not variants:
         return
+    traces = ", ".join(variants[BASE].traces)
     yield ""
     yield "## One thing changed"
     yield ""
-    traces = ", ".join(dict.fromkeys(row.trace for row in samples.rows if row.variant != BASE))
     yield (
-        f"Trace {traces} on the homogeneous dedicated platform, means over the seeds. *Limits*: a "
-        "job moves at most three times, and the one that waits longest at a site is not cancelled."
+        f"The trace {traces} on the dedicated platforms, with one thing changed, tests causes for "
+        "the claims of sections 5.1 and 5.2 that do not hold. Means over the seeds on the "
+        f"homogeneous platform; *{BASE}* is without a change."
     )
+    yield ""
+    yield from (f"- *{name}*: {what}." for name, what in VARIANTS.items())
     rows = []
-    for name in (BASE, *VARIANTS):
-        found = samples.variant(name)
+    for name, one in variants.items():
+        known = one.of(HOMOGENEOUS, variants[BASE].traces[0])
         cells = [
-            " / ".join(number(fmean(value(row, measure, a) for row in found)) for a in ALGORITHMS)
+            " / ".join(number(one.mean(HOMOGENEOUS, measure, a).mean) for a in ALGORITHMS)
             for measure in MEASURES
         ]
-        rows.append((name, number(fmean(row.wait_s for row in found)), *cells))
+        rows.append((name, number(fmean(row.wait_s for row in known)), *cells))
     order = ", ".join(TITLES[name] for name in ALGORITHMS)
     header = ("", "wait without reallocation [s]", *(_MEASURES[m] for m in MEASURES))
     yield from table(header, rows)
     yield ""
     yield f"Order of the values: {order}."
+    tested = [one for one in found if one.claim.where in ("5.1", "5.2") and not one.holds]
+    if not tested:
+        return
+    yield ""
+    yield "The verdicts on the claims of these sections that do not hold for all traces:"
+    answers = {name: answer([one.claim for one in tested], s) for name, s in variants.items()}
+    verdicts = [
+        (f"{one.number}. {one.claim.text}",
+         *(verdict_cell(answers[name][place]) for name in variants))
+        for place, one in enumerate(tested)
+    ]  # fmt: skip
+    yield from table(("claim", *variants), verdicts)
 
 
 def _claims(found: Sequence[Answer]) -> Iterator[str]:

@@ -40,11 +40,12 @@ PLATFORMS = (HOMOGENEOUS, HETEROGENEOUS, SHARED, MIXED)
 
 
 class ReallocationSamples:
-    """The measures by platform, trace and algorithm."""
+    """The measures by platform, trace and algorithm, with one variant or without."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-        self.traces = list(dict.fromkeys(row.trace for row in rows if row.variant == BASE))
+    def __init__(self, rows: Sequence[Row], variant: str = BASE) -> None:
+        self._every = rows
+        self.rows = rows = [row for row in rows if row.variant == variant]
+        self.traces = list(dict.fromkeys(row.trace for row in rows))
         self.seeds = sorted({row.seed for row in rows})
 
     def of(self, platform: Platform, trace: str) -> list[Row]:
@@ -52,8 +53,8 @@ class ReallocationSamples:
         return [
             row
             for row in self.rows
-            if (row.trace, row.heterogeneous, row.dedicated, row.variant)
-            == (trace, platform.heterogeneous, platform.dedicated, BASE)
+            if (row.trace, row.heterogeneous, row.dedicated)
+            == (trace, platform.heterogeneous, platform.dedicated)
         ]
 
     def values(self, platform: Platform, trace: str, measure: str, algorithm: str) -> list[float]:
@@ -70,17 +71,13 @@ class ReallocationSamples:
             }
         )
 
-    def variant(self, name: str) -> list[Row]:
-        """The rows of a variant on the homogeneous dedicated platform; of the base, those of the
-        traces that the variants have."""
-        traces = {row.trace for row in self.rows if row.variant != BASE}
-        return [
-            row
-            for row in self.rows
-            if row.variant == name
-            and row.trace in traces
-            and (row.heterogeneous, row.dedicated) == ("no", "yes")
-        ]
+    def variants(self) -> dict[str, ReallocationSamples]:
+        """By name: the samples of the base and of each variant, for the traces that the variants
+        have; empty without variants."""
+        traces = {row.trace for row in self._every if row.variant != BASE}
+        rows = [row for row in self._every if row.trace in traces]
+        names = dict.fromkeys(row.variant for row in rows)
+        return {name: ReallocationSamples(rows, name) for name in names}
 
 
 def value(row: Row, measure: str, algorithm: str) -> float:

@@ -19,7 +19,6 @@ from wfrun.parsers.generate.grid_log import GridLogModel, generate_grid_log
 from wfrun.parsers.logs import LoggedJob, read_swf
 
 DAY_S = 86_400.0
-MONTH_S = 30 * DAY_S
 MONTHS: dict[str, tuple[int, int, int]] = {
     "January": (13084, 583, 488),
     "February": (5822, 2695, 1123),
@@ -29,6 +28,10 @@ MONTHS: dict[str, tuple[int, int, int]] = {
     "June": (4094, 3540, 1548),
 }
 """Table 1: numbers of jobs at Bordeaux, Lyon and Toulouse."""
+MONTH_DAYS = {"January": 31, "February": 29, "March": 31, "April": 30, "May": 31, "June": 30}
+"""Lengths of the months of 2008."""
+SIX_MONTHS_DAYS = sum(MONTH_DAYS.values())
+"""182: the first 182 days of the log of CTC have 42,837 jobs, the paper 42,873 (section 4.2)."""
 PWA = "PWA-G5K"
 TRACES = (*MONTHS, PWA)
 
@@ -70,6 +73,11 @@ def sites_of(trace: str, *, heterogeneous: bool) -> tuple[SiteSpec, ...]:
     )
 
 
+def days_of(trace: str) -> int:
+    """The length of a trace."""
+    return MONTH_DAYS.get(trace, SIX_MONTHS_DAYS)
+
+
 @lru_cache(maxsize=2)
 def trace_of(
     trace: str, logs: tuple[Path | None, Path | None], days: float, load: float = LOAD
@@ -105,11 +113,11 @@ def _traced(log: Sequence[LoggedJob], site: int, slots: int, until_s: float) -> 
 
 def _month(trace: str, load: float) -> tuple[list[LoggedJob], ...]:
     """The generated logs of the three clusters in one month. Their mean run time gives the load."""
-    counts = MONTHS[trace]
+    counts, span_s = MONTHS[trace], MONTH_DAYS[trace] * DAY_S
     slots = sum(row[1] for row in GRID5000)
-    mean_s = load * slots * MONTH_S / sum(counts) / MEAN_CORES
+    mean_s = load * slots * span_s / sum(counts) / MEAN_CORES
     return tuple(
-        _generated(count, MONTH_S, mean_s, f"{trace}/{row[0]}")
+        _generated(count, span_s, mean_s, f"{trace}/{row[0]}")
         for count, row in zip(counts, GRID5000, strict=True)
     )
 
@@ -117,8 +125,8 @@ def _month(trace: str, load: float) -> tuple[list[LoggedJob], ...]:
 def _bordeaux(load: float) -> list[LoggedJob]:
     """Six months of Bordeaux, one after the other; months differ as their numbers of jobs do."""
     found: list[LoggedJob] = []
-    for place, trace in enumerate(MONTHS):
-        offset_s = place * MONTH_S
+    offset_s = 0.0
+    for trace in MONTHS:
         found += [
             LoggedJob(
                 job.id,
@@ -130,6 +138,7 @@ def _bordeaux(load: float) -> list[LoggedJob]:
             )
             for job in _month(trace, load)[0]
         ]
+        offset_s += MONTH_DAYS[trace] * DAY_S
     return found
 
 
@@ -146,10 +155,11 @@ def _six_months(site: str, path: Path | None, load: float) -> list[LoggedJob]:
     if path is not None:
         log = read_swf(path)
         first_s = log.jobs[0].submit_s
-        return [job for job in log.jobs if job.submit_s - first_s <= len(MONTHS) * MONTH_S]
+        return [job for job in log.jobs if job.submit_s - first_s <= SIX_MONTHS_DAYS * DAY_S]
     slots = next(row[1] for row in PWA_SITES if row[0] == site)
-    mean_s = load * slots * len(MONTHS) * MONTH_S / count / MEAN_CORES
-    return _generated(count, len(MONTHS) * MONTH_S, mean_s, site)
+    span_s = SIX_MONTHS_DAYS * DAY_S
+    mean_s = load * slots * span_s / count / MEAN_CORES
+    return _generated(count, span_s, mean_s, site)
 
 
 def _generated(count: int, span_s: float, mean_s: float, name: str) -> list[LoggedJob]:
