@@ -20,7 +20,15 @@ from wfrun.runners.studies.reallocation.experiments import (
     cells,
     moldable_jobs,
 )
-from wfrun.runners.studies.reallocation.traces import MONTHS, PWA, TRACES, log_of, trace_of
+from wfrun.runners.studies.reallocation.traces import (
+    DAY_S,
+    MONTHS,
+    PWA,
+    TRACES,
+    log_of,
+    sites_of,
+    trace_of,
+)
 
 SMALL = Scale(2, 0.2, ("June",), ("June",))
 
@@ -37,6 +45,14 @@ def test_generated_months_have_the_numbers_of_table_1() -> None:
         assert sum(job.site == site for job in jobs) == count
     assert all(job.runtime_s <= job.walltime_s for job in jobs)
     assert set(TRACES) == {*MONTHS, PWA}
+
+
+@pytest.mark.parametrize("days", [3.0, 400.0])
+def test_generated_months_have_the_load_that_is_asked_for(days: float) -> None:
+    jobs = trace_of("June", (None, None), days, 0.4)
+    processors = sum(site.slots for site in sites_of("June", heterogeneous=False))
+    work_s = sum(job.cores * job.runtime_s for job in jobs)
+    assert work_s / processors / min(days, 30) / DAY_S == pytest.approx(0.4)
 
 
 def test_types_and_origins_are_drawn_by_the_seed() -> None:

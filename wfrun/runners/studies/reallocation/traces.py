@@ -42,8 +42,8 @@ LOGS = {"ctc": ("CTC-SP2-1996", 42873), "sdsc": ("SDSC-SP2-1998", 15615)}
 """By site: begin of the log's name in the corpus, and the number of jobs in the paper."""
 
 LOAD = 0.2
-"""Work of the generated jobs over the processors of the grid in that time. The paper does not give
-it; the thesis of the other studies has 10% to 30% for research grids (section 7.1)."""
+"""Work of the generated jobs over the processors of their clusters in that time. The paper does not
+give it; the thesis of the other studies has 10% to 30% for research grids (section 7.1)."""
 SHORTEST_SHARE = 0.01
 """Minimum share of its walltime that a generated job uses. The share is the square of a uniform
 number, one for each application: its deciles are near those of CTC-SP2 and SDSC-SP2."""
@@ -84,16 +84,31 @@ def trace_of(
 ) -> tuple[TracedJob, ...]:
     """The jobs of a trace in its first ``days``, in order of submission. ``logs`` are those of CTC
     and SDSC; None: generate one. ``load`` is that of generated logs."""
-    found: list[TracedJob] = []
+    days = min(days, days_of(trace))
     if trace == PWA:
         ctc, sdsc = logs
         every = [_bordeaux(load), _six_months("ctc", ctc, load), _six_months("sdsc", sdsc, load)]
+        real = {site for site, path in enumerate(logs, 1) if path is not None}
     else:
-        every = list(_month(trace, load))
+        every, real = list(_month(trace, load)), set()
+    sites = PWA_SITES if trace == PWA else GRID5000
+    logged: list[TracedJob] = []
+    generated: list[TracedJob] = []
     for site, log in enumerate(every):
-        slots = (PWA_SITES if trace == PWA else GRID5000)[site][1]
-        found += _traced(log, site, slots, days * DAY_S)
-    return tuple(sorted(found))
+        jobs = _traced(log, site, sites[site][1], days * DAY_S)
+        (logged if site in real else generated).extend(jobs)
+    slots = sum(row[1] for site, row in enumerate(sites) if site not in real)
+    return tuple(sorted(logged + _scaled(generated, load * slots * days * DAY_S)))
+
+
+def _scaled(jobs: Sequence[TracedJob], work_s: float) -> list[TracedJob]:
+    """The jobs with times such that their work is that, in processor seconds. Bursts make the load
+    of a few days arbitrary otherwise."""
+    factor = work_s / max(1.0, sum(job.cores * job.runtime_s for job in jobs))
+    return [
+        job._replace(walltime_s=max(1.0, factor * job.walltime_s), runtime_s=factor * job.runtime_s)
+        for job in jobs
+    ]
 
 
 def _traced(log: Sequence[LoggedJob], site: int, slots: int, until_s: float) -> list[TracedJob]:
