@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tests.places import CORPUS
 from wfrun.engine.reallocation import ALGORITHMS
 from wfrun.runners.cli.simulate import study
+from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.reallocation import command
 from wfrun.runners.studies.reallocation.claims import CLAIMS
 from wfrun.runners.studies.reallocation.experiments import (
@@ -96,6 +97,18 @@ def test_the_study_is_continued_and_writes_its_page(
     assert again.exit_code == 0, again.output
     assert results.read_text().splitlines() == lines
     assert (tmp_path / "page.md").read_text() == page
+
+
+def test_the_scale_is_that_of_the_options(tmp_path: Path) -> None:
+    options = StudyOptions(output=tmp_path, quick=True, days=3, seeds=7)
+    scale = command.scale_of(options)
+    assert (scale.days, scale.seeds, scale.traces) == (3, 7, TRACES)
+    assert "--quick --days 3 --seeds 7 --output" in command.words_of(options)
+    assert command.scale_of(StudyOptions(output=tmp_path)) == FULL
+    assert command.length_of(FULL).endswith("hours")
+    refused = CliRunner().invoke(study, ["bags", "--days", "3"])
+    assert refused.exit_code == 2
+    assert "no --days" in refused.output
 
 
 @pytest.mark.corpus

@@ -22,12 +22,17 @@ from wfrun.runners.studies.reallocation.experiments import (
 from wfrun.runners.studies.reallocation.figures import draw_reallocation
 from wfrun.runners.studies.reallocation.page import reallocation_page
 from wfrun.runners.studies.reallocation.samples import ReallocationSamples
-from wfrun.runners.studies.reallocation.traces import LOGS, SIX_MONTHS_DAYS, log_of
+from wfrun.runners.studies.reallocation.traces import (
+    LOGS,
+    SIX_MONTHS_DAYS,
+    days_of,
+    log_of,
+)
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import claim_table
 
-SEED_MINUTES = 2.5
-"""Processor time of a seed of ten days, in minutes …"""
+TRACE_MINUTES = 0.5
+"""Processor time of ten days of a trace in a seed, in minutes …"""
 GROWTH = 1.6
 """… and the exponent with which it grows with the days."""
 
@@ -93,7 +98,8 @@ def words_of(options: StudyOptions) -> str:
 
 def length_of(scale: Scale) -> str:
     """How long the study takes on one processor, roughly."""
-    minutes = scale.seeds * SEED_MINUTES * (scale.days / 10) ** GROWTH
+    lengths = [min(scale.days, days_of(trace)) for trace in scale.traces]
+    minutes = scale.seeds * TRACE_MINUTES * sum((days / 10) ** GROWTH for days in lengths)
     if minutes < 90:
         return f"about {max(1, round(minutes))} minutes"
     return f"about {round(minutes / 60)} hours"
