@@ -249,7 +249,8 @@ class Capability:
         return None
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
-        """The number of processors of a moldable job at a site. Asked when it is placed."""
+        """The number of processors of a moldable job at a site; 0: not known here. Asked when it is
+        placed, until a capability knows it."""
         return 0
 
     def decide(self, decisions: Decisions, possible: bool) -> None:

@@ -122,7 +122,7 @@ class Core:
             walltime_s = limit(w, task, site)
         size = 0
         for choose in self.run.hooks.choose_size if task in w.workflow.moldable else ():
-            size = choose(w, task, site)
+            size = size or choose(w, task, site)
         self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s, size))
 
     def _settle(self) -> None:

@@ -44,12 +44,18 @@ class Reallocations(Capability):
         """Number of moves of each open job that was moved."""
         self._destinations: dict[TaskNumber, int] = {}
         """The sites of jobs that are being moved."""
+        self._offered: dict[TaskNumber, tuple[int, int]] = {}
+        """Site and size of the offers that the latest decision took. They spare the size of each
+        moved job a plan of all queues; a later engine, which does without them, chooses anew."""
         self._is_timed = False
         self._due = False
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
         return begun.settings.reallocate is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_offered": {}}
 
     def take_over(self, before: Reallocations) -> None:
         self._submitted_s = before._submitted_s
@@ -81,6 +87,7 @@ class Reallocations(Capability):
         task = attempt.workflow, attempt.task
         self._submitted_s.setdefault(task, attempt.placed_s)
         self._destinations.pop(task, None)
+        self._offered.pop(task, None)
         self._set_timer()
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
@@ -90,7 +97,7 @@ class Reallocations(Capability):
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
         task = attempt.workflow, attempt.task
-        for known in (self._submitted_s, self._moves, self._destinations):
+        for known in (self._submitted_s, self._moves, self._destinations, self._offered):
             known.pop(task, None)
 
     def _reallocated(self, event: ev.JobsReallocated) -> None:
@@ -112,6 +119,11 @@ class Reallocations(Capability):
         site = self._destinations.get((w.index, task)) if self._destinations else None
         return mask if site is None else mask & 1 << site or mask
 
+    def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
+        """The size of the offer for which a job is being moved."""
+        offered_by, size = self._offered.get((w.index, task), (-1, 0))
+        return size if offered_by == site else 0
+
     def end_replay(self) -> None:
         """The decisions that follow from the log are in the log."""
         self._due = False
@@ -126,9 +138,15 @@ class Reallocations(Capability):
         queues = SiteQueues(state, sizing, self._submitted_s, self._moves)
         limits = Limits(settings.reallocate_gain_s, MOST_MOVES, keeps_oldest=True)
         placed = reallocate(queues, settings.reallocate, limits)
-        moves = tuple((str(p.job.id), p.offer.site) for p in placed if self._changes(p))
-        if moves:
+        moved = [p for p in placed if self._changes(p)]
+        self._offered = {self._task(p): (p.offer.site, p.offer.size) for p in moved}
+        if moved:
+            moves = tuple((str(p.job.id), p.offer.site) for p in moved)
             decisions.take(ev.JobsReallocated(state.now_s, moves))
+
+    def _task(self, placed: Placed) -> TaskNumber:
+        attempt = self.state.attempts[str(placed.job.id)]
+        return attempt.workflow, attempt.task
 
     def _changes(self, placed: Placed) -> bool:
         """Whether the job gets another site or size. All-cancellation also places jobs as they

@@ -1,0 +1,56 @@
+"""The size of a moved job is that of the offer for which it moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from wfrun.engine import events as ev
+from wfrun.engine.actions import SubmitAttempts
+from wfrun.engine.capabilities.reallocating import sizes
+from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
+
+JOBS = 6
+TIMES = {1: 4000.0, 2: 2000.0, 4: 1000.0}
+
+
+def waiting_run() -> Core:
+    """Moldable jobs with four processors each wait at the first of two sites, behind others' jobs
+    for hours; the second has two processors."""
+    asked = Resources(walltime_s=TIMES[1], parallel=True)
+    tasks = [Task(f"j{n}", "j", "j", runtime_s=TIMES[1], resources=asked) for n in range(JOBS)]
+    moldable = {n: Moldable(tuple(TIMES), tuple(TIMES.values()), 4) for n in range(JOBS)}
+    jobs = Workflow("jobs", "jobs", tasks, [], [()] * JOBS, moldable=moldable)
+    core = Core({"": jobs})
+    settings = ev.Settings(policy="mst", sizing="exhaustive", reallocate="mct-reg")
+    specs = SiteSpec("full", 4), SiteSpec("idle", 2)
+    keys = [f"k.0.{n}.1" for n in range(JOBS)]
+    core.replay(
+        [
+            ev.RunStarted(0.0, "k", settings, specs, (), 1, own_outputs=True),
+            ev.WorkflowAdded(0.0, 0, "jobs", ""),
+            *(ev.AttemptPlaced(0.0, key, 0, n, 0, size=4) for n, key in enumerate(keys)),
+            ev.AttemptsSubmitted(0.0, 0, tuple(keys)),
+            ev.SiteObserved(0.0, 0, (ev.BackgroundJob("o", 4, 0.0, 90_000.0),)),
+        ]
+    )
+    return core
+
+
+def test_a_moved_job_is_submitted_with_the_size_of_its_offer_without_another_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan of all queues for each of a thousand moved jobs would take an hour."""
+    core = waiting_run()
+    timer, at_s = next(iter(core.state.timers.items()))
+    decided, _ = core.step(ev.TimerFired(at_s, timer))
+    (moved,) = (event for event in decided if isinstance(event, ev.JobsReallocated))
+    assert len(moved.moves) > 1
+    monkeypatch.setattr(sizes, "SiteQueues", None)
+    for number, (key, site) in enumerate(moved.moves, 1):
+        ended = ev.AttemptEnded(at_s + number, key, Outcome("cancelled"))
+        decided, actions = core.step(ended)
+        (placed,) = (event for event in decided if isinstance(event, ev.AttemptPlaced))
+        assert (placed.site, placed.size) == (site, 2)
+        assert any(isinstance(action, SubmitAttempts) for action in actions)
