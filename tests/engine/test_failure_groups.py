@@ -30,6 +30,15 @@ def test_names_paths_and_numbers_do_not_tell_failures_apart() -> None:
     assert (second.text, second.tasks) == ("Error: no memory", 1)
 
 
+def test_rules_around_a_message_are_not_shown_for_it() -> None:
+    """mpirun prints its errors between two of them."""
+    groups = FailureGroups()
+    rule = "-" * 74
+    add(groups, said(f"{rule}\nmpirun noticed that process rank 2 exited on signal 11.\n{rule}"))
+    text = groups.largest_first()[0].text
+    assert text == "mpirun noticed that process rank 2 exited on signal 11."
+
+
 def test_equal_messages_are_shown_as_they_are() -> None:
     groups = FailureGroups()
     for _ in range(2):

@@ -113,7 +113,8 @@ def _head(outcome: Outcome) -> str:
 def telling_line(outcome: Outcome) -> str:
     """The line of the message that says most: the last of what the task printed, where programs
     name the error. Advice of our own is indented, and not announced by a colon."""
-    lines = [line.rstrip() for line in (outcome.message or "").splitlines() if line.strip()]
+    lines = [line.rstrip() for line in (outcome.message or "").splitlines()]
+    lines = [line for line in lines if any(map(str.isalnum, line))]  # no rules, as of mpirun
     if len(lines) == 1 and lines[0].strip().startswith(_ONLY_ENDINGS):
         return "it printed nothing to stderr"
     if lines and not lines[0].endswith(":"):
