@@ -91,6 +91,7 @@ def test_lines_of_jobs_are_kept_for_messages(tmp_path: Path) -> None:
         ("command: a, size: 6, ppn: 4", "cannot be spread over nodes with 4 processors each"),
         ("command: a, size: {min: 5, max: 7}, ppn: 4, walltime: 9", "cannot be spread"),
         ("command: a, size: [1, 2]", "several sizes and no walltime"),
+        ("command: a, size: [1, 2], walltime: 9", "several sizes and one walltime for all"),
         ("command: a, walltime: {1: 60, 2: 61}", "61 s with 2 processors is longer than 60 s"),
         ("command: a, walltime: {1: 60, 2: soon}", "with 2 processors 'soon'"),
         ("command: a, walltime: {1: 60}, size: 3", "has the size 3, and the table"),

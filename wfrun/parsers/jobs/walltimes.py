@@ -25,6 +25,8 @@ class Walltime(NamedTuple):
     """The walltime with a number of processors, in seconds."""
     sizes: tuple[int, ...] = ()
     """The sizes that a table names, ascending; empty: any size."""
+    depends: bool = True
+    """Whether it depends on the size."""
 
 
 def to_sizes(value: Any) -> tuple[int, ...]:
@@ -49,7 +51,7 @@ def to_walltime(value: Any) -> Walltime:
     """Convert a duration, a table of durations by size, or ``{serial_s, parallel, limit}``."""
     if not isinstance(value, dict):
         walltime_s = to_duration(value)
-        return Walltime(lambda size: walltime_s)
+        return Walltime(lambda size: walltime_s, depends=False)
     if any(isinstance(key, str) and not key.isdigit() for key in value):
         return _amdahl(value)
     return _table(value)

@@ -132,9 +132,10 @@ class _JobReader:
                 "Above 'ppn' a size is a multiple of it.",
             )
         walltimes_s = () if walltime is None else tuple(walltime.at(size) for size in sizes)
-        if len(sizes) > 1 and not walltimes_s:
+        if len(sizes) > 1 and (walltime is None or not walltime.depends):
+            has = "no walltime" if walltime is None else "one walltime for all of them"
             raise self._error(
-                f"{self._own.title} has several sizes and no walltime",
+                f"{self._own.title} has several sizes and {has}",
                 "size",
                 "The choice of a size needs a walltime for each: a table, or {serial_s, parallel}.",
             )
