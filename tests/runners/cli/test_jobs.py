@@ -108,14 +108,22 @@ def test_jobs_of_a_log_are_simulated_as_they_arrive(tmp_path: Path) -> None:
     sites.write_text("sites: {here: {slots: 4}}\n")
     result = jobs(log, "--sites", sites, "--simulate")
     assert result.exit_code == 0, result.output
-    assert "1 jobs dropped: run time zero" in result.output
+    assert "two.swf: 1 job dropped: run time zero" in result.output
     assert (
         "done: 2/2 tasks done in 3:20" in result.output
     )  # 100 s, then 100 s: no processor is free
     refused = jobs(log, "--sites", sites)
     assert "have no programs" in str(refused.exception)
     log.write_text(LOG.replace("4 -1 -1 4", "-1 -1 -1 -1").replace("1 -1 -1 1", "-1 -1 -1 -1"))
-    assert "number of processors" in str(jobs(log, "--simulate").exception)
+    refused = jobs(log, "--simulate")
+    assert f"{log}:2: none of the 3 jobs of the log has a run time and processors" in str(
+        refused.exception
+    )
+    log.write_text(LOG.replace("2 50", "2 x"))
+    assert f"{log}:3: " in str(jobs(log, "--simulate").exception)
+    result = jobs(log, "--sites", sites, "--simulate", "--skip-bad-lines")
+    assert "1 line dropped, first 3" in result.output
+    assert "1/1 tasks done" in result.output
 
 
 def test_a_simulation_beside_other_users_jobs(tmp_path: Path) -> None:

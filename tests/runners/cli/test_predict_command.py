@@ -138,9 +138,9 @@ def test_bad_input_gets_one_message(user: User, words: str, told: list[str]) -> 
 @pytest.mark.corpus
 def test_a_published_log() -> None:
     """More specific classes are more accurate (thesis, section 7.2.3)."""
+    from wfrun.parsers.logs import read_log
     from wfrun.runners.experiments.log_accuracy import accuracies, log_history
     from wfrun.runners.experiments.log_predictors import candidates
-    from wfrun.runners.simulate.background import read_log
 
     (path,) = Path(CORPUS / "swf").glob("KTH-SP2-*.gz")
     jobs, _, _ = read_log(path)

@@ -16,6 +16,7 @@ from wfrun.parsers.logs.filters import (
 from wfrun.parsers.logs.gwf import read_gwf
 from wfrun.parsers.logs.load import load_of, scale_load
 from wfrun.parsers.logs.merge import merge
+from wfrun.parsers.logs.runnable import read_log
 from wfrun.parsers.logs.swf import read_swf
 from wfrun.parsers.logs.workload_log import Dropped, GridFields, LoggedJob, LogHeader, WorkloadLog
 from wfrun.parsers.logs.write_gwf import write_gwf
@@ -36,6 +37,7 @@ __all__ = [
     "load_of",
     "merge",
     "read_gwf",
+    "read_log",
     "read_swf",
     "scale_load",
     "settle_overruns",

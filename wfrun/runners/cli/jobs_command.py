@@ -37,6 +37,9 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
         help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
 @option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
         section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
+@option("--skip-bad-lines", is_flag=True, section=_DOCUMENTS,
+        help="Drop and count lines of workload logs that cannot be read, instead of "
+        "stopping.")  # fmt: skip
 @option("--allocate", metavar="NAME", section=SCHEDULING,
         shell_complete=_complete_strategy,
         help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
@@ -89,21 +92,25 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
         raise click.UsageError("give --simulate or --emulate")
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     found = read_job_documents(
-        documents, synthetic=simulated or settings.emulate, sized=settings.sizing is not None
+        documents,
+        synthetic=simulated or settings.emulate,
+        sized=settings.sizing is not None,
+        skip_bad_lines=options["skip_bad_lines"],
     )
     plan = prepare(
         found.read, direct(catalog), settings, inputs=options["inputs"], needs_files=not simulated
     )
     if not options["quiet"]:
-        _warn(plan.warnings)
+        _warn([*found.remarks, *plan.warnings])
     if simulated:
         from wfrun.runners.display.console import make_console
         from wfrun.runners.display.report import summary
         from wfrun.runners.simulate.jobs import simulate_jobs
 
         remarks, state = simulate_jobs(
-            plan, found.arrivals_s, options["background"], options["lrm"], options["run_dir"]
-        )
+            plan, found.arrivals_s, options["background"], options["lrm"], options["run_dir"],
+            skip_bad_lines=options["skip_bad_lines"],
+        )  # fmt: skip
         _warn(remarks)
         make_console().print(summary(state))
         return

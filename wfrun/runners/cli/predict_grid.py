@@ -48,7 +48,7 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
 def _workload(grid: Grid, options: Mapping[str, Any]) -> tuple[str, Sequence[GridJob]]:
     """A title of the workload, and its jobs."""
     from wfrun.engine.visible import message_block
-    from wfrun.runners.simulate.background import read_log
+    from wfrun.parsers.logs import read_log
     from wfrun.runners.simulate.grid.grids import generated_jobs, jobs_at_load
 
     load: float | None = options["load"]

@@ -48,11 +48,11 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     from wfrun.engine.errors import InvalidError
     from wfrun.engine.prediction.methods import METHODS
     from wfrun.engine.visible import message_block
+    from wfrun.parsers.logs import read_log
     from wfrun.runners.display.console import make_console
     from wfrun.runners.display.run_records import print_json
     from wfrun.runners.experiments.log_accuracy import accuracies, log_history
     from wfrun.runners.experiments.log_predictors import ALL_CLASSES, ALL_METHODS, candidates
-    from wfrun.runners.simulate.background import read_log
 
     methods = _chosen(options["method"], ALL_METHODS, "--method")
     classes = _chosen(options["classification"], ALL_CLASSES, "--class")

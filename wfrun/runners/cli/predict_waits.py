@@ -28,10 +28,10 @@ _MAX_SITES = 8
 def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
     from wfrun.engine.errors import InvalidError
     from wfrun.engine.visible import message_block
+    from wfrun.parsers.logs import read_log
     from wfrun.runners.display.console import make_console
     from wfrun.runners.display.run_records import print_json
     from wfrun.runners.experiments.wait_accuracy import flat, log_waits
-    from wfrun.runners.simulate.background import read_log
 
     path, lrm, load = options["log"], options["lrm"], options["load"]
     if path is None:

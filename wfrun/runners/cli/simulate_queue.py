@@ -13,13 +13,12 @@ from rich.table import Table
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.visible import message_block
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.logs import LoggedJob
+from wfrun.parsers.logs import LoggedJob, read_log
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.parquet import check_parquet, write_parquet
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S
 from wfrun.runners.experiments.metrics.samples import summarize
-from wfrun.runners.simulate.background import read_log
 from wfrun.sites.simulated.queues import (
     Schedule,
     SimulatedJob,

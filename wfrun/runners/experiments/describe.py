@@ -15,6 +15,7 @@ from wfrun.engine.policies.placement import PLACEMENT, placement_class, placemen
 from wfrun.engine.policies.selection import SELECTION, selection_class
 from wfrun.engine.settings import Settings
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.logs import read_log
 from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell, Throttle
 from wfrun.runners.experiments.documents import Documents
@@ -29,7 +30,7 @@ from wfrun.runners.run.overheads import Overheads
 from wfrun.runners.run.prepare import this_machine
 from wfrun.runners.run.scaling import without_containers
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
-from wfrun.runners.simulate.background import background_of, read_log, unfit
+from wfrun.runners.simulate.background import background_of, unfit
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform, complete_links
 from wfrun.sites.catalog import read_catalog

@@ -13,14 +13,14 @@ import msgspec
 
 from wfrun.engine.policies.placement import placement_class, throttle_of
 from wfrun.engine.settings import Settings
-from wfrun.parsers.logs import LoggedJob
+from wfrun.parsers.logs import LoggedJob, read_log
 from wfrun.runners.experiments.cells import Cell, Row, Throttle
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.processes import Progress, no_progress
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.run.overheads import Overheads
-from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log
+from wfrun.runners.simulate.background import WARM_UP_S, background_of
 from wfrun.runners.simulate.simulation import Platform
 
 NAMED = 3

@@ -33,18 +33,23 @@ class JobDocuments(NamedTuple):
     read: list[ReadDocument]
     arrivals_s: list[float]
     """Time at which each is submitted in a simulation, in seconds after the start."""
+    remarks: list[str]
+    """On what was mended or dropped of workload logs."""
 
 
-def read_job_documents(paths: Sequence[Path], *, synthetic: bool, sized: bool) -> JobDocuments:
+def read_job_documents(
+    paths: Sequence[Path], *, synthetic: bool, sized: bool, skip_bad_lines: bool = False
+) -> JobDocuments:
     """Read documents of parallel jobs, and workload logs if jobs without a program can be run
-    (``synthetic``). ``sized``: the size of jobs with several ones is chosen. Raises InvalidError,
-    with document and line."""
-    found = JobDocuments([], [])
+    (``synthetic``). ``sized``: the size of jobs with several ones is chosen. ``skip_bad_lines``:
+    lines of logs that cannot be read are dropped. Raises InvalidError, with document and line."""
+    found = JobDocuments([], [], [])
     for path in paths:
         try:
             if is_log(path):
                 _check_synthetic(path, synthetic)
-                workflows, arrivals_s = read_log_jobs(path)
+                workflows, arrivals_s, remarks = read_log_jobs(path, skip_bad_lines=skip_bad_lines)
+                found.remarks.extend(remarks)
                 found.read.extend(ReadDocument(jobs, path.parent, _JOBS) for jobs in workflows)
                 found.arrivals_s.extend(arrivals_s)
                 continue

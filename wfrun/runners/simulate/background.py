@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from random import Random
 
 import msgspec
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.logs import (
-    RUNNABLE_RULES,
-    LoggedJob,
-    drop_jobs,
-    load_of,
-    read_gwf,
-    read_swf,
-)
+from wfrun.parsers.logs import LoggedJob, load_of
 from wfrun.sites.simulated.queues import SimulatedJob, simulated_jobs
 
 WARM_UP_S = 2 * 86400.0
@@ -26,31 +18,6 @@ WARM_UP_S = 2 * 86400.0
 state."""
 HORIZON_S = 30 * 86400.0
 """Length of the background after that, in seconds."""
-
-
-def read_log(
-    path: Path, *, skip_bad_lines: bool = False
-) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
-    """The jobs of a log that can be simulated, in order of submission; remarks on what was mended
-    or dropped; and the number of processors of the cluster, if the log gives it.
-
-    ``.gwf`` files are read as GWF, all others as SWF; with ``skip_bad_lines`` lines that
-    cannot be read are dropped. Raises InvalidError.
-    """
-    log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, skip_bad_lines=skip_bad_lines)
-    filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
-    remarks = [f"{path}: {remark}" for remark in log.dropped]
-    remarks += [
-        f"{path}: {dropped} {'job' if dropped == 1 else 'jobs'} dropped: {why}"
-        for why, dropped in filtered.dropped.items()
-    ]
-    if not filtered.jobs:
-        raise InvalidError(
-            f"none of the {len(log.jobs)} jobs of the log has a run time and processors",
-            source=str(path),
-            hint="what was dropped: " + "; ".join(filtered.dropped) if filtered.dropped else None,
-        )
-    return filtered.jobs, remarks, log.processors
 
 
 def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:

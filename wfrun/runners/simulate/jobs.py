@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine.state import RunState
+from wfrun.parsers.logs import read_log
 from wfrun.runners.run.prepare import Plan
-from wfrun.runners.simulate.background import WARM_UP_S, background_of, read_log, unfit
+from wfrun.runners.simulate.background import WARM_UP_S, background_of, unfit
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform, begun
 from wfrun.sites.simulated.model import SiteModel
@@ -22,16 +23,19 @@ def simulate_jobs(
     background: Path | None,
     lrm: str | None,
     run_dir: Path | None,
+    *,
+    skip_bad_lines: bool = False,
 ) -> tuple[list[str], RunState]:
     """Simulate the jobs of a plan, which arrive at these times after the start, with other users'
-    jobs from the log ``background``. The log of the run is kept in ``run_dir``, if any.
+    jobs from the log ``background``. ``skip_bad_lines``: lines of that log which cannot be
+    read are dropped. The log of the run is kept in ``run_dir``, if any.
 
     Returns remarks on the log, and the state at the end. Raises InvalidError.
     """
     remarks: list[str] = []
     jobs, start_s = {}, 0.0
     if background is not None:
-        logged, remarks, _ = read_log(background)
+        logged, remarks, _ = read_log(background, skip_bad_lines=skip_bad_lines)
         sites = plan.catalog.sites
         remarks = [*remarks, *unfit(logged, sites)]
         jobs, start_s = dict(background_of(logged, sites, None, plan.settings.seed)), WARM_UP_S

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.parsers.logs import read_log
 from wfrun.runners.experiments.metrics.grid_waits import grid_means
-from wfrun.runners.simulate.background import read_log
 from wfrun.runners.simulate.grid.grids import AUVER, DAS3, Grid, generated_jobs, jobs_at_load
 from wfrun.runners.simulate.grid.model import GridJob
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
