@@ -11,10 +11,10 @@ import click
 
 from wfrun.engine.settings import FILES, SCHEDULING
 from wfrun.engine.visible import message_block
+from wfrun.runners.cli.document_options import DOCUMENTS, document_options
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
 
-_DOCUMENTS = "Documents and sites"
 _SIMULATION = "Simulation"
 _SETTINGS = (
     "sizing", "reallocate", "reallocate_every_s", "reallocate_gain_s",
@@ -31,13 +31,8 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
-                metavar="DOCUMENT...")  # fmt: skip
-@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
-        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
-@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
-@option("--skip-bad-lines", is_flag=True, section=_DOCUMENTS,
+@document_options
+@option("--skip-bad-lines", is_flag=True, section=DOCUMENTS,
         help="Drop and count lines of workload logs that cannot be read, instead of "
         "stopping.")  # fmt: skip
 @option("--allocate", metavar="NAME", section=SCHEDULING,

@@ -9,6 +9,7 @@ import click
 
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
+from wfrun.runners.cli.document_options import DOCUMENTS, document_options
 from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
@@ -23,18 +24,11 @@ if TYPE_CHECKING:
     from wfrun.runners.experiments.plan import RunPlan
     from wfrun.runners.run.directory import RunDir
 
-_DOCUMENTS = "Documents and sites"
-
 
 @click.command(cls=SectionedCommand)
-@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
-                metavar="DOCUMENT...")  # fmt: skip
-@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
-        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
-@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
-@line_options(_DOCUMENTS, outputs=True)
-@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_DOCUMENTS,
+@document_options
+@line_options(DOCUMENTS, outputs=True)
+@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=DOCUMENTS,
         help="Run time, on the reference processor, of tasks whose document states none and whose "
         "class has not run before.")  # fmt: skip
 @settings_options("run", without=("metrics_file", "on", "stalled_after_s"))

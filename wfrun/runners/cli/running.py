@@ -11,6 +11,7 @@ import click
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.completion import complete_sources
+from wfrun.runners.cli.document_options import DOCUMENTS, document_options
 from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import changes_from, settings_from, settings_options
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from wfrun.engine.state import RunState
     from wfrun.runners.run.prepare import Plan
 
-_DOCUMENTS = "Documents and sites"
 _json_option = option("--json", "as_json", is_flag=True, section=FILES,
                       help="Print each event as a line of JSON on stdout.")  # fmt: skip
 _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
@@ -30,22 +30,17 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("documents", nargs=-1, required=True, type=click.Path(path_type=Path),
-                metavar="DOCUMENT...")  # fmt: skip
-@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
-        help="Site catalog (YAML). Default: one site, this machine.")  # fmt: skip
-@option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-        section=_DOCUMENTS, help="Folder of the initial input files.")  # fmt: skip
-@line_options(_DOCUMENTS, outputs=True)
+@document_options
+@line_options(DOCUMENTS, outputs=True)
 @option("--reuse", metavar="RUN|auto|none", default="none", show_default=True,
-        shell_complete=complete_sources, section=_DOCUMENTS,
+        shell_complete=complete_sources, section=DOCUMENTS,
         help="Take over the outputs of tasks that an earlier run did with the same command, "
         "environment, program and inputs: the run RUN, or with `auto` the latest ones in "
         "./wfrun-runs.")  # fmt: skip
-@option("--dry-run", is_flag=True, section=_DOCUMENTS,
+@option("--dry-run", is_flag=True, section=DOCUMENTS,
         help="Say what would run, what would be reused and what is missing, and start nothing.",
         )  # fmt: skip
-@option("--connect", is_flag=True, section=_DOCUMENTS,
+@option("--connect", is_flag=True, section=DOCUMENTS,
         help="With --dry-run: also connect to the sites, and check what they offer.")  # fmt: skip
 @settings_options("run")
 @history_options(
@@ -116,12 +111,12 @@ def _run_name(plan: Plan, document: Path) -> str:
 
 @click.command(cls=SectionedCommand)
 @run_argument
-@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=_DOCUMENTS,
+@option("--sites", type=click.Path(path_type=Path), metavar="CATALOG", section=DOCUMENTS,
         help="Site catalog (YAML) from now on. Sites that are not in it get no more tasks.",
         )  # fmt: skip
-@option("--plan", "only_plan", is_flag=True, section=_DOCUMENTS,
+@option("--plan", "only_plan", is_flag=True, section=DOCUMENTS,
         help="Plan the rest of RUN as `wfrun plan` does, and start nothing.")  # fmt: skip
-@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=_DOCUMENTS,
+@option("--runtime", type=click.FloatRange(min=0), metavar="SECONDS", section=DOCUMENTS,
         help="With --plan: run time of tasks whose document states none and whose class has not "
         "run yet.")  # fmt: skip
 @settings_options("resume")
