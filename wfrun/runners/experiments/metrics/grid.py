@@ -18,16 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import fsum, nan, sqrt
+from operator import mul
 from typing import Literal, NamedTuple
 
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.experiments.metrics.jobs import THRESHOLD_S, JobTiming, check_threshold
 
-Weight = Callable[[JobTiming], float]
+Column = Sequence[float]
+"""A value of each job."""
 
 
 class GridSchedule:
-    """Jobs that have run on sites; ``processors`` are the sizes of the sites.
+    """Jobs that have run on sites; ``processors`` are the sizes of the sites. The values of jobs
+    that metrics add up are lists in the order of the jobs.
 
     Release dates and completion times count from ``origin_s``, by default from the first
     submission. ``threshold_s`` is that of SD_b. Raises InvalidError for no jobs, a job at an
@@ -58,72 +61,54 @@ class GridSchedule:
         self.processors = processors
         self.origin_s = min(job.submit_s for job in jobs) if origin_s is None else origin_s
         self.threshold_s = threshold_s
+        start_s = self.origin_s
+        self.sizes = [float(job.cores) for job in jobs]
+        self.times_s = [job.end_s - job.start_s for job in jobs]
+        self.work_s = list(map(mul, self.sizes, self.times_s))
+        self.waits_s = [job.start_s - job.submit_s for job in jobs]
+        self.responses_s = [job.end_s - job.submit_s for job in jobs]
+        self.completions_s = [job.end_s - start_s for job in jobs]
 
     @property
     def makespan_s(self) -> float:
         """C_max, the largest completion time."""
-        return max(job.end_s for job in self.jobs) - self.origin_s
+        return max(self.completions_s)
 
     @property
     def lower_bound_s(self) -> float:
         """Lower bound of the makespan of any schedule: max(max (r + p), Σ work / M)."""
-        longest_s = max(job.submit_s - self.origin_s + job.runtime_s for job in self.jobs)
-        return max(longest_s, self.sum(_work) / sum(self.processors))
+        ends = zip(self.completions_s, self.waits_s, strict=True)
+        longest_s = max(end_s - wait_s for end_s, wait_s in ends)
+        return max(longest_s, fsum(self.work_s) / sum(self.processors))
 
-    def sum(self, value: Weight) -> float:
-        """Sum over all jobs."""
-        return fsum(map(value, self.jobs))
+    def sum(self, values: Column, weights: Column | None = None) -> float:
+        """Sum over all jobs of a value, times a weight if there is one."""
+        return fsum(values if weights is None else map(mul, values, weights))
 
-    def mean(self, value: Weight) -> float:
-        """Mean over all jobs."""
-        return self.sum(value) / len(self.jobs)
+    def mean(self, values: Column, weights: Column | None = None) -> float:
+        """Mean over all jobs of the same."""
+        return self.sum(values, weights) / len(self.jobs)
 
-    def completion_sum(self, weight: Weight) -> float:
-        """Σ c · weight."""
-        origin_s = self.origin_s
-        return self.sum(lambda job: (job.end_s - origin_s) * weight(job))
-
-    def deviation(self, weight: Weight) -> float:
+    def deviation(self, weights: Column) -> float:
         """Standard deviation over the sites of the weight of their jobs per processor."""
         loads: list[list[float]] = [[] for _ in self.processors]
-        for job in self.jobs:
-            loads[job.site].append(weight(job))
+        for job, weight in zip(self.jobs, weights, strict=True):
+            loads[job.site].append(weight)
         shares = [fsum(w) / size for w, size in zip(loads, self.processors, strict=True)]
         mean = fsum(shares) / len(shares)
         return sqrt(fsum((share - mean) ** 2 for share in shares) / len(shares))
 
 
-def _one(job: JobTiming) -> float:
-    return 1.0
-
-
-def _size(job: JobTiming) -> float:
-    return job.cores
-
-
-def _time(job: JobTiming) -> float:
-    return job.end_s - job.start_s
-
-
-def _work(job: JobTiming) -> float:
-    return job.cores * (job.end_s - job.start_s)
-
-
-def _wait(weight: Weight) -> Weight:
-    return lambda job: (job.start_s - job.submit_s) * weight(job)
-
-
-def _response(weight: Weight) -> Weight:
-    return lambda job: (job.end_s - job.submit_s) * weight(job)
-
-
 def _slowdown(s: GridSchedule) -> float:
-    some = [job for job in s.jobs if job.runtime_s > 0]
-    return _ratio(fsum(job.response_s / job.runtime_s for job in some), len(some))
+    pairs = zip(s.responses_s, s.times_s, strict=True)
+    some = [response_s / time_s for response_s, time_s in pairs if time_s > 0]
+    return _ratio(fsum(some), len(some))
 
 
 def _bounded_slowdown(s: GridSchedule) -> float:
-    return s.mean(lambda job: job.response_s / max(s.threshold_s, job.runtime_s))
+    pairs = zip(s.responses_s, s.times_s, strict=True)
+    least_s = s.threshold_s
+    return s.mean([r / (time_s if time_s > least_s else least_s) for r, time_s in pairs])
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -153,15 +138,15 @@ _CORE = (
     GridMetric("Th", "throughput", "1/s", "larger",
                "n / C_max", lambda s: _ratio(len(s.jobs), s.makespan_s)),
     GridMetric("TA", "mean response (turnaround) time", "s", "smaller",
-               "1/n Σ (c - r)", lambda s: s.mean(_response(_one))),
+               "1/n Σ (c - r)", lambda s: s.mean(s.responses_s)),
     GridMetric("U", "utilization", "", "larger", "Σ size·p / (C_max · M)",
-               lambda s: _ratio(s.sum(_work), s.makespan_s * sum(s.processors))),
+               lambda s: _ratio(s.sum(s.work_s), s.makespan_s * sum(s.processors))),
     GridMetric("t_w", "mean waiting time", "s", "smaller",
-               "1/n Σ (c - p - r)", lambda s: s.mean(_wait(_one))),
+               "1/n Σ (c - p - r)", lambda s: s.mean(s.waits_s)),
     GridMetric("SCT", "sum of completion times", "s", "smaller",
-               "Σ c", lambda s: s.completion_sum(_one)),
+               "Σ c", lambda s: s.sum(s.completions_s)),
     GridMetric("SWT", "sum of waiting times", "s", "smaller",
-               "Σ (c - p - r)", lambda s: s.sum(_wait(_one))),
+               "Σ (c - p - r)", lambda s: s.sum(s.waits_s)),
 )  # fmt: skip
 
 
@@ -170,13 +155,13 @@ class _Weighting(NamedTuple):
     name: str
     formula: str
     unit: str
-    weight: Weight
+    weight: Callable[[GridSchedule], Column]
 
 
 _WEIGHTINGS = (
-    _Weighting("s", "size", "size", "", _size),
-    _Weighting("t", "run time", "p", "s", _time),
-    _Weighting("w", "work", "size·p", "s", _work),
+    _Weighting("s", "size", "size", "", lambda s: s.sizes),
+    _Weighting("t", "run time", "p", "s", lambda s: s.times_s),
+    _Weighting("w", "work", "size·p", "s", lambda s: s.work_s),
 )
 
 
@@ -187,19 +172,19 @@ def _weighted(by: _Weighting) -> tuple[GridMetric, ...]:
         GridMetric(f"LBal_{by.letter}", f"deviation of the sites' {by.name} per processor",
                    by.unit, "smaller",
                    f"√(1/m Σ_i (L_i - L̄)²), L_i = 1/m_i Σ_(j at i) {by.formula}",
-                   lambda s: s.deviation(weight)),
+                   lambda s: s.deviation(weight(s))),
         GridMetric(f"SWCT_{by.letter}", f"sum of completion times weighted by {by.name}",
                    unit, "smaller", f"Σ c · {by.formula}",
-                   lambda s: s.completion_sum(weight)),
+                   lambda s: s.sum(s.completions_s, weight(s))),
         GridMetric(f"SWWT_{by.letter}", f"sum of waiting times weighted by {by.name}",
                    unit, "smaller", f"Σ (c - p - r) · {by.formula}",
-                   lambda s: s.sum(_wait(weight))),
+                   lambda s: s.sum(s.waits_s, weight(s))),
         GridMetric(f"WTA_{by.letter}", f"mean response time weighted by {by.name}",
                    unit, "smaller", f"1/n Σ (c - r) · {by.formula}",
-                   lambda s: s.mean(_response(weight))),
+                   lambda s: s.mean(s.responses_s, weight(s))),
         GridMetric(f"WWT_{by.letter}", f"mean waiting time weighted by {by.name}",
                    unit, "smaller", f"1/n Σ (c - p - r) · {by.formula}",
-                   lambda s: s.mean(_wait(weight))),
+                   lambda s: s.mean(s.waits_s, weight(s))),
     )  # fmt: skip
 
 

@@ -124,8 +124,8 @@ class FirstPlan(LrmEstimates):
     renews the plan, which never gives back what a job has requested. Starts, waits and ends are the
     planned ones."""
 
-    def __init__(self, lrm: Lrm) -> None:
-        super().__init__(lrm)
+    def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
+        super().__init__(lrm, remembers=remembers)
         self._profile = Profile(lrm.processors, 0.0)
         self._last_s = 0.0
         """The latest start of the plan."""
@@ -192,7 +192,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "ended jobs": Variant(
         "sums also count jobs that have ended",
-        ("LBal_T", "LBal_W", "MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MSWCT_W"),
+        ("LBal_T", "LBal_W", "MWT", "MWWT_S", "MWWT_T", "MWWT_W"),
         estimates=ALL_JOBS,
     ),
     "no overruns": Variant(
@@ -206,12 +206,17 @@ VARIANTS: dict[str, Variant] = {
         _COUNTED,
     ),
     "first plans": Variant(
-        "schedules of sites are plans that no start or end renews",
+        "schedules of sites are plans in the order of the queue, which no start or end renews",
         ("MCT", "MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"),
         estimates=FirstPlan,
     ),
     "new job counted, first plans": Variant(
-        "both of these", ("MCT",), _COUNTED, estimates=FirstPlan
+        "such plans, and the new job counts", ("MCT",), _COUNTED, estimates=FirstPlan
+    ),
+    "ended jobs, first plans": Variant(
+        "such plans, and sums also count jobs that have ended",
+        ("MWWT_S", "MWWT_W", "MSWCT_W"),
+        estimates=partial(FirstPlan, remembers=True),
     ),
     "to the letter": Variant(
         "the new job counts once for each job of the site, as the formulas are printed",
