@@ -69,7 +69,14 @@ def test_the_study_is_written_and_goes_on_where_it_was(
     assert code == 0, text
     assert "claims hold" in text
     page = (output / "page.md").read_text()
-    for heading in ("## Table 4", "## Figure 1", "## Figure 5", "## Table 6", "## One change"):
+    for heading in (
+        "## Table 4",
+        "## Figure 1",
+        "## Figure 5",
+        "## Table 6",
+        "## One change",
+        "## Another reading",
+    ):
         assert heading in page
     rows = (output / "results.csv").read_text().splitlines()
     assert len(rows) == 1 + len(cases(TINY_WEEKS, tuple(GRIDS)))

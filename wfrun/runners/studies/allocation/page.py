@@ -15,8 +15,8 @@ from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
 from wfrun.runners.studies.workflows.samples import shown
 
 LENGTH = {
-    True: "about two minutes of processor time",
-    False: "about ten minutes of processor time",
+    True: "about four minutes of processor time",
+    False: "about eight minutes of processor time",
 }
 """By whether the study is quick, with both grids."""
 BEST_OF = 6
