@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -219,4 +220,6 @@ def test_jobs_that_wait_move_to_a_queue_that_is_faster_than_expected(
     assert [e.outcome.cause for e in log if isinstance(e, ev.AttemptEnded)].count("done") == 6
     assert "in 23:20" in stays.output
     assert f"in {makespan}" in moves.output
-    assert f"reallocate {algorithm}" in moves.output
+    assert f"reallocate {algorithm} ({sum(len(e.moves) for e in moved)} move" in moves.output
+    shown = CliRunner().invoke(cli, ["events", str(run)]).output
+    assert re.search(r"jobs-reallocated: \S+ to (one|two)", shown)

@@ -53,6 +53,8 @@ def _fields(state: RunState, event: AnyEvent) -> Iterator[str]:
             yield _outcome(value)
         elif name == "keys":
             yield f"tasks {_some([_of_key(state, key) for key in value[:MAX_MEMBERS]], len(value))}"
+        elif name == "moves":
+            yield _some([_move(state, *move) for move in value[:MAX_MEMBERS]], len(value))
         elif name == "files":
             yield f"files {_some([_file(state, *x[:2]) for x in value[:MAX_MEMBERS]], len(value))}"
         else:
@@ -94,6 +96,11 @@ def _of_key(state: RunState, key: str) -> str:
         return name_line(key)
     workflow, task, attempt = numbers
     return _task(state, workflow, task) + (f" (attempt {attempt})" if attempt > 1 else "")
+
+
+def _move(state: RunState, key: str, site: int) -> str:
+    """A reallocated job, and the site that it moves to."""
+    return f"{_of_key(state, key)} to {_place(state, site)}"
 
 
 def _some(names: list[str], count: int) -> str:

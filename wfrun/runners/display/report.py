@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import PLACEMENT
@@ -119,7 +120,8 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     else:
         head.append(f", policy {state.settings.policy}")
     if state.settings.reallocate:
-        head.append(f", reallocate {state.settings.reallocate}")
+        moves = counted(state.get(Reallocations).moves, "move")
+        head.append(f", reallocate {state.settings.reallocate} ({moves})")
     if state.settings.selection:
         head.append(f", selection {state.settings.selection}")
     head.append(retries_text(state))

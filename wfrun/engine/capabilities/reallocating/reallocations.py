@@ -37,6 +37,8 @@ class Reallocations(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        self.moves = 0
+        """Number of moves that took place, to another site or with another size."""
         self._every_s = self.state.settings.reallocate_every_s
         self._submitted_s: dict[TaskNumber, float] = {}
         """When each open job was first submitted."""
@@ -58,6 +60,7 @@ class Reallocations(Capability):
         return {**vars(self), "_offered": {}}
 
     def take_over(self, before: Reallocations) -> None:
+        self.moves = before.moves
         self._submitted_s = before._submitted_s
         self._moves, self._destinations = before._moves, before._destinations
 
@@ -86,7 +89,8 @@ class Reallocations(Capability):
     def on_placed(self, attempt: Attempt) -> None:
         task = attempt.workflow, attempt.task
         self._submitted_s.setdefault(task, attempt.placed_s)
-        self._destinations.pop(task, None)
+        if self._destinations.pop(task, None) is not None:
+            self.moves += 1
         self._offered.pop(task, None)
         self._set_timer()
 
