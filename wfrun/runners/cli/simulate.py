@@ -166,7 +166,7 @@ def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
               help="For reallocation: simulate the first N days of each trace, at most. Default: "
               "all; 5 with --quick.")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(min=2), metavar="N",
-              help="For reallocation: number of repetitions. Default: 10; 4 with "
+              help="For reallocation: number of repetitions. Default: 10; 3 with "
               "--quick.")  # fmt: skip
 @click.option("--jobs", "-j", "processes", type=click.IntRange(min=1), metavar="N",
               help="Number of processes. Default: the number of cores.")  # fmt: skip

@@ -31,7 +31,7 @@ from wfrun.runners.studies.reallocation.traces import (
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import claim_table
 
-TRACE_MINUTES = 0.5
+TRACE_MINUTES = 0.6
 """Processor time of ten days of a trace in a seed, in minutes …"""
 GROWTH = 1.6
 """… and the exponent with which it grows with the days."""

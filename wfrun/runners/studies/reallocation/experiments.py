@@ -102,7 +102,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 FULL = Scale(10, SIX_MONTHS_DAYS)
-QUICK = Scale(4, 5.0)
+QUICK = Scale(3, 5.0)
 
 
 def cells(scale: Scale) -> list[Cell]:
