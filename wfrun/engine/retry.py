@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.fit import fits, granted_memory_bytes, granted_walltime_s
+from wfrun.engine.fit import admitted_sizes, fits, granted_memory_bytes, granted_walltime_s
 from wfrun.engine.model import Resources
 from wfrun.engine.state import Attempt, RunState, WorkflowState
 
@@ -71,6 +71,10 @@ def apply_retry_rule(
     rule = RULES[outcome.cause]
     task, bit = attempt.task, 1 << attempt.site
     settings = state.settings
+    if rule.where == "never there" and not state.stopping and _narrow(state, w, attempt):
+        # Halving bounds these refusals, so they are no setbacks.
+        note = "there again with at most half the processors"
+        return RetryDecision(True, settings.retry_delay_s, note)
     if own:
         times = w.failures[task] = w.failures.get(task, 0) + 1
         limit = settings.retries
@@ -120,6 +124,20 @@ def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
         w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | bit
 
 
+def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
+    """Let a moldable job ask a site that refused it for at most half the processors: its nodes may
+    be narrower. Other sites come first. Returns whether the job has such a size there."""
+    if attempt.task not in w.workflow.moldable:
+        return False
+    most = attempt.cores // 2
+    sizes = admitted_sizes(w.workflow, attempt.task, state.sites[attempt.site].spec)
+    if not sizes or sizes[0] > most:
+        return False
+    w.narrowed[attempt.task, attempt.site] = most
+    w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | 1 << attempt.site
+    return True
+
+
 def _exclude_site(w: WorkflowState, task: int, bit: int) -> None:
     """Never run the task at this site again."""
     w.refused[task] = w.refused.get(task, 0) | bit
@@ -133,6 +151,7 @@ def reset_retries(state: RunState, w: WorkflowState) -> None:
     w.setbacks.clear()
     w.avoid.clear()
     w.refused.clear()
+    w.narrowed.clear()
     w.full.clear()
     w.remakes.clear()
     w.worn_out.clear()

@@ -218,10 +218,10 @@ class WorkflowState:
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "cancelled", "children", "class_masks",
                  "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
-                 "index", "lost", "masks", "order", "originals", "present", "queue", "raised",
-                 "ran_s", "refused", "remakes", "resource_class", "reused", "runtimes_s", "serials",
-                 "setbacks", "siblings", "sizes", "staging_s", "status", "task_classes",
-                 "to_collect", "variants", "waiting", "waiting_s", "workflow",
+                 "index", "lost", "masks", "narrowed", "order", "originals", "present", "queue",
+                 "raised", "ran_s", "refused", "remakes", "resource_class", "reused",
+                 "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
+                 "task_classes", "to_collect", "variants", "waiting", "waiting_s", "workflow",
                  "worn_out")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
@@ -300,6 +300,9 @@ class WorkflowState:
         """Number of failures that were not the fault of the task, by task."""
         self.avoid: dict[int, int] = {}
         """Sites to avoid while there are others, by task; a mask."""
+        self.narrowed: dict[tuple[int, int], int] = {}
+        """Maximum size of moldable jobs at sites that have refused a larger one, by task and
+        site."""
         self.refused: dict[int, int] = {}
         """Sites that never accept the task, by task; a mask."""
         self.full: dict[int, int] = {}

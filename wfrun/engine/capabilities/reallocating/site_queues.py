@@ -180,7 +180,8 @@ class SiteQueues(LrmQueues):
             known = runtimes_of(w, task)
             if task in w.workflow.moldable:
                 sizes = admitted_sizes(w.workflow, task, self._state.sites[site].spec)
-                times = {size: known.runtime_s(size) for size in sizes}
+                most = w.narrowed.get((task, site), self._state.sites[site].spec.slots)
+                times = {size: known.runtime_s(size) for size in sizes if size <= most}
                 self._known[key] = RunTimeTable(times) if times else None
             else:
                 self._known[key] = known
