@@ -250,8 +250,8 @@ READING: dict[str, str] = {
     "MPL": "new job counted",
     "MLp": "new job counted",
     "MLB": "new job counted",
-    "MCT": "new job counted, first plans",
     **dict.fromkeys(("MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"), "first plans"),
+    "MCT": "new job counted, first plans",
 }
 """Another reading of Table 1, simulated in all grids: the variant by strategy. The other strategies
 are as they are."""
