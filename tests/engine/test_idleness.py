@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
@@ -43,11 +44,12 @@ class Run:
         policy: str = "round-robin",
         throttle: int | None = None,
         links: tuple[LinkSpec, ...] = (),
+        sizing: Literal["binary"] | None = None,
     ) -> None:
         self.core = Core({"w": workflow})
         self.submitted: list[tuple[int, str]] = []
         self.copies: list[CopyFile] = []
-        settings = ev.Settings(policy, throttle=throttle, retries=3)
+        settings = ev.Settings(policy, throttle=throttle, retries=3, sizing=sizing)
         self.step(ev.RunStarted(1.0, "r", settings, sites, links, 1, own_outputs=True))
         self.step(ev.WorkflowAdded(1.0, 0, "w", "w"))
 
@@ -185,6 +187,12 @@ def test_a_policy_that_prefers_a_faster_site() -> None:
     run = Run(tasks(3), ALPHA, fast, policy="heft")
     assert {site for site, _ in run.submitted} == {1}
     assert run.reason(0) == Idleness("policy", "policy heft gave it none: slower by 1.4")
+
+
+def test_sizes_choose_the_sites_of_parallel_jobs() -> None:
+    run = Run(tasks(1), ALPHA, BETA, sizing="binary")
+    (idle,) = (each for each in run.reasons if each is not None and "gave it none" in each.text)
+    assert idle.text.startswith("size binary gave it none")
 
 
 def test_tasks_that_may_not_run_there() -> None:

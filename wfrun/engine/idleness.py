@@ -236,7 +236,9 @@ def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
 
 def _refusal(state: RunState, index: int) -> str:
     none = "no more" if state.sites[index].committed_cores else "none"
-    return f"policy {state.settings.policy} gave it {none}"
+    sizing = state.settings.sizing  # it chooses the sites with the sizes
+    chooser = f"size {sizing}" if sizing else f"policy {state.settings.policy}"
+    return f"{chooser} gave it {none}"
 
 
 def _slower(state: RunState, index: int) -> str:
