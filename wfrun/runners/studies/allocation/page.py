@@ -90,7 +90,7 @@ def _setting(samples: AllocationSamples) -> Iterator[str]:
     )
     yield ""
     text = (
-        f"Each strategy has one simulation of the first {samples.weeks} weeks, as in the paper, "
+        f"Each strategy has one simulation, as in the paper, of the first {samples.weeks} weeks, "
         "and all have the same jobs."
     )
     if samples.weeks == FULL_WEEKS:
