@@ -43,7 +43,7 @@ VARIANTS = {
     LOW: "the generated jobs have half of the work",
     HIGH: "they have twice the work",
     SHORT: "the trace has half of its days",
-    EXACT: "jobs run for their walltime",
+    EXACT: "the walltimes are the run times",
     OTHER: "all seeds are compared with a reference that has types of its own, as the number of "
     "references in section 4.5 suggests",
     LIMITED: "a job moves at most three times, and the one that waits longest at a site is not "
