@@ -50,8 +50,8 @@ the end has one change of the model at a time.
 - **Single Cluster for five CyberShake-1000.** Only four tasks of such a workflow are eligible at
   first, fewer than the loads of clusters differ by. In five of twelve repetitions two brokers
   choose the same cluster, and the head node there serves both. With *other users that hold 35% of
-  each cluster* each workflow has a cluster of its own, as the thesis says of its experiment, and takes
-  1,323 s (thesis: 1,413 s).
+  each cluster* each workflow has a cluster of its own, as the thesis says of its experiment, and
+  takes 1,323 s (thesis: 1,413 s).
 - **Load of the head node.** Here it counts every operation that waits, so that it is not bounded
   by the number of processes of a service. Limits therefore reduce it by more than the factors of
   2 and 4, for policies that use Delft all the time. Cluster Minimization without a limit uses
