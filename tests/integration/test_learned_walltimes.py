@@ -23,15 +23,22 @@ IN_LAUNCHERS = {
 }  # fmt: skip
 
 
-def of_slurm(grid: Grid) -> Counter[str]:
-    """The time limits that Slurm has for the jobs of the user, also of those that have ended."""
+def of_slurm(grid: Grid) -> dict[str, str]:
+    """The time limit of each job that Slurm knows. It forgets jobs some time after their end."""
     environment = grid.testbed.layout.environment(grid.testbed.layout.site("alpha"))
-    command = ["squeue", "--noheader", "--states=all", "--array", "--format=%l"]
-    return Counter(processes.run(command, environment).stdout.split())
+    command = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %l"]
+    lines = processes.run(command, environment).stdout.splitlines()
+    return dict(line.split(maxsplit=1) for line in lines)
+
+
+def new_in_slurm(grid: Grid, earlier: Mapping[str, str]) -> Counter[str]:
+    """The number of jobs with each time limit, without those known earlier."""
+    found = of_slurm(grid)
+    return Counter(limit.strip() for job, limit in found.items() if job not in earlier)
 
 
 def of_grid_engine(grid: Grid) -> Counter[str]:
-    """The same of Grid Engine's accounting."""
+    """The number of jobs with each walltime in Grid Engine's accounting, which forgets none."""
     site = grid.testbed.layout.site("gamma")
     environment = grid.testbed.layout.environment(site)
     command = ["qacct", "-j", "*", "-o", site.user]
@@ -59,14 +66,14 @@ def test_a_second_go_requests_what_the_first_one_has_learned(grid: Grid) -> None
         return new[walltime_s] >= TASKS // 2
 
     go(grid, "first", "alpha", "gamma", changes=CHANGES)
-    assert (of_slurm(grid) - slurm).keys() == {"2:00:00"}
+    assert new_in_slurm(grid, slurm).keys() == {"2:00:00"}
     assert wait_until(lambda: accounted("7200"), ACCOUNTING_S)
     slurm = of_slurm(grid)
     go(grid, "second", "alpha", "gamma", changes=CHANGES)
-    assert (of_slurm(grid) - slurm) == {"6:00": TASKS // 2}
+    assert new_in_slurm(grid, slurm) == {"6:00": TASKS // 2}
     assert wait_until(lambda: accounted("360"), ACCOUNTING_S)
     slurm = of_slurm(grid)
     go(grid, "third", "alpha", changes=IN_LAUNCHERS)
-    assert (of_slurm(grid) - slurm).keys() == {"6:00"}
+    assert new_in_slurm(grid, slurm).keys() == {"6:00"}
     asked = [e for e in grid.events() if isinstance(e, ev.LaunchersAsked)]
     assert {r.walltime_s for e in asked for r in e.launchers} == {300.0}
