@@ -383,13 +383,16 @@ class WorkflowState:
 
     def runtime_s(self, task: int) -> float:
         """The documented run time of the next attempt of a task on the reference processor; 0 if
-        unknown. That of a moldable job follows its walltime."""
+        unknown. That of a moldable job follows its walltime, and is within it if it is with the
+        smallest size."""
         runtime_s = self.workflow.tasks[task].runtime_s or 0.0
         moldable = self.workflow.moldable.get(task)
         if moldable is None or task not in self.asks:
             return runtime_s
         chosen = moldable.sizes.index(self.asks[task].cores)
-        return runtime_s * moldable.walltimes_s[chosen] / moldable.walltimes_s[0]
+        # In this order: a share of 1 is exact. Rounded up, the time would be above the walltime.
+        share = runtime_s / moldable.walltimes_s[0]
+        return share * moldable.walltimes_s[chosen]
 
     def feasible_sites(self, task: int) -> int:
         """The sites that could ever run a task, as a mask."""

@@ -10,6 +10,7 @@ from wfrun.engine.capabilities.reallocating import sizes
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.state import WorkflowState
 
 JOBS = 6
 TIMES = {1: 4000.0, 2: 2000.0, 4: 1000.0}
@@ -36,6 +37,19 @@ def waiting_run() -> Core:
         ]
     )
     return core
+
+
+def test_the_run_time_with_each_size_is_within_its_walltime() -> None:
+    """Rounded up by one bit it would be killed, by simulated sites and emulated runs."""
+    serial = [1000.0 + 37 * n for n in range(40)]
+    walltimes = [tuple(s * (0.05 + 0.95 / size) for size in range(1, 33)) for s in serial]
+    tasks = [Task(f"j{n}", "j", "j", runtime_s=times[0]) for n, times in enumerate(walltimes)]
+    moldable = {n: Moldable(tuple(range(1, 33)), times) for n, times in enumerate(walltimes)}
+    w = WorkflowState(0, Workflow("j", "j", tasks, [], [()] * 40, moldable=moldable), 1)
+    for task, times in enumerate(walltimes):
+        for size, walltime_s in enumerate(times, 1):
+            w.asks[task] = Resources(cores=size)
+            assert w.runtime_s(task) == walltime_s
 
 
 def test_a_moved_job_is_submitted_with_the_size_of_its_offer_without_another_plan(
