@@ -96,6 +96,10 @@ def test_lines_of_jobs_are_kept_for_messages(tmp_path: Path) -> None:
         ("command: a, walltime: {1: 60, 2: soon}", "with 2 processors 'soon'"),
         ("command: a, walltime: {1: 60}, size: 3", "has the size 3, and the table"),
         ("command: a, walltime: {}", "the table is empty"),
+        ("command: a, walltime: {1: 60, 2: 50, '2': 40}", "the size 2 has two durations"),
+        ("command: a, walltime: {1: soon}", "with 1 processor 'soon'"),
+        ("command: a, walltime: 10, runtime: 11", "a runtime of 11 s, which is longer than its"),
+        ("command: a, walltime: {1: 9, 2: 8}, runtime: 9.5", "of the smallest size, 9 s"),
         ("command: a, walltime: {serial_s: 9}", "its key 'parallel' is missing"),
         ("command: a, walltime: {serial_s: 9, parallel: 2}", "parallel: it must be from 0 to 1"),
         ("command: a, walltime: {serial_s: 9, parallel: 1, limits: 2}", "no key 'limits'"),
@@ -130,6 +134,7 @@ def test_a_job_that_is_wrong_is_refused_with_its_line(
         ("jobs: {}\n", "must be a list of jobs"),
         ("jobs: [{job: a, command: b}, {job: a, command: b}]\n", "'a' stands here again"),
         ("jobs: [{job: a/b, command: b}]\n", "it cannot be the name of a job"),
+        ("jobs: [{job: .., command: b}]\n", "leads out of the folder of the outputs"),
     ],
 )
 def test_a_document_that_is_wrong_is_refused(text: str, message: str, tmp_path: Path) -> None:

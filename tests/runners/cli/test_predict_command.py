@@ -120,7 +120,7 @@ def test_sites_of_a_grid(user: User) -> None:
         ("--method last", ["--log"]),
         ("--log absent.swf", ["absent.swf", "does not exist"]),
         ("--log bad.swf", ["bad.swf:5: ", "4 columns", "--skip-bad-lines"]),
-        ("--log empty.swf", ["empty.swf", "none of the 0 jobs"]),
+        ("--log empty.swf", ["empty.swf", "the log has no jobs"]),
         ("--log log.swf --method best", ["--method", "'best'", "last2"]),
         ("--log log.swf --class size", ["--class", "'size'", "user-site"]),
         ("--log log.swf --csv no/table.csv", ["no/table.csv"]),

@@ -64,10 +64,12 @@ def _table(value: dict[Any, Any]) -> Walltime:
     table: dict[int, float] = {}
     for key, entry in value.items():
         size = to_count(int(key) if isinstance(key, str) else key)
+        if size in table:
+            raise ValueError(f"the size {size} has two durations")
         try:
             table[size] = to_duration(entry)
         except ValueError as error:
-            raise ValueError(f"with {size} processors {error}") from None
+            raise ValueError(f"with {_processors(size)} {error}") from None
     sizes = tuple(sorted(table))
     for smaller, larger in pairwise(sizes):
         if table[larger] > table[smaller]:
@@ -76,6 +78,10 @@ def _table(value: dict[Any, Any]) -> Walltime:
                 f"with {smaller}: more processors must not take longer"
             )
     return Walltime(table.__getitem__, sizes)
+
+
+def _processors(size: int) -> str:
+    return f"{size} processor{'s' * (size != 1)}"
 
 
 def _amdahl(value: dict[Any, Any]) -> Walltime:

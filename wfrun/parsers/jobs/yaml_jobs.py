@@ -66,7 +66,8 @@ class _JobReader:
         own = Section(document, ("jobs", number), f"job {number + 1} of the list", KEYS)
         self._name = own.take("job", to_name, f"job-{number + 1}")
         own.title = f"the job {self._name!r}"
-        if fault := id_fault(self._name):
+        fault = "leads out of the folder of the outputs" if self._name in (".", "..") else None
+        if fault := fault or id_fault(self._name):
             raise own.error(f"{own.title} {fault}: it cannot be the name of a job", "job")
         self._own = own
         self._sections = (own, shared)
@@ -74,6 +75,7 @@ class _JobReader:
     def read(self) -> JobDraft:
         ppn = self._take("ppn", to_count, None)
         sizes, walltimes_s = self._sizes(ppn)
+        runtime_s = self._runtime(walltimes_s)
         command = self._command()
         inputs, outputs = self._files("inputs"), self._files("outputs")
         streams = {
@@ -89,7 +91,7 @@ class _JobReader:
             sizes,
             walltimes_s,
             ppn=ppn,
-            runtime_s=self._take("runtime", to_duration, None),
+            runtime_s=runtime_s,
             memory_bytes=self._take("memory", to_size, 0),
             owner=self._take("owner", to_name, ""),
             priority=self._take("priority", to_priority, 0),
@@ -140,6 +142,20 @@ class _JobReader:
                 "The choice of a size needs a walltime for each: a table, or {serial_s, parallel}.",
             )
         return tuple(sizes), walltimes_s
+
+    def _runtime(self, walltimes_s: Sequence[float]) -> float | None:
+        """The run time, with the smallest size. A longer one than the walltime is a mistake: the
+        job would always be killed."""
+        runtime_s = self._take("runtime", to_duration, None)
+        if runtime_s is not None and walltimes_s and runtime_s > walltimes_s[0]:
+            smallest = " of the smallest size" if len(walltimes_s) > 1 else ""
+            raise self._error(
+                f"{self._own.title} has a runtime of {runtime_s:g} s, which is longer than its "
+                f"walltime{smallest}, {walltimes_s[0]:g} s",
+                "runtime",
+                "Batch systems kill jobs at the end of their walltime.",
+            )
+        return runtime_s
 
     def _command(self) -> tuple[str, ...]:
         if self._section("command") is None:

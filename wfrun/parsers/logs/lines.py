@@ -42,9 +42,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line[3:] if number == 1 and line.startswith(_BOM) else line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidError(
-            f"the compressed data are damaged or cut off after this line: {error}",
+            f"the compressed data are damaged or cut off{' after this line' * bool(number)}: {error}",
             source=str(path),
-            line=number,
+            line=number or None,
             hint="Fetch the file again.",
         ) from error
     except OSError as error:

@@ -28,12 +28,14 @@ def read_log(
         f"{path}: {dropped} {'job' if dropped == 1 else 'jobs'} dropped: {why}"
         for why, dropped in filtered.dropped.items()
     ]
+    if not log.jobs:
+        raise InvalidError("the log has no jobs", source=str(path), hint="Give a workload log.")
     if not filtered.jobs:
         raise InvalidError(
             f"none of the {len(log.jobs)} jobs of the log has a run time and processors",
             source=str(path),
-            line=_first_job_line(path) if log.jobs else None,
-            hint="what was dropped: " + "; ".join(filtered.dropped) if filtered.dropped else None,
+            line=_first_job_line(path),
+            hint="what was dropped: " + "; ".join(filtered.dropped),
         )
     return filtered.jobs, remarks, log.processors
 
