@@ -179,6 +179,45 @@ def test_no_size_that_fits_is_one_message(tmp_path: Path) -> None:
     assert "'a' fits no site with any of its sizes" in str(result.exception)
 
 
+def test_a_job_of_a_log_that_no_site_takes_is_refused_with_its_line(tmp_path: Path) -> None:
+    log = tmp_path / "two.swf"
+    log.write_text(LOG)
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {slots: 2}}\n")
+    result = jobs(log, "--sites", sites, "--simulate")
+    assert f"{log}:2: task 'job-1' fits no site" in str(result.exception)
+
+
+def test_a_simulated_job_without_a_time_is_refused_with_its_line(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text("jobs:\n  - {command: x, walltime: 60}\n  - {command: x}\n")
+    result = jobs(document, "--simulate")
+    assert isinstance(result.exception, InvalidError)
+    assert result.exception.line == 3
+    assert "'job-2' has neither a walltime nor a runtime" in str(result.exception)
+
+
+def test_a_simulation_refuses_options_without_effect(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text("jobs: [{command: x, walltime: 60}]\n")
+    for option in ("--json", "--wait", "--metrics-file=m.prom", "--on=finished=true"):
+        result = jobs(document, "--simulate", option)
+        assert result.exit_code == 2
+        assert f"{option.partition('=')[0]} has no effect with --simulate" in result.output
+    assert "no effect without a workload log" in jobs(document, "--skip-bad-lines").output
+    result = jobs(document, "--simulate", "--allocate", "mct", "--reallocate", "mct-reg")
+    assert result.output.count("has no effect with one site") == 2
+
+
+def test_a_simulation_with_failed_jobs_has_the_status_of_a_failed_run(tmp_path: Path) -> None:
+    document = tmp_path / "jobs.yaml"
+    document.write_text("jobs: [{command: x, walltime: 100, runtime: 10}]\n")
+    sites = tmp_path / "sites.yaml"
+    sites.write_text("sites: {here: {nodes: [{count: 1, cores: 1, mtbf: 5, mttr: 5}]}}\n")
+    result = jobs(document, "--sites", sites, "--simulate", "--retries", "0")
+    assert (result.exit_code, "1 failed" in result.output) == (1, True), result.output
+
+
 def test_options_of_moves_need_them(tmp_path: Path) -> None:
     document = tmp_path / "jobs.yaml"
     document.write_text(MOLDABLE)

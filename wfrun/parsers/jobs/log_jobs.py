@@ -3,10 +3,12 @@ programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wfrun.engine.model import Resources, Task, Workflow
 from wfrun.parsers.logs import LoggedJob, read_log
+from wfrun.parsers.logs.lines import decoded, numbered_lines
 
 SUFFIXES = (".swf", ".swf.gz", ".gwf", ".gwf.gz")
 
@@ -30,6 +32,32 @@ def read_log_jobs(
     first_s = jobs[0].submit_s
     workflows = [_workflow(path, job) for job in jobs]
     return workflows, [job.submit_s - first_s for job in jobs], remarks
+
+
+class JobLines(Mapping[str, int]):
+    """The lines of the jobs of a log, by the names of their tasks. They are searched for when a
+    message needs one: a log has hundreds of thousands."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __getitem__(self, name: str) -> int:
+        for number, line in numbered_lines(self._path):
+            if _name(line) == name:
+                return number
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(None, (_name(line) for _, line in numbered_lines(self._path)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _name(line: bytes) -> str:
+    """The name of the task of a job; empty for a comment."""
+    words = line.split(None, 1)
+    return f"job-{decoded(words[0])}" if words and words[0][:1] not in b";#" else ""
 
 
 def _workflow(path: Path, job: LoggedJob) -> Workflow:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from wfrun.engine.settings import FILES, SCHEDULING
+from wfrun.engine.model import Catalog
+from wfrun.engine.settings import FILES, SCHEDULING, Settings, all_settings
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.document_options import DOCUMENTS, document_options
+from wfrun.runners.cli.exit_statuses import DONE, FAILED
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
 
@@ -22,6 +24,10 @@ _SETTINGS = (
     "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
 )  # fmt: skip
 """The options of a run that parallel jobs have, too."""
+_REAL = (
+    "wait", "max_log_bytes", "checksums", "allow_urls", "metrics_file", "on", "stalled_after_s",
+)  # fmt: skip
+"""Those of them that have no effect in a simulation."""
 
 
 def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -77,26 +83,22 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
 
     load_policies()
     settings = settings_from(options, policy=strategy(options["allocate"] or DEFAULT_STRATEGY))
-    if options["allocate"] and settings.sizing:
-        raise click.UsageError("--size chooses the cluster with the size: give it or --allocate")
     simulated = options["simulate"]
-    for name in ("background", "lrm"):
-        if options[name] is not None and not simulated:
-            raise click.UsageError(f"--{name} has no effect without --simulate")
-    if simulated and settings.emulate:
-        raise click.UsageError("give --simulate or --emulate")
+    _check_options(documents, options, settings)
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
+    catalog = direct(catalog)
     found = read_job_documents(
         documents,
         synthetic=simulated or settings.emulate,
+        timed=simulated,
         sized=settings.sizing is not None,
         skip_bad_lines=options["skip_bad_lines"],
     )
     plan = prepare(
-        found.read, direct(catalog), settings, inputs=options["inputs"], needs_files=not simulated
+        found.read, catalog, settings, inputs=options["inputs"], needs_files=not simulated
     )
     if not options["quiet"]:
-        _warn([*found.remarks, *plan.warnings])
+        _warn([*found.remarks, *plan.warnings, *_without_choice(options, catalog)])
     if simulated:
         from wfrun.runners.display.console import make_console
         from wfrun.runners.display.report import summary
@@ -108,13 +110,50 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
         )  # fmt: skip
         _warn(remarks)
         make_console().print(summary(state))
-        return
+        sys.exit(DONE if state.ended == "done" else FAILED)
     from wfrun.runners.cli.driving import drive
     from wfrun.runners.run.session import Session
 
     session = Session()
     session.start(plan, options["run_dir"], documents[0].stem)
     sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
+
+
+def _check_options(
+    documents: Sequence[Path], options: Mapping[str, Any], settings: Settings
+) -> None:
+    """Raise UsageError for options that exclude each other, or have no effect."""
+    from wfrun.parsers.jobs.log_jobs import is_log
+
+    if options["allocate"] and settings.sizing:
+        raise click.UsageError("--size chooses the cluster with the size: give it or --allocate")
+    reads_log = options["background"] is not None or any(map(is_log, documents))
+    if options["skip_bad_lines"] and not reads_log:
+        raise click.UsageError("--skip-bad-lines has no effect without a workload log")
+    if not options["simulate"]:
+        for name in ("background", "lrm"):
+            if options[name] is not None:
+                raise click.UsageError(f"--{name} has no effect without --simulate")
+        return
+    if settings.emulate:
+        raise click.UsageError("give --simulate or --emulate")
+    if options["as_json"]:
+        raise click.UsageError("--json has no effect with --simulate")
+    usual = Settings(policy=settings.policy)
+    for name in _REAL:
+        if getattr(settings, name) != getattr(usual, name):
+            flag = all_settings()[name].flag
+            raise click.UsageError(f"{flag} has no effect with --simulate")
+
+
+def _without_choice(options: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:
+    """Warn of options that need the choice between several sites."""
+    if len(catalog.sites) > 1:
+        return
+    resizes = options["sizing"] and str(options["reallocate"]).endswith("-can")
+    for name in ("allocate", "reallocate"):
+        if options[name] is not None and not (resizes and name == "reallocate"):
+            yield f"--{name} has no effect with one site: name the clusters in a catalog (--sites)"
 
 
 def _warn(warnings: Iterable[str]) -> None:

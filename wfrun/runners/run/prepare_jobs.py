@@ -15,7 +15,7 @@ from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.engine.state import RunState
 from wfrun.parsers.formats import FORMATS, unreadable
 from wfrun.parsers.jobs.build import make_jobs
-from wfrun.parsers.jobs.log_jobs import is_log, read_log_jobs
+from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
 from wfrun.parsers.read import ReadDocument
 from wfrun.sites.batch.system import BatchJob, BatchSystem
 from wfrun.sites.kinds import make_batch_system
@@ -38,10 +38,15 @@ class JobDocuments(NamedTuple):
 
 
 def read_job_documents(
-    paths: Sequence[Path], *, synthetic: bool, sized: bool, skip_bad_lines: bool = False
+    paths: Sequence[Path],
+    *,
+    synthetic: bool,
+    timed: bool,
+    sized: bool,
+    skip_bad_lines: bool = False,
 ) -> JobDocuments:
     """Read documents of parallel jobs, and workload logs if jobs without a program can be run
-    (``synthetic``). ``sized``: the size of jobs with several ones is chosen. ``skip_bad_lines``:
+    (``synthetic``). ``timed``: each job needs a run time. ``sized``: the size of jobs with several ones is chosen. ``skip_bad_lines``:
     lines of logs that cannot be read are dropped. Raises InvalidError, with document and line."""
     found = JobDocuments([], [], [])
     for path in paths:
@@ -50,7 +55,8 @@ def read_job_documents(
                 _check_synthetic(path, synthetic)
                 workflows, arrivals_s, remarks = read_log_jobs(path, skip_bad_lines=skip_bad_lines)
                 found.remarks.extend(remarks)
-                found.read.extend(ReadDocument(jobs, path.parent, _JOBS) for jobs in workflows)
+                lines = JobLines(path)
+                found.read.extend(ReadDocument(w, path.parent, _JOBS, lines) for w in workflows)
                 found.arrivals_s.extend(arrivals_s)
                 continue
             made = make_jobs(path)
@@ -58,8 +64,11 @@ def read_job_documents(
             raise unreadable(path, error) from error
         found.read.extend(ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made)
         found.arrivals_s.extend([0.0] * len(made))
-    for each in found.read if not sized else ():
-        _check_rigid(each)
+    for each in found.read:
+        if not sized:
+            _check_rigid(each)
+        if timed:
+            _check_timed(each)
     return found
 
 
@@ -81,6 +90,17 @@ def _check_rigid(read: ReadDocument) -> None:
             line=read.line(name),
             hint="--size binary chooses one by the queues of the clusters.",
         )
+
+
+def _check_timed(read: ReadDocument) -> None:
+    for task in read.workflow.tasks:
+        if task.runtime_s is None:
+            raise InvalidError(
+                f"the job {task.id!r} has neither a walltime nor a runtime",
+                source=read.workflow.source,
+                line=read.line(task.id),
+                hint="A simulated job takes its runtime, else its walltime.",
+            )
 
 
 def strategy(name: str) -> str:
