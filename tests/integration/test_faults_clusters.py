@@ -83,6 +83,23 @@ def test_commands_misbehave_and_the_engine_is_killed(testbed: Testbed, grid: Gri
     assert not grid.failures()
 
 
+def test_submissions_in_series_fail_and_the_engine_is_killed(testbed: Testbed, grid: Grid) -> None:
+    """Each task is a job of its own, as parallel jobs are. Their submissions go together, and one
+    in the middle fails, with and without the job in the queue."""
+    alone = {"max_array": 1}
+    faults.misbehave(testbed, "alpha", "sbatch", "fail-after", 2)
+    grid.bag(80, 0.2)
+    engine = grid.start(grid.catalog("alpha", "gamma", changes={"alpha": alone, "gamma": alone}))
+    for how, program in (("refuse", "sbatch"), ("garbage", "sbatch"), ("fail-after", "qsub")):
+        grid.wait_begun(engine, 1)
+        engine.kill()
+        faults.misbehave(testbed, "alpha" if program == "sbatch" else "gamma", program, how, 2)
+        engine = grid.resume()
+        time.sleep(1)
+    grid.check(grid.finish(engine))
+    assert not grid.failures()
+
+
 def test_batch_systems_away_records_late_clocks_wrong(testbed: Testbed, grid: Grid) -> None:
     try:
         faults.delay_records(testbed, "alpha", OUTAGE_S)

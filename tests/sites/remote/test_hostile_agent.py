@@ -124,6 +124,7 @@ async def play() -> AsyncIterator[Play]:
 
 REQUESTS: dict[str, Use] = {
     "run": lambda host: host.run(["true"]),
+    "series": lambda host: host.run_series([["true"], ["true"]]),
     "read": lambda host: host.read(["/a", "/b"], limit=100),
     "stat": lambda host: host.stat(["/a", "/b"]),
     "claim": lambda host: host.claim(["/a", "/b"]),
@@ -188,6 +189,11 @@ ANSWERS: list[tuple[str, list[Any]]] = [
     ("run", frame(id="ID")),
     ("run", frame(3, id="ID", sizes=[1, 1, 1])),
     ("run", frame(70 << 20, id="ID", sizes=[70 << 20, 0])),
+    ("series", frame(id="ID")),
+    ("series", frame(0, id="ID", exit_codes=[0])),
+    ("series", frame(0, id="ID", exit_codes=[0], sizes=[0, 0, 0, 0])),
+    ("series", frame(0, id="ID", exit_codes=[0, 0, 0], sizes=[0] * 6)),
+    ("series", frame(70 << 20, id="ID", exit_codes=[0], sizes=[70 << 20, 0])),
     ("read", frame(id="ID")),
     ("read", frame(id="ID", sizes=[])),
     ("read", frame(3, id="ID", sizes=[1, 1, 1])),

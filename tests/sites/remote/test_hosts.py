@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from tests.waiting import PATIENCE_S, is_running, until
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.sites.remote import agent
+from wfrun.sites.remote import agent, agent_client
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile, Stat
 from wfrun.sites.remote.local_transport import LocalTransport
@@ -102,6 +103,46 @@ async def test_a_hung_command_is_killed_with_its_children(host: AgentHost, tmp_p
     result = await hung
     assert result.exit_code is None
     await until(lambda: not is_running(int(result.output)))
+
+
+def recorded(file: Path, number: int, then: str = "true") -> list[str]:
+    """A command that records that it ran."""
+    return ["sh", "-c", f"echo {number} | tee -a {file}; {then}"]
+
+
+async def test_a_series_ends_at_the_first_command_that_fails(
+    host: AgentHost, tmp_path: Path
+) -> None:
+    file = tmp_path / "ran"
+    good = [recorded(file, number) for number in range(4)]
+    assert [r.output for r in await host.run_series(good)] == [b"0\n", b"1\n", b"2\n", b"3\n"]
+    bad = recorded(file, 5, "echo no >&2; exit 3")
+    results = await host.run_series([recorded(file, 4), bad, recorded(file, 6)])
+    assert [(r.exit_code, r.errors) for r in results] == [(0, b""), (3, b"no\n")]
+    hung = recorded(file, 7, "sleep 100")
+    results = await host.run_series([hung, recorded(file, 8)], timeout_s=0.5)
+    assert [r.exit_code for r in results] == [None]
+    absent = ["wfrun-no-such-program"]
+    assert len(await host.run_series([recorded(file, 9), absent, recorded(file, 10)])) == 1
+    for series in ([absent, recorded(file, 11)], [[]], []):
+        with pytest.raises(InfeasibleError):
+            await host.run_series(series)
+    assert file.read_text().split() == ["0", "1", "2", "3", "4", "5", "7", "9"]
+
+
+async def test_a_series_that_takes_long_is_not_run_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "agent.py"
+    text = agent_client._SOURCE.read_text()
+    source.write_text(re.sub("(?m)^SERIES_S = .*", "SERIES_S = 0.5", text))
+    monkeypatch.setattr(agent_client, "_SOURCE", source)
+    transport = LocalTransport()
+    host = AgentHost(transport)
+    await host.start()
+    assert len(await host.run_series([["sleep", "0.3"]] * 9)) == 2
+    await host.close()
+    await transport.close()
 
 
 async def test_a_daemon_that_a_command_leaves_is_not_waited_for(host: AgentHost) -> None:

@@ -292,6 +292,9 @@ class ClusterSite:
             raise TransientError(f"{folder} cannot be listed: {said}")
         names = [n.removesuffix(".jsonl") for n in text(listing.output).split()
                  if n.endswith(".jsonl")]  # fmt: skip
+        names.sort(
+            key=lambda name: (len(name), name)
+        )  # by number: the last one of an attempt counts
         for start in range(0, len(names), 50):
             some = [f"{folder}/{name}" for name in names[start : start + 50]]
             paths = [f"{path}.{kind}" for path in some for kind in ("jsonl", "ids")]

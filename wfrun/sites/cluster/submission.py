@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.events import AttemptsSubmitted
 from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Access, Resources, SiteSpec
@@ -27,6 +28,22 @@ GIVE_UP_S = 600.0
 MARGIN_S = 60.0
 """Walltime of a job beyond that of its task: time to start and to commit, so that the job is killed
 by wfrun rather than by the batch system."""
+
+
+MAX_SERIES = 50
+"""Maximum number of submissions in one request to the head node, which runs them in turn."""
+
+_ERRORS = (BackPressureError, ArrayTooLargeError, InfeasibleError, TransientError)
+"""Errors of a submission."""
+
+
+class _Submission(NamedTuple):
+    """A batch on its way into the queue. ``path`` is that of its files, without their endings."""
+
+    batch: Batch
+    requests: list[AttemptRequest]
+    job: BatchJob
+    path: str
 
 
 def one_node_note(asked: Resources) -> str:
@@ -77,11 +94,8 @@ class Submission:
             if not self.pending:
                 self._head.reopen("submission")  # all that was not accepted was withdrawn
             waiting = list(self.pending.values())[: self._room()]
-            for group in groups(waiting, self.largest()):
-                requests = [r for r in group if r.key in self.pending]
-                if not requests:
-                    continue
-                if await self._submit(requests):
+            for series in self._series(groups(waiting, self.largest())):
+                if await self._submit(series):
                     self._refusals = 0
                 else:
                     await asyncio.sleep(delay_s(self._refusals))
@@ -93,6 +107,18 @@ class Submission:
                 self.now.set()
             else:
                 self._head.reach_limit()
+
+    def _series(
+        self, found: Sequence[list[AttemptRequest]]
+    ) -> Iterator[list[list[AttemptRequest]]]:
+        """Groups to be submitted together, with those attempts that are pending still."""
+        for start in range(0, len(found), MAX_SERIES):
+            pending = [
+                [request for request in group if request.key in self.pending]
+                for group in found[start : start + MAX_SERIES]
+            ]
+            if any(pending):
+                yield [group for group in pending if group]
 
     def _room(self) -> int:
         """Number of jobs to submit now.
@@ -112,68 +138,129 @@ class Submission:
         largest = self._head.system.max_array
         return min(largest, self._access.max_array or largest, self._max_array or largest)
 
-    async def _submit(self, requests: list[AttemptRequest]) -> bool:
-        """Submit one batch. Returns False if the batch system accepts no more now, or the disk is
-        full; its attempts are pending again then."""
+    async def _submit(self, groups: Sequence[list[AttemptRequest]]) -> bool:
+        """Submit each group as a batch, in this order. Returns False if the batch system accepts no
+        more now, or the disk is full; what was not accepted is pending again then."""
+        waiting = [self._prepare(requests) for requests in groups]
+        if not await self._write(waiting):
+            return False
+        since_s, failures = time.monotonic(), 0
+        while waiting := [s for s in waiting if self._is_open(s.batch)]:
+            error = await self._run_submissions(waiting)
+            accepted = [s for s in waiting if s.batch.ids]
+            waiting = [s for s in waiting if not s.batch.ids]
+            if accepted:
+                await self._accept(accepted)
+                since_s, failures = time.monotonic(), 0
+            if error is None or not waiting:
+                continue
+            if isinstance(error, BackPressureError | ArrayTooLargeError):
+                self._return_to_pending(waiting)
+                return self._adapt(error, waiting)
+            if isinstance(error, InfeasibleError):
+                self._refuse(waiting.pop(0), error)
+            elif time.monotonic() - since_s > GIVE_UP_S:
+                await self._give_up(waiting.pop(0).batch, error.message)
+                since_s = time.monotonic()
+            else:
+                if failures + 1 >= FAILURES_TO_PAUSE:
+                    self._head.pause("submission", f"submissions fail: {error.message}")
+                await asyncio.sleep(delay_s(failures))
+                failures += 1
+        return True
+
+    def _prepare(self, requests: list[AttemptRequest]) -> _Submission:
         for request in requests:
             del self.pending[request.key]
         batch = self._head.batches.new(requests)
-        job = self._job(batch, requests[0])
         path = f"{self._head.directory}/batches/{batch.name}"
-        script = NewFile(
-            f"{path}.sh", self._head.system.script(job).encode("utf-8", "surrogateescape")
-        )
-        files = [NewFile(f"{path}.jsonl", content(requests)), script]
+        return _Submission(batch, requests, self._job(batch, requests[0]), path)
+
+    async def _write(self, submissions: Sequence[_Submission]) -> bool:
+        """Record the batches at their site. Returns False, with their attempts pending again, if
+        there is no space."""
+        files = []
+        for submission in submissions:
+            script = self._head.system.script(submission.job)
+            files += [
+                NewFile(f"{submission.path}.jsonl", content(submission.requests)),
+                NewFile(f"{submission.path}.sh", script.encode("utf-8", "surrogateescape")),
+            ]
         try:
             await self._head.retry_until_answered(lambda host: host.write(files))
         except InfeasibleError as error:
             self._head.pause("storage", error.message)
-            self._return_to_pending(requests)
+            self._return_to_pending(submissions)
             return False
         self._head.reopen("storage")
-        begun_s, failures = time.monotonic(), 0
-        while any(key in self._attempts.open for key in batch.keys):
-            self._last_submission_s = time.monotonic()
-            self._last_submission_at_s = self._attempts.clock()
-            try:
-                batch.ids.add(await self._run_submission(job, script.path))
-            except BackPressureError as error:
-                _LOGGER.info("site %s: %s", self._head.site, error.message)
-                self._head.reach_limit()
-                if await self._was_accepted(batch):
-                    break
-                self._wait_for_places(len(requests), error.message)
-                self._return_to_pending(requests)
-                return False
-            except ArrayTooLargeError as error:
-                _LOGGER.info("site %s: %s", self._head.site, error.message)
-                self._max_array = min(self.largest(), max(1, len(requests) // 2))
-                self._return_to_pending(requests)
-                self.now.set()
-                return True
-            except InfeasibleError as error:
-                text = error.message + one_node_note(requests[0].resources)
-                for key in batch.keys:
-                    self._attempts.end(key, Outcome("refused", message=text))
-                return True
-            except TransientError as error:
-                if await self._was_accepted(batch):
-                    break
-                if time.monotonic() - begun_s > GIVE_UP_S:
-                    await self._give_up_batch(batch, error.message)
-                    return True
-                if failures + 1 >= FAILURES_TO_PAUSE:
-                    self._head.pause("submission", f"submissions fail: {error.message}")
-            else:
-                break
-            await asyncio.sleep(delay_s(failures))
-            failures += 1
-        self._head.reopen("submission")
-        self._accepted(batch)
-        await self._record_ids(batch, f"{path}.ids")
-        if self._bound is not None:  # probe for a higher limit
-            self._bound = self._attempts.in_queue() + max(1, len(requests) // 4)
         return True
+
+    def _is_open(self, batch: Batch) -> bool:
+        return any(key in self._attempts.open for key in batch.keys)
+
+    async def _run_submissions(self, submissions: Sequence[_Submission]) -> WfrunError | None:
+        """Run the commands of submissions, until one fails; the batches that were accepted then
+        have an id. Returns the error of the first that was not; None: the others did not run."""
+        self._last_submission_s = time.monotonic()
+        self._last_submission_at_s = self._attempts.clock()
+        commands = [self._head.system.submit(s.job, f"{s.path}.sh") for s in submissions]
+        first: WfrunError | None = None
+        try:
+            host = await self._head.connection.host()
+            results = await host.run_series(commands, timeout_s=COMMAND_S)
+        except (InfeasibleError, TransientError) as error:
+            results, first = [], error
+        for submission, result in zip(submissions, results, strict=False):
+            try:
+                submission.batch.ids.add(self._head.system.submitted(*answer(result)))
+            except _ERRORS as error:
+                first = first or error
+        if isinstance(first, BackPressureError | TransientError):
+            await self._find_accepted([s.batch for s in submissions])
+        return first
+
+    async def _find_accepted(self, batches: Sequence[Batch]) -> None:
+        """Find the jobs of batches in the queue, whose submissions seemed to fail. If one is
+        overlooked and submitted again, the second job finds its attempts claimed."""
+        for _ in range(2):
+            for job in await self._head.queue():
+                self._head.batches.key_of(job)
+            if all(batch.ids for batch in batches):
+                return
+            await asyncio.sleep(self._access.poll_min_s)
+
+    async def _accept(self, submissions: Sequence[_Submission]) -> None:
+        """Report batches that were accepted, and record the ids of their jobs for a later engine,
+        which may have to ask about a job that has left the queue."""
+        self._head.reopen("submission")
+        self._report([key for s in submissions for key in s.batch.keys])
+        ids = [
+            NewFile(f"{s.path}.ids", " ".join(sorted(s.batch.ids)).encode()) for s in submissions
+        ]
+        with contextlib.suppress(InfeasibleError):  # recovery works without, more slowly
+            await self._head.retry_until_answered(lambda host: host.write(ids))
+        if self._bound is not None:  # probe for a higher limit
+            number = sum(len(s.requests) for s in submissions)
+            self._bound = self._attempts.in_queue() + max(1, number // 4)
+
+    def _adapt(
+        self, error: BackPressureError | ArrayTooLargeError, refused: Sequence[_Submission]
+    ) -> bool:
+        """Submit less from now on, or smaller arrays. Returns False if it has to be later, too."""
+        _LOGGER.info("site %s: %s", self._head.site, error.message)
+        if isinstance(error, ArrayTooLargeError):
+            self._max_array = min(self.largest(), max(1, len(refused[0].requests) // 2))
+            self.now.set()
+            return True
+        self._head.reach_limit()
+        self._wait_for_places(len(refused[0].requests), error.message)
+        return False
+
+    def _refuse(self, submission: _Submission, error: InfeasibleError) -> None:
+        """End the attempts of a batch that can never be accepted."""
+        text = error.message + one_node_note(submission.requests[0].resources)
+        for key in submission.batch.keys:
+            self._attempts.end(key, Outcome("refused", message=text))
 
     def _wait_for_places(self, refused: int, reason: str) -> None:
         """Submit fewer attempts than those that were refused, later. While none of ours is in the
@@ -183,15 +270,9 @@ class Submission:
         if not in_queue and self._refusals + 1 >= FAILURES_TO_PAUSE:
             self._head.pause("submission", f"no further job is accepted now: {reason}")
 
-    async def _record_ids(self, batch: Batch, path: str) -> None:
-        """Record the job's ids for a later engine, which may have to ask about a job that has left
-        the queue."""
-        note = NewFile(path, " ".join(sorted(batch.ids)).encode())
-        with contextlib.suppress(InfeasibleError):  # recovery works without, more slowly
-            await self._head.retry_until_answered(lambda host: host.write([note]))
-
-    def _return_to_pending(self, requests: Sequence[AttemptRequest]) -> None:
+    def _return_to_pending(self, submissions: Sequence[_Submission]) -> None:
         """Put attempts back to the front of the pending ones."""
+        requests = [request for s in submissions for request in s.requests]
         back = {r.key: r for r in requests if r.key in self._attempts.open}
         self.pending = {**back, **self.pending}
 
@@ -225,26 +306,10 @@ class Submission:
             ),
         )
 
-    async def _run_submission(self, job: BatchJob, path: str) -> str:
-        host = await self._head.connection.host()
-        argv = self._head.system.submit(job, path)
-        result = await host.run(argv, timeout_s=COMMAND_S)
-        return self._head.system.submitted(*answer(result))
-
-    async def _was_accepted(self, batch: Batch) -> bool:
-        """Whether the queue shows a job whose submission seemed to fail. If it is overlooked and
-        submitted again, the second job finds its attempts claimed."""
-        for _ in range(2):
-            for job in await self._head.queue():
-                self._head.batches.key_of(job)
-            if batch.ids:
-                return True
-            await asyncio.sleep(self._access.poll_min_s)
-        return False
-
-    def _accepted(self, batch: Batch) -> None:
+    def _report(self, keys: Sequence[str]) -> None:
+        """Report attempts that are in the queue now."""
         now_s = time.monotonic()
-        keys = tuple(key for key in batch.keys if key in self._attempts.open)
+        keys = tuple(key for key in keys if key in self._attempts.open)
         for key in keys:
             self._attempts.open[key].submitted_s = now_s
             self._attempts.open[key].submitted_at_s = self._last_submission_at_s
@@ -252,9 +317,9 @@ class Submission:
             self._attempts.post(AttemptsSubmitted(self._attempts.clock(), self._head.index, keys))
         self._on_accepted()
 
-    async def _give_up_batch(self, batch: Batch, message: str) -> None:
+    async def _give_up(self, batch: Batch, message: str) -> None:
         for key in await self._head.claim(
             [key for key in batch.keys if key in self._attempts.open]
         ):
             self._attempts.end(key, Outcome("lost", message=f"could not be submitted: {message}"))
-        self._accepted(batch)  # the others have started
+        self._report(batch.keys)  # the others have started

@@ -25,6 +25,9 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
     request, with "id": n                     answer, with "id": n
     {"ask": "run", "argv", "env",             {"exit_code", "sizes": [output, errors]} + them;
      "timeout_s"} + stdin                     exit_code null: killed at its timeout
+    {"ask": "series", "commands",             {"exit_codes", "sizes": [output, errors, ...]} + them,
+     "timeout_s"}                             of the commands that ran, each after the other, until
+                                              one failed or SERIES_S were over
     {"ask": "mkdir", "paths", "mode"}         {}
     {"ask": "own", "path"}                    {}; infeasible if others can enter or replace it
     {"ask": "write", "paths", "sizes",        {}; transient if a digest that is not null differs
@@ -128,6 +131,8 @@ HOLE_S = 1.0
 """Time after which a hole in a growing file that has its whole length is taken for zeros."""
 OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
+SERIES_S = 10.0
+"""Time after which no further command of a series is started."""
 LOGIN_S = 10.0
 """Timeout of the login shell. After it the agent's own environment is used."""
 START_S = 10.0
@@ -1397,7 +1402,8 @@ class Agent:
         self._nonce = str(config["nonce"])
         self._home = os.environb.get(b"HOME") or encoded(pwd.getpwuid(os.getuid()).pw_dir)
         self._commands = Commands(self._nonce, config.get("variables"))
-        self._pools = {"run": Pool(PARALLEL), "digest": Pool(FOLLOWED)}
+        commands = Pool(PARALLEL)
+        self._pools = {"run": commands, "series": commands, "digest": Pool(FOLLOWED)}
         self._files = Pool(PARALLEL)
         self._sending = threading.Lock()
         self._relay = None  # type: Optional[Relay]
@@ -1548,6 +1554,27 @@ class Agent:
         timeout_s = float(request["timeout_s"])
         code, output, errors = self._commands.run(argv, payload, env, timeout_s)
         return {"exit_code": code, "sizes": [len(output), len(errors)]}, [output, errors]
+
+    def handle_series(self, request: "Header", payload: bytes) -> "Answer":
+        commands = [[encoded(word) for word in argv] for argv in request["commands"]]
+        if not commands or not all(argv and argv[0] for argv in commands):
+            raise RefusedError("a command has no name")
+        timeout_s = float(request["timeout_s"])
+        end_s = time.monotonic() + SERIES_S
+        codes = []  # type: List[Optional[int]]
+        pieces = []  # type: List[bytes]
+        for argv in commands:
+            try:
+                code, output, errors = self._commands.run(argv, b"", {}, timeout_s)
+            except (OSError, RefusedError):
+                if not codes:
+                    raise
+                break  # the client asks for it again, and gets the error
+            codes.append(code)
+            pieces += [output, errors]
+            if code != 0 or time.monotonic() > end_s or sum(map(len, pieces)) > OUTPUT_BYTES:
+                break
+        return {"exit_codes": codes, "sizes": [len(piece) for piece in pieces]}, pieces
 
     def handle_mkdir(self, request: "Header", payload: bytes) -> "Answer":
         for path in request["paths"]:

@@ -20,6 +20,7 @@ from wfrun.sites.remote.agent import (
     MAX_PAYLOAD_BYTES,
     OUTPUT_BYTES,
     PARALLEL,
+    SERIES_S,
 )
 from wfrun.sites.remote.agent_channels import AgentChannels
 from wfrun.sites.remote.frames import (
@@ -407,10 +408,35 @@ class AgentHost:
                 env=dict(env or {}),
                 timeout_s=timeout_s,
             )
-        if len(header.sizes) != 2 or sum(map(len, filter(None, pieces))) > MAX_OUTPUT_BYTES:
+        (result,) = self._results([header.exit_code], pieces)
+        return result
+
+    async def run_series(
+        self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
+    ) -> list[Result]:
+        async with self._commands:
+            header, pieces = await self._request(
+                "series",
+                patience_s=SERIES_S + timeout_s + MARGIN_S,
+                commands=[list(argv) for argv in commands],
+                timeout_s=timeout_s,
+            )
+        if not 0 < len(header.exit_codes) <= len(commands):
+            raise self._broken("no results, or more than asked for")
+        return self._results(header.exit_codes, pieces)
+
+    def _results(
+        self, exit_codes: Sequence[int | None], pieces: Sequence[bytes | None]
+    ) -> list[Result]:
+        if len(pieces) != 2 * len(exit_codes):
             raise self._broken("no output, or more than asked for")
-        output, errors = pieces
-        return Result(header.exit_code, output or b"", errors or b"")
+        results = []
+        for code, output, errors in zip(exit_codes, pieces[::2], pieces[1::2], strict=True):
+            result = Result(code, output or b"", errors or b"")
+            if len(result.output) + len(result.errors) > MAX_OUTPUT_BYTES:
+                raise self._broken("more output than asked for")
+            results.append(result)
+        return results
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         for portion in _portions(paths):

@@ -44,6 +44,7 @@ class Header(msgspec.Struct, frozen=True):
     error: str | None = None
     message: str = ""
     exit_code: int | None = None
+    exit_codes: tuple[int | None, ...] = ()
     sizes: tuple[Number | None, ...] = ()
     values: msgspec.Raw = msgspec.Raw(b"[]")
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0

@@ -83,6 +83,14 @@ class Host(Protocol):
         """Run a command without a shell, in the user's login environment, whose PATH has the batch
         system's commands. ``env`` is added to it. Raises InfeasibleError for an absent program."""
 
+    async def run_series(
+        self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
+    ) -> list[Result]:
+        """Run commands like ``run``, one after the other, until one fails or they have taken
+        SERIES_S of the agent, in one request. Returns the results of those that ran: at least one,
+        and the last may have failed. ``timeout_s`` is that of each. Raises InfeasibleError if the
+        program of the first is absent."""
+
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         """Make directories and their parents. Raises InfeasibleError if that is not permitted or
         the disk is full."""
