@@ -113,9 +113,7 @@ def test_compressed(tmp_path: Path) -> None:
 def test_compressed_and_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "log.swf.gz"
     path.write_bytes(gzip.compress(rows(*range(5000)).encode())[:-2000])
-    with pytest.raises(
-        InvalidError, match="log.swf.gz: the compressed data are damaged or cut off: "
-    ):
+    with pytest.raises(InvalidError, match=r"log\.swf\.gz: .* are damaged or cut off: "):
         read_swf(path)
 
 

@@ -41,8 +41,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
                     )
                 yield number, line[3:] if number == 1 and line.startswith(_BOM) else line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        where = " after this line" if number else ""
         raise InvalidError(
-            f"the compressed data are damaged or cut off{' after this line' * bool(number)}: {error}",
+            f"the compressed data are damaged or cut off{where}: {error}",
             source=str(path),
             line=number or None,
             hint="Fetch the file again.",

@@ -46,8 +46,9 @@ def read_job_documents(
     skip_bad_lines: bool = False,
 ) -> JobDocuments:
     """Read documents of parallel jobs, and workload logs if jobs without a program can be run
-    (``synthetic``). ``timed``: each job needs a run time. ``sized``: the size of jobs with several ones is chosen. ``skip_bad_lines``:
-    lines of logs that cannot be read are dropped. Raises InvalidError, with document and line."""
+    (``synthetic``). ``timed``: each job needs a run time. ``sized``: the size of jobs with several
+    ones is chosen. ``skip_bad_lines``: lines of logs that cannot be read are dropped. Raises
+    InvalidError, with document and line."""
     found = JobDocuments([], [], [])
     for path in paths:
         try:
