@@ -90,10 +90,15 @@ def test_submissions_in_series_fail_and_the_engine_is_killed(testbed: Testbed, g
     faults.misbehave(testbed, "alpha", "sbatch", "fail-after", 2)
     grid.bag(80, 0.2)
     engine = grid.start(grid.catalog("alpha", "gamma", changes={"alpha": alone, "gamma": alone}))
-    for how, program in (("refuse", "sbatch"), ("garbage", "sbatch"), ("fail-after", "qsub")):
+    steps: list[tuple[str, str, faults.Misbehaviour]] = [
+        ("alpha", "sbatch", "refuse"),
+        ("alpha", "sbatch", "garbage"),
+        ("gamma", "qsub", "fail-after"),
+    ]
+    for site, program, how in steps:
         grid.wait_begun(engine, 1)
         engine.kill()
-        faults.misbehave(testbed, "alpha" if program == "sbatch" else "gamma", program, how, 2)
+        faults.misbehave(testbed, site, program, how, 2)
         engine = grid.resume()
         time.sleep(1)
     grid.check(grid.finish(engine))

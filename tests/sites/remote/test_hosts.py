@@ -124,7 +124,8 @@ async def test_a_series_ends_at_the_first_command_that_fails(
     assert [r.exit_code for r in results] == [None]
     absent = ["wfrun-no-such-program"]
     assert len(await host.run_series([recorded(file, 9), absent, recorded(file, 10)])) == 1
-    for series in ([absent, recorded(file, 11)], [[]], []):
+    refused: list[list[list[str]]] = [[absent, recorded(file, 11)], [[]], []]
+    for series in refused:
         with pytest.raises(InfeasibleError):
             await host.run_series(series)
     assert file.read_text().split() == ["0", "1", "2", "3", "4", "5", "7", "9"]
