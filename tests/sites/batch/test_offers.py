@@ -164,6 +164,15 @@ def test_parallel_environments_with_so_many_cores_on_each_node_are_one_choice() 
     assert queue.choices["parallel_environment"] == ("smp", "mpi-{cores}")
 
 
+def test_no_task_is_wider_than_its_parallel_environment() -> None:
+    one = recorded(GRID_ENGINE, "environments").output
+    few = one.replace("slots              999", "slots              4")
+    assert grid_engine(environments=few).queues[0].node_cores == 4
+    queues = recorded(GRID_ENGINE, "queues").output.replace("smp", "smp few")
+    both = grid_engine(queues=queues, environments=one + few.replace("smp", "few"))
+    assert both.queues[0].node_cores == 8
+
+
 def test_an_interactive_queue_is_no_queue() -> None:
     queues = recorded(GRID_ENGINE, "queues").output.replace("BATCH INTERACTIVE", "INTERACTIVE")
     with pytest.raises(QueueUnknownError):

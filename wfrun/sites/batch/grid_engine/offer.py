@@ -31,11 +31,11 @@ def read_offer(
     first two may be empty. Raises QueueUnknownError for other output, and if no queue takes batch
     jobs."""
     slots = _read_summary(summary)
-    rules = {pe["pe_name"]: pe.get("allocation_rule", "") for pe in blocks(environments, "pe_name")}
+    listed = {pe["pe_name"]: pe for pe in blocks(environments, "pe_name")}
     resources = _memory_resources(complexes)
     memory_bytes, node_cores = _largest_host(hosts, resources)
     found = [
-        _queue(queue, slots, rules, resources, memory_bytes, node_cores)
+        _queue(queue, slots, listed, resources, memory_bytes, node_cores)
         for queue in blocks(queues, "qname")
         if queue["qname"] in slots and "BATCH" in queue.get("qtype", "BATCH")
     ]
@@ -76,16 +76,20 @@ def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
 def _queue(
     queue: dict[str, str],
     slots: dict[str, tuple[int, int, int]],
-    rules: Mapping[str, str],
+    environments: Mapping[str, Mapping[str, str]],
     resources: tuple[str, ...],
     memory_bytes: int,
     node_cores: int,
 ) -> Queue:
     available, total, down = slots[queue["qname"]]
     listed = re.findall(r"[^\s,\[\]=]+", queue.get("pe_list", ""))
-    rules = {name: rule for name, rule in rules.items() if name in listed}
+    environments = {name: pe for name, pe in environments.items() if name in listed}
+    rules = {name: pe.get("allocation_rule", "") for name, pe in environments.items()}
     shared = [name for name, rule in rules.items() if rule == _ON_ONE_NODE]
     shared.sort(key=lambda name: _rank(name, _USUAL_ENVIRONMENTS))
+    # No job gets more slots than its environment has, whatever the node has.
+    of_job = [environments[name].get("slots", "") for name in shared]
+    widest = max((int(slots) for slots in of_job if slots.isdecimal()), default=0)
     limit = re.match(r"[^,\[\s]+", queue.get("h_rt", ""))
     numbers = map(int, re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", "")))
     return Queue(
@@ -94,7 +98,7 @@ def _queue(
         cores=total,
         down_cores=down,
         idle_cores=available,
-        node_cores=max([*numbers, 0]) or node_cores,
+        node_cores=smallest_limit([max([*numbers, 0]) or node_cores, widest]) or 0,
         node_memory_bytes=memory_bytes,
         walltime_s=clock_s(limit[0]) if limit else None,
         choices={

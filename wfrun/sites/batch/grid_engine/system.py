@@ -8,11 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+import msgspec
+
 from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.grid_engine import queue as parser
 from wfrun.sites.batch.grid_engine.refusals import REFUSALS
+from wfrun.sites.batch.grid_engine.width import NO_QUEUE, Question, checked
 from wfrun.sites.batch.system import BatchJob, Ending, Job
 
 
@@ -45,15 +48,40 @@ class GridEngine:
         return common.script(job, "SGE_TASK_ID")
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
-        command = ["qsub", "-terse", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh", "-b", "n"]
+        arguments = [*self._arguments(job), script]
+        if job.nodes * job.cores == 1:
+            return ["qsub", *arguments]
+        anywhere = msgspec.structs.replace(job, avoid_nodes=())
+        likes = [anywhere]
+        if job.memory_bytes:  # possibly a load value
+            likes.append(msgspec.structs.replace(anywhere, memory_bytes=0))
+        return checked(arguments, [self._question(like, script) for like in likes])
+
+    def _question(self, job: BatchJob, script: str) -> Question:
+        wide, narrow = job.nodes * job.cores, job.cores if job.nodes > 1 else 1
+        each = f" with {self._memory(job)} each" if job.memory_bytes else ""
+        return Question(
+            ["qsub", *self._arguments(job), "-w", "v", script],
+            ["qsub", *self._arguments(job, slots=narrow), "-w", "v", script],
+            f"Not even an empty queue has {wide} slots{each} of the parallel environment "
+            f"{self._environment_for(job)} for one job ('qsub -w v').",
+        )
+
+    def _memory(self, job: BatchJob) -> str:
+        mebibytes = math.ceil(job.memory_bytes / job.cores / common.MIB)
+        return f"{self.memory_resource}={mebibytes}M"
+
+    def _arguments(self, job: BatchJob, slots: int | None = None) -> list[str]:
+        """The arguments of qsub without the script; with another number of slots."""
+        command = ["-terse", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh", "-b", "n"]
         command += ["-wd", "/", "-j", "y", "-o", job.log]
         if job.count > 1:
             command += ["-t", f"1-{job.count}"]
         if job.cores > 1 or job.nodes > 1:
-            command += ["-pe", self._environment_for(job), str(job.nodes * job.cores)]
+            slots = slots or job.nodes * job.cores
+            command += ["-pe", self._environment_for(job), str(slots)]
         if job.memory_bytes:
-            mebibytes = math.ceil(job.memory_bytes / job.cores / common.MIB)
-            command += ["-l", f"{self.memory_resource}={mebibytes}M"]
+            command += ["-l", self._memory(job)]
         if job.gpus:
             command += ["-l", f"gpu={job.gpus}"]
         if job.walltime_s is not None:
@@ -67,7 +95,7 @@ class GridEngine:
             names = dict.fromkeys(node.partition(".")[0] for node in job.avoid_nodes)
             avoided = "|".join(f"{name}|{name}.*" for name in names)
             command += ["-l", f"h=!({avoided})"]
-        return [*command, *job.options, script]
+        return [*command, *job.options]
 
     def _environment_for(self, job: BatchJob) -> str:
         name = self.parallel_environment
@@ -90,14 +118,15 @@ class GridEngine:
     def rehearse(self, job: BatchJob) -> list[str]:
         """``-w v`` verifies without submitting. A program instead of a script, since there is no
         script yet."""
-        program, *arguments = self.submit(job, "/bin/true")
+        arguments = self._arguments(job)
         arguments[arguments.index("-b") + 1] = "y"
-        return [program, "-w", "v", *arguments]
+        # After the user's options, which may have -w, too.
+        return ["qsub", *arguments, "-w", "v", "/bin/true"]
 
     def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
         # -w v knows no load values, so a job that requests one, such as mem_free, fits no queue by
         # it, while qsub accepts the job and the scheduler starts it.
-        if exit_code != 0 and "no suitable queues" not in errors:
+        if exit_code != 0 and NO_QUEUE not in errors:
             raise REFUSALS.error("qsub", exit_code, output, errors)
 
     def output_path(self, output: str, element: int | None) -> None:
