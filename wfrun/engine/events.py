@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
@@ -43,7 +43,8 @@ TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``,
 added ``Settings.sizing``, ``Settings.reallocate`` and its companions, JobsReallocated,
 ``AttemptPlaced.size``, ``Resources.parallel``, ``Workflow.moldable`` and
 ``SiteSpec.max_nodes``. Version 9 added ``BackgroundJob.requested_s``, ``BackgroundJob.planned_s``
-and ``SiteObserved.planned``, and leaves out fields of a BackgroundJob that are unknown."""
+and ``SiteObserved.planned``, and leaves out fields of a BackgroundJob that are unknown. Version 10
+added ``JobsReallocated.expected``."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -246,6 +247,9 @@ class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
 
     moves: tuple[tuple[str, int], ...]
     """(key of the attempt, site to submit it to next)."""
+    expected: tuple[tuple[float, float], ...] = ()
+    """For each move: when the job was expected to end where it waited, and when where it goes, in
+    seconds as ``at_s``, without the transfer of its files. Empty in logs before version 10."""
 
 
 class LaunchersAsked(Event, frozen=True, tag="launchers-asked"):

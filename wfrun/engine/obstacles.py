@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 from wfrun.engine.capabilities.health import retry_timer
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.placing.reservations import Reservations
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
+from wfrun.engine.capabilities.reallocating.sizes import Sizes
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Run
 from wfrun.engine.fit import misfit
@@ -69,7 +71,21 @@ def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason |
         return Reason("prefetch", text, index)
     if w.status[task] == TaskStatus.DISPATCHED:
         return Reason("room", "no idle cores, or an attempt of the task is there", index)
-    return _no_storage(state, w, task, index)
+    storage = state.find(Storage)
+    if storage is not None and not storage.with_room(w, task, bit):
+        return _no_storage(state, w, task, index)
+    return Reason("policy", _preferred(state, w, task), index)
+
+
+def _preferred(state: RunState, w: WorkflowState, task: int) -> str:
+    """Why a site with room is left out: other sites are preferred before the policy is asked."""
+    reallocations = state.find(Reallocations)
+    target = None if reallocations is None else reallocations.destination(w, task)
+    if target is not None:
+        return f"the job is being moved to {state.sites[target].spec.name}"
+    if state.find(Sizes) is not None:
+        return "with each size the job would end later there"
+    return "left out while other sites can take the task"
 
 
 def _no_room(state: RunState, index: int, cores: int) -> Reason:
@@ -86,8 +102,6 @@ def _no_room(state: RunState, index: int, cores: int) -> Reason:
 
 
 def _no_storage(state: RunState, w: WorkflowState, task: int, index: int) -> Reason:
-    storage = state.find(Storage)
-    if storage is None:
-        return Reason("storage", "storage full", index)
+    storage = state.get(Storage)
     needed = size_text(storage.needed_bytes(w, task, index))
     return Reason("storage", f"storage: {storage.describe(index)}, it needs {needed} more", index)

@@ -92,6 +92,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.SiteCounted(1e10 / 3, 1, 1, {"sbatch": 2, "squeue": 40}, 0.25),
     ev.AttemptStarted(3.7, "r1.0.2.1", "r1.L1.1"),
     ev.JobsReallocated(9.0, (("r.0.1.1", 1),)),
+    ev.JobsReallocated(9.0, (("r.0.1.1", 1),), ((99.5, 88.25),)),
     ev.AttemptsWithdrawn(3.8, 1, ("r1.0.2.1",)),
     ev.LaunchersAsked(3.9, 1, (LauncherRequest("r1.L1.1", 2, 16, 1 << 36, 1, 3600.0),)),
     ev.LaunchersSubmitted(4.0, 1, ("r1.L1.1",)),

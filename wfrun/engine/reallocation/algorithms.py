@@ -74,6 +74,8 @@ class _Round:
         self.jobs = sorted(queues.waiting(), key=lambda job: job.submit_s)
         """The waiting jobs, the oldest first."""
         self._settled = self._find_settled()
+        self._before_s: dict[JobId, float] = {}
+        """The estimated completions of cancelled jobs where they waited."""
         self._changes = [0] * queues.sites
         self._offers: dict[tuple[JobId, int], tuple[int, Offer | None]] = {}
         """By job and site: the number of changes of the site, and its offer."""
@@ -90,6 +92,7 @@ class _Round:
     def cancel_all(self) -> list[WaitingJob]:
         """Cancel all jobs that are not settled; returns them."""
         jobs = [job for job in self.jobs if job.id not in self._settled]
+        self._before_s = {job.id: self._queues.completion_s(job) for job in jobs}
         for job in jobs:
             self._queues.cancel(job)
         self._changes = [count + 1 for count in self._changes]
@@ -106,7 +109,8 @@ class _Round:
         if job.id in self._settled and offer.start_s > self._queues.now_s:
             return None
         files_s = self._queues.files_s(job, offer.site)
-        gain_s = self._queues.completion_s(job) - offer.completion_s
+        before_s = self._before_s[job.id] = self._queues.completion_s(job)
+        gain_s = before_s - offer.completion_s
         if gain_s <= max(self._limits.threshold_s, files_s):
             return None
         self._queues.cancel(job)
@@ -122,7 +126,7 @@ class _Round:
     def submit(self, job: WaitingJob, offer: Offer) -> Placed:
         self._queues.submit(job, offer)
         self._changes[offer.site] += 1
-        return Placed(job, offer)
+        return Placed(job, offer, self._before_s[job.id])
 
     def in_order_of_completion(
         self, jobs: list[WaitingJob], *, elsewhere: bool

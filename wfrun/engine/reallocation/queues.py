@@ -81,6 +81,8 @@ class Placed(NamedTuple):
 
     job: WaitingJob
     offer: Offer
+    before_s: float
+    """Its estimated completion where it waited."""
 
     @property
     def is_moved(self) -> bool:

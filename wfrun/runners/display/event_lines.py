@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ MAX_VALUE = 200
 """Maximum number of characters shown of a value."""
 MAX_MEMBERS = 3
 """Maximum number of members shown of a list."""
+MAX_MOVES = 20
+"""Maximum number of moves shown of a reallocation."""
 HERE = "here"
 """The name of the machine that wfrun runs on, as a place of files."""
 
@@ -54,7 +56,9 @@ def _fields(state: RunState, event: AnyEvent) -> Iterator[str]:
         elif name == "keys":
             yield f"tasks {_some([_of_key(state, key) for key in value[:MAX_MEMBERS]], len(value))}"
         elif name == "moves":
-            yield _some([_move(state, *move) for move in value[:MAX_MEMBERS]], len(value))
+            yield _moves(state, value, fields.get("expected", ()))
+        elif name == "expected":
+            continue
         elif name == "files":
             yield f"files {_some([_file(state, *x[:2]) for x in value[:MAX_MEMBERS]], len(value))}"
         else:
@@ -98,9 +102,16 @@ def _of_key(state: RunState, key: str) -> str:
     return _task(state, workflow, task) + (f" (attempt {attempt})" if attempt > 1 else "")
 
 
-def _move(state: RunState, key: str, site: int) -> str:
-    """A reallocated job, and the site that it moves to."""
-    return f"{_of_key(state, key)} to {_place(state, site)}"
+def _moves(
+    state: RunState, moves: Sequence[tuple[str, int]], expected: Sequence[tuple[float, float]]
+) -> str:
+    """Reallocated jobs, the sites that they move to, and how much sooner they are to end there."""
+    lines = [f"{_of_key(state, key)} to {_place(state, site)}" for key, site in moves[:MAX_MOVES]]
+    for number, (stay_s, there_s) in enumerate(expected[:MAX_MOVES]):
+        gain_s = stay_s - there_s
+        than = "sooner" if gain_s >= 0 else "later"
+        lines[number] += f" ({duration(abs(gain_s))} {than})"
+    return _some(lines, len(moves))
 
 
 def _some(names: list[str], count: int) -> str:

@@ -46,6 +46,18 @@ class ReasonRecord(msgspec.Struct, frozen=True):
     """When the waiting ends; None: unknown."""
 
 
+class MoveRecord(msgspec.Struct, frozen=True):
+    """The decision to move a waiting job. Times as those of an attempt."""
+
+    at_s: float
+    site: str
+    """Where it goes."""
+    expected_s: float | None
+    """When it was expected to end there; None: the log is of an older version."""
+    stay_s: float | None
+    """When it was expected to end where it waited."""
+
+
 class AttemptRecord(msgspec.Struct, frozen=True):
     """An attempt of the task. Times are seconds since 1970, or since the start of a simulation."""
 
@@ -61,6 +73,10 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     """The line that says most about a failure."""
     host: str
     """Empty: unknown."""
+    size: int | None = None
+    """The number of processors that was chosen for it; None: its document has only one."""
+    move: MoveRecord | None = None
+    """The decision to reallocate it, which cancels it unless it has started by then."""
 
 
 class ColumnRecord(msgspec.Struct, frozen=True):
@@ -207,6 +223,7 @@ class _History:
         self._placed: dict[str, tuple[int, ev.AttemptPlaced]] = {}
         self._started: dict[str, ev.AttemptStarted] = {}
         self._ended: dict[str, ev.AttemptEnded] = {}
+        self._moves: dict[str, MoveRecord] = {}
         if not w.attempts_of[task]:
             return
         start = f"{state.run_id}.{w.index}.{task}."
@@ -219,6 +236,18 @@ class _History:
                 self._ended[event.key] = event
                 if len(self._ended) == w.attempts_of[task]:
                     break  # All that is to come concerns files.
+        if state.settings.reallocate is not None:
+            self._find_moves(store)
+
+    def _find_moves(self, store: Store) -> None:
+        for _, event in store.find(b'"jobs-reallocated"'):
+            if not isinstance(event, ev.JobsReallocated):
+                continue
+            expected = event.expected or [(None, None)] * len(event.moves)
+            for (key, site), (stay_s, there_s) in zip(event.moves, expected, strict=True):
+                if key in self._placed:
+                    name = self._state.sites[site].spec.name
+                    self._moves[key] = MoveRecord(event.at_s, name, there_s, stay_s)
 
     def placement(self, number: int | None) -> tuple[int, ev.AttemptPlaced] | None:
         """The placement of an attempt; of the last one, if ``number`` is None."""
@@ -244,6 +273,8 @@ class _History:
             None if outcome is None else outcome.exit_code,
             "" if outcome is None or outcome.cause == "done" else telling_line(outcome),
             (outcome.host if outcome is not None else started.host if started else "") or "",
+            placed.size or None,
+            self._moves.get(placed.key),
         )
 
 

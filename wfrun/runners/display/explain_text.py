@@ -18,6 +18,7 @@ from wfrun.runners.display.explain import (
     ColumnRecord,
     DecisionRecord,
     Explanation,
+    MoveRecord,
     ReasonRecord,
     TaskExplanation,
 )
@@ -66,6 +67,9 @@ def _task(found: Explanation, task: TaskExplanation) -> Iterator[RenderableType]
     if task.attempts:
         yield Text("")
         yield _attempts(found, task.attempts)
+        for one in task.attempts[-MAX_ATTEMPTS:]:
+            if one.move is not None:
+                yield Hanging(Text(_move(found, one, one.move)))
         last = task.attempts[-1]
         if last.message:
             yield Hanging(Text(f"attempt {last.number}: {name_line(last.message)}"))
@@ -101,16 +105,41 @@ def _attempts(found: Explanation, attempts: tuple[AttemptRecord, ...]) -> Table:
     table.add_column("site", no_wrap=True)
     for heading in ("placed", "started", "ended"):
         table.add_column(heading, no_wrap=True, justify="right")
+    is_sized = any(one.size is not None for one in attempts)
+    if is_sized:
+        table.add_column("size", no_wrap=True, justify="right")
     table.add_column("outcome")
     table.add_column("host", overflow="ellipsis", no_wrap=True)
     for one in attempts[-MAX_ATTEMPTS:]:
         times = (one.placed_s, one.started_s, one.ended_s)
         shown = ["" if at_s is None else _at(found, at_s) for at_s in times]
         outcome = "open" if one.outcome is None else one.outcome
+        if _was_moved(one):
+            outcome = "moved"
         if one.outcome == "exit":
             outcome += f" {one.exit_code}"
-        table.add_row(str(one.number), one.site, *shown, outcome, name_line(one.host))
+        size = [str(one.size or "")] if is_sized else []
+        table.add_row(str(one.number), one.site, *shown, *size, outcome, name_line(one.host))
     return table
+
+
+def _was_moved(one: AttemptRecord) -> bool:
+    return one.move is not None and one.outcome == "cancelled"
+
+
+def _move(found: Moment, one: AttemptRecord, move: MoveRecord) -> str:
+    """A decision to move an attempt: where to, and what was expected."""
+    where = f"to {move.site}" if move.site != one.site else "to another size"
+    text = f"attempt {one.number} was to move {where}, but had started"
+    if _was_moved(one):
+        text = f"attempt {one.number} was moved {where}"
+    elif one.outcome is None and one.started_s is None:
+        text = f"attempt {one.number} is being moved {where}"
+    text += f" {_at(found, move.at_s)} into the run"
+    if move.expected_s is None or move.stay_s is None:
+        return text
+    there, here = (duration(max(0.0, at_s - move.at_s)) for at_s in (move.expected_s, move.stay_s))
+    return f"{text}: expected to end in {there} there, in {here} at {one.site}"
 
 
 def _at(found: Moment, at_s: float) -> str:
@@ -127,7 +156,7 @@ def decision_parts(found: Moment, decision: DecisionRecord) -> Iterator[Renderab
         yield indented(Hanging(Text(reason_line(found, reason))))
     if decision.scores:
         yield Hanging(Text(_rule(decision)))
-    elif decision.attempt is not None:
+    elif decision.attempt is not None and not _is_option(decision.policy):
         yield Text(f"policy {decision.policy} gives no scores")
     if decision.note:
         yield Hanging(Text(decision.note))
@@ -144,10 +173,19 @@ def _headline(found: Moment, decision: DecisionRecord) -> str:
         if decision.site is None and not decision.scores:
             return "no site can take it now"
         where = "nowhere" if decision.site is None else f"to {decision.site}"
-        return f"policy {decision.policy} would send it {where} now"
+        return f"{_decider(decision)} would send it {where} now"
     what = "a replica, at" if decision.is_replica else "at"
     where = f"attempt {decision.attempt} is {what} {decision.site}"
-    return f"why {where}: policy {decision.policy}, {_at(found, decision.at_s)} into the run"
+    return f"why {where}: {_decider(decision)}, {_at(found, decision.at_s)} into the run"
+
+
+def _is_option(policy: str) -> bool:
+    """Whether an option of the run decided in place of its policy."""
+    return " " in policy
+
+
+def _decider(decision: DecisionRecord) -> str:
+    return decision.policy if _is_option(decision.policy) else f"policy {decision.policy}"
 
 
 def _scores(decision: DecisionRecord) -> Table:

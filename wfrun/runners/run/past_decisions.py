@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from wfrun.engine.attempts import key_of
 from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
+from wfrun.engine.capabilities.reallocating.sizes import Sizes
 from wfrun.engine.capability import Run
 from wfrun.engine.core import Core
 from wfrun.engine.events import DECISIONS, AttemptPlaced, Event
@@ -27,6 +29,8 @@ class PastDecision(NamedTuple):
     """A placement, and the state that it came from."""
 
     policy: str
+    """The name of the policy, or the option that decided in its place: ``size …`` or
+    ``reallocate …``."""
     scores: Scores | None
     """None: the policy has none."""
     obstacles: tuple[Reason, ...]
@@ -79,14 +83,31 @@ class _Witness(Core):
 
 def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
     """What the policy of a task sees now."""
-    cores = w.workflow.tasks[task].resources.cores
-    candidates = run.candidates(w, task, cores)
-    policy = run.state.get(Placements).by_workflow[w.index]
-    scores = scores_of(policy, task) if candidates else None
-    sites = (n for n in range(len(run.state.sites)) if not run.state.left >> n & 1)
+    state = run.state
+    is_replica = w.status[task] == TaskStatus.DISPATCHED
+    moves, sizes = state.find(Reallocations), state.find(Sizes)
+    if moves is not None and moves.destination(w, task) is not None:
+        return PastDecision(f"reallocate {state.settings.reallocate}", None, (), is_replica, False)
+    if sizes is not None:
+        name, scores = f"size {state.settings.sizing}", _offers(run, sizes, w, task)
+    else:
+        candidates = run.candidates(w, task, w.workflow.tasks[task].resources.cores)
+        policy = state.get(Placements).by_workflow[w.index]
+        name, scores = state.settings.policy, scores_of(policy, task) if candidates else None
+    scored = {row.site for row in scores.rows} if sizes and scores else set()
+    sites = (n for n in range(len(state.sites)) if not state.left >> n & 1 and n not in scored)
     obstacles = tuple(found for n in sites if (found := site_obstacle(run, w, task, n)))
-    name = run.state.settings.policy
-    return PastDecision(name, scores, obstacles, w.status[task] == TaskStatus.DISPATCHED, False)
+    return PastDecision(name, scores, obstacles, is_replica, False)
+
+
+def _offers(run: Run, sizes: Sizes, w: WorkflowState, task: int) -> Scores | None:
+    """What the sites offer a job whose size is chosen, before the choice leaves one of them."""
+    cores = w.workflow.tasks[task].resources.cores
+    mask = w.allowed_sites(task) & run.state.openings_for(cores).open
+    for limit in run.hooks.limit_candidates:
+        if limit != sizes.limit_candidates:
+            mask = limit(w, task, cores, mask)
+    return sizes.scores(w, task, mask)
 
 
 def past_decision(

@@ -118,6 +118,10 @@ class Reallocations(Capability):
         for site, attempts in leaving.items():
             self.run.withdraw(site, attempts)
 
+    def destination(self, w: WorkflowState, task: int) -> int | None:
+        """The site that a job is being moved to; None: it is not being moved."""
+        return self._destinations.get((w.index, task))
+
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
         """A job that is being moved goes where it is meant to go, if that takes it."""
         site = self._destinations.get((w.index, task)) if self._destinations else None
@@ -146,7 +150,8 @@ class Reallocations(Capability):
         self._offered = {self._task(p): (p.offer.site, p.offer.size) for p in moved}
         if moved:
             moves = tuple((str(p.job.id), p.offer.site) for p in moved)
-            decisions.take(ev.JobsReallocated(state.now_s, moves))
+            expected = tuple((p.before_s, p.offer.completion_s) for p in moved)
+            decisions.take(ev.JobsReallocated(state.now_s, moves, expected))
 
     def _task(self, placed: Placed) -> TaskNumber:
         attempt = self.state.attempts[str(placed.job.id)]

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
@@ -191,14 +191,18 @@ class SiteQueues(LrmQueues):
         """The site, of those in a mask, with the earliest completion of a job that is not submitted
         yet, its files included; None if no site admits it."""
         best, best_s = None, 0.0
+        for offer, completion_s in self.offers(w, task, sites):
+            if best is None or completion_s < best_s:
+                best, best_s = offer.site, completion_s
+        return best
+
+    def offers(self, w: WorkflowState, task: int, sites: int) -> Iterator[tuple[Offer, float]]:
+        """The offers of the sites in a mask for a job that is not submitted yet, each with its
+        completion after the transfer of its files."""
         for site in range(self.sites):
             offer = self._offer(w, task, site) if sites >> site & 1 else None
-            if offer is None:
-                continue
-            completion_s = offer.completion_s + transfer_s(self._state, w, task, site)
-            if best is None or completion_s < best_s:
-                best, best_s = site, completion_s
-        return best
+            if offer is not None:
+                yield offer, offer.completion_s + transfer_s(self._state, w, task, site)
 
     def size_at(self, w: WorkflowState, task: int, site: int) -> int:
         """The size with the earliest completion at a site, which admits the job."""

@@ -8,6 +8,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.moldable import SIZINGS
+from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 from wfrun.engine.state import Attempt, WorkflowState
 
 
@@ -53,6 +54,18 @@ class Sizes(Capability):
             return mask
         site = self._now().best_site(w, task, mask)
         return mask if site is None else 1 << site
+
+    def scores(self, w: WorkflowState, task: int, mask: int) -> Scores | None:
+        """What the sites of a mask offer a job now; None: none admits it. Only to explain."""
+        found = {offer.site: (offer, end_s) for offer, end_s in self._now().offers(w, task, mask)}
+        if not found:
+            return None
+        now_s = self.state.now_s
+        return score(
+            list(found),
+            lowest("ends in", "s", lambda site: found[site][1] - now_s),
+            shown("size", "cores", lambda site: found[site][0].size),
+        )
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
         return self._now().size_at(w, task, site)
