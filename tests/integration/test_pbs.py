@@ -196,6 +196,24 @@ async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None
     assert json.loads(run(directory, "qstat", "-f", "-F", "json")[1]).get("Jobs", {}) == {}
 
 
+async def test_a_job_that_needs_a_node_that_is_down(
+    directory: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenPBS calls it impossible and takes that back when the node returns."""
+    monkeypatch.setattr("wfrun.sites.cluster.refusals.ASK_AGAIN_S", 0.5)
+    pbs.install(directory, slots=2, down=2)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request("k-1", "true", cores=4)])
+        await until(lambda: len(pbs.asked(directory, "pbsnodes")) > 2)
+        assert not probe.outcomes("k-1")
+        await site.submit([request("k-2", "true", cores=5)])
+        assert (await probe.ended("k-2")).cause == "refused"
+        assert not probe.outcomes("k-1")
+        pbs.configure(directory, slots=4, down=0)
+        await site.submit([shell("k-3", "true")])  # the player looks at its queue
+        assert (await probe.ended("k-1")).cause == "done"
+
+
 async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> None:
     pbs.install(directory, slots=1, history=True)
     async with opened(site_of(directory)) as (site, probe):

@@ -32,10 +32,11 @@ DEFAULTS: dict[str, Any] = {
     "queue_max_array": None,
     "enabled": True,
     "history": False,
+    "down": 0,
 }
 """``limits`` of jobs by the names of ``LIMITS`` in ``program.py``, each element of an array
-counted; ``max_array_size`` of the server and of the queue; whether the queue is enabled; and
-``job_history_enable``."""
+counted; ``max_array_size`` of the server and of the queue; whether the queue is enabled;
+``job_history_enable``; and the cores of a second node, which is down."""
 
 
 def install(directory: Path, slots: int, **settings: Any) -> Path:

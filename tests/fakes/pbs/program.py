@@ -633,6 +633,11 @@ def pbsnodes(pbs: Pbs, arguments: list[str]) -> int:
     node["resources_available"]["ncpus"] = pbs.config["slots"]
     node["resources_assigned"]["ncpus"] = sum(cores for _, cores in running)
     node["state"] = "free" if sum(n for _, n in running) < pbs.config["slots"] else "job-busy"
+    if pbs.config["down"]:
+        down = json.loads(json.dumps(node))
+        down.update(state="down", jobs=[], resources_assigned={})
+        down["resources_available"]["ncpus"] = pbs.config["down"]
+        root["nodes"]["pbshost2"] = down
     sys.stdout.write(to_json(root))
     return 0
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import OPENPBS, recorded
 from wfrun.sites.batch.jobs import Job, QueueUnknownError
+from wfrun.sites.batch.pbs.absent_nodes import may_start
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
@@ -293,3 +294,32 @@ def test_any_text_is_read_or_refused(text: str) -> None:
                 endings_of(read(each), torque=False)
             except QueueUnknownError:
                 pass
+
+
+NODES = {
+    "n1": {"state": "free", "resources_available.ncpus": "8", "resources_available.mem": "8gb"},
+    "n2": {"state": "job-exclusive", "resources_available.ncpus": "8",
+           "resources_available.mem": "8gb", "resources_assigned.ncpus": "2"},
+    "n3": {"state": "down,offline", "resources_available.ncpus": "8",
+           "resources_available.mem": "8388608kb"},
+}  # fmt: skip
+"""PBS counts 8 + 2 cores of them."""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Insufficient amount of resource: ncpus (R: 24 A: 10 T: 10)", True),
+        ("Insufficient amount of resource: ncpus (R: 25 A: 10 T: 10)", False),
+        ("Insufficient amount of resource: mem (R: 24gb A: 8gb T: 8gb)", True),
+        ("Insufficient amount of resource: mem (R: 25gb A: 8gb T: 8gb)", False),
+        ("Insufficient amount of resource: ngpus (R: 2 A: 0 T: 0)", True),  # of n3 it is unknown
+        ("Insufficient amount of resource: bigmem (True != False)", True),
+        ("Insufficient amount of queue resource: ncpus (R: 24 A: 10 T: 10)", False),
+        ("Not enough total nodes available", False),
+    ],
+)
+def test_what_can_start_when_all_nodes_are_back(said: str, expected: bool) -> None:
+    comment = f"Can Never Run: {said}"
+    assert may_start(comment, NODES) == expected
+    assert not may_start(comment, {"n1": NODES["n1"]})

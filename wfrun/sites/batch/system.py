@@ -121,6 +121,14 @@ class BatchSystem(Protocol):
         left out. Raises QueueUnknownError if the command failed, if its output lacks even the
         header, or if it cannot be parsed."""
 
+    def nodes(self) -> list[str] | None:
+        """The command that shows the nodes, if the system says of jobs that they never start while
+        nodes that they need are out of service. None: it says so only of jobs that never start."""
+
+    def may_start(self, reason: str, output: str) -> bool:
+        """Whether a job that `jobs` shows as refused for this reason may start when all nodes are
+        in service, by the output of `nodes`. Raises QueueUnknownError if that cannot be parsed."""
+
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         """The commands that cancel these jobs or elements. Element None: the whole job, and any job
         that is not an array."""

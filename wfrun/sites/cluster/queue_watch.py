@@ -19,6 +19,7 @@ from wfrun.engine.model import Access
 from wfrun.sites.batch.system import Ending, Job, QueueUnknownError
 from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
 from wfrun.sites.cluster.head_node import FAILURES_TO_PAUSE, RETRY_DELAYS_S, HeadNode, delay_s
+from wfrun.sites.cluster.refusals import Refusals
 from wfrun.sites.observation import Observer
 from wfrun.sites.remote.host import NewFile
 
@@ -68,6 +69,7 @@ class QueueWatch:
         self._observed_s = float("-inf")
         self._refused: dict[str, str] = {}
         """Attempts whose jobs the batch system will never start, with its reason."""
+        self._refusals = Refusals(head)
 
     def poll_soon(self) -> None:
         """Poll soon, and at the shortest interval from then on."""
@@ -100,9 +102,8 @@ class QueueWatch:
             changed = self._compare(jobs, asked_s)
             if await self._end_departed():
                 changed = True
-            if self._refused:
+            if self._refused and await self._end_refused():
                 changed = True
-                await self._end_refused()
             await self._end_stuck(asked_s)
             await self._cancel_again(asked_s)
             longer_s = min(self._interval_s * 1.3, self._access.poll_max_s)
@@ -159,14 +160,19 @@ class QueueWatch:
                 changed = True
         return changed
 
-    async def _end_refused(self) -> None:
-        """End attempts whose jobs the batch system accepted and will never start."""
+    async def _end_refused(self) -> bool:
+        """End attempts whose jobs the batch system accepted and will never start; returns whether
+        there are any."""
         refused, self._refused = self._refused, {}
+        refused = await self._refusals.confirmed(refused)
+        if not refused:
+            return False
         ours = await self._head.claim(list(refused))
         await self._head.cancel_jobs(list(refused))
         for key in ours:
             text = f"the batch system will never start it: {refused[key]}"
             self._attempts.end(key, Outcome("refused", message=text))
+        return bool(refused)
 
     def _observe(self, jobs: Sequence[Job]) -> None:
         """Report other users' jobs, the running ones, then the queue in order, and the starts that

@@ -145,6 +145,12 @@ class GridEngine:
         common.check_answer("qstat", exit_code, errors)
         return parser.read_queue(output)
 
+    def nodes(self) -> None:
+        """Only jobs in an error state are refused in the queue."""
+
+    def may_start(self, reason: str, output: str) -> bool:
+        return False
+
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         named = [
             name

@@ -109,7 +109,7 @@ def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: b
     working = [node for node in of_queue if not _is_down(node)]
     cores = sum(map(_cores, of_queue))
     down = cores - sum(map(_cores, working))
-    idle = sum(max(0, _cores(node) - _busy(node)) for node in working if _is_free(node))
+    idle = sum(max(0, _cores(node) - _busy(node)) for node in working if is_free(node))
     largest = _number(queue.get("resources_max.ncpus", ""))
     most_bytes = size_bytes(queue.get("resources_max.mem", ""))
     node_bytes = max(map(_memory, of_queue), default=0)
@@ -136,7 +136,8 @@ def _is_down(node: Mapping[str, str]) -> bool:
     return bool(_states(node) & _OUT_OF_SERVICE)
 
 
-def _is_free(node: Mapping[str, str]) -> bool:
+def is_free(node: Mapping[str, str]) -> bool:
+    """Whether jobs can start on a node now."""
     return "free" in _states(node)
 
 

@@ -12,7 +12,9 @@ from typing import ClassVar
 
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.pbs.absent_nodes import may_start
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
+from wfrun.sites.batch.pbs.offer import read_json_objects
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 from wfrun.sites.batch.pbs.refusals import OPENPBS, TORQUE
@@ -126,6 +128,12 @@ class Pbs(_Family):
         common.check_answer("qstat", exit_code, errors)
         return jobs_of(read_json(output))
 
+    def nodes(self) -> list[str]:
+        return ["pbsnodes", "-a", "-F", "json"]
+
+    def may_start(self, reason: str, output: str) -> bool:
+        return may_start(reason, read_json_objects(output, "nodes"))
+
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         named = [
             name
@@ -182,6 +190,12 @@ class Torque(_Family):
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
         common.check_answer("qstat", exit_code, errors)
         return jobs_of(read_text(after_header(output)))
+
+    def nodes(self) -> None:
+        """Its comments do not call jobs impossible."""
+
+    def may_start(self, reason: str, output: str) -> bool:
+        return False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         groups = common.grouped(jobs)

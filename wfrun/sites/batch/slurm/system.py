@@ -106,6 +106,12 @@ class Slurm:
             raise QueueUnknownError(f"squeue: {errors.strip()}")
         return parser.read_queue(output)
 
+    def nodes(self) -> None:
+        """Reasons that can also mean nodes out of service are no refusals."""
+
+    def may_start(self, reason: str, output: str) -> bool:
+        return False
+
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         named = [
             f"{job}_[{compress(elements)}]" if elements else job
