@@ -74,11 +74,19 @@ def test_a_settled_job_moves_only_where_it_starts_immediately(algorithm: str) ->
         busy = [(4, 4, 5000.0), (4, 4 if until_s else 0, until_s)]
         made = queues(busy, [("j", 0, fixed(4, 100.0))])
         made.jobs["j"].moves = 3
-        if algorithm.endswith("can"):
-            expected = {}  # It is not cancelled at all.
         assert moves(made, algorithm, Limits(most_moves=3)) == expected
         made.jobs["j"].moves = 2
         assert moves(made, algorithm, Limits(most_moves=3)) == ({} if expected else {"j": 1})
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_only_job_behind_others_jobs_leaves_for_an_idle_site(algorithm: str) -> None:
+    """It is the oldest of its site by definition. Younger jobs do not take the idle site first."""
+    jobs = [(name, 0, fixed(4, 100.0)) for name in ("alone", "young", "younger")]
+    made = queues([(4, 4, 5000.0), (4, 0, 0.0)], jobs)
+    placed = reallocate(made, algorithm, Limits(keeps_oldest=True))
+    assert made.lrms[1].schedule(0.0) == ["alone"]
+    assert [each.job.id for each in placed if each.is_moved][0] == "alone"
 
 
 def test_the_job_that_waits_longest_keeps_its_place() -> None:

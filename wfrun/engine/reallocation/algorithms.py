@@ -21,8 +21,8 @@ ALGORITHMS = ("mct-reg", "mct-can", "minmin-reg", "minmin-can")
 def reallocate(queues: Queues, algorithm: str, limits: Limits = Limits()) -> list[Placed]:  # noqa: B008
     """Move waiting jobs by one of `ALGORITHMS`; returns the submitted jobs, in order.
 
-    Regular returns moved jobs only. All-cancellation returns all jobs that it has cancelled. Raises
-    KeyError for another name.
+    Regular returns moved jobs only. All-cancellation returns all jobs that it has cancelled; settled
+    jobs, which it does not cancel, move as with the regular algorithm. Raises KeyError for another name.
     """
     return {
         "mct-reg": _mct_regular,
@@ -52,17 +52,18 @@ def _minmin_regular(this: _Round) -> list[Placed]:
 
 def _mct_cancelling(this: _Round) -> list[Placed]:
     jobs = this.cancel_all()
-    return [this.submit_best(job) for job in jobs]
+    return this.move_settled() + [this.submit_best(job) for job in jobs]
 
 
 def _minmin_cancelling(this: _Round) -> list[Placed]:
     jobs = this.cancel_all()
+    settled = this.move_settled()
     first = [
         this.submit(job, offer)
         for job, offer in this.in_order_of_completion(jobs[:MINMIN_JOBS], elsewhere=False)
         if offer is not None
     ]
-    return first + [this.submit_best(job) for job in jobs[MINMIN_JOBS:]]
+    return settled + first + [this.submit_best(job) for job in jobs[MINMIN_JOBS:]]
 
 
 class _Round:
@@ -97,6 +98,14 @@ class _Round:
             self._queues.cancel(job)
         self._changes = [count + 1 for count in self._changes]
         return jobs
+
+    def move_settled(self) -> list[Placed]:
+        """Move settled jobs as the regular algorithm does. They go before the cancelled jobs: a
+        site that has processors for them would otherwise get younger ones, while a job that waits
+        alone behind others' jobs, the oldest of its site, could never leave."""
+        jobs = [job for job in self.jobs if job.id in self._settled]
+        moved = (self.move_if_sooner(job, self.best_elsewhere(job)) for job in jobs)
+        return [each for each in moved if each is not None]
 
     def best_elsewhere(self, job: WaitingJob) -> Offer | None:
         """The offer of another site with the earliest completion."""
