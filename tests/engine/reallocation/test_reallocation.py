@@ -86,7 +86,7 @@ def test_the_only_job_behind_others_jobs_leaves_for_an_idle_site(algorithm: str)
     made = queues([(4, 4, 5000.0), (4, 0, 0.0)], jobs)
     placed = reallocate(made, algorithm, Limits(keeps_oldest=True))
     assert made.lrms[1].schedule(0.0) == ["alone"]
-    assert [each.job.id for each in placed if each.is_moved][0] == "alone"
+    assert next(each.job.id for each in placed if each.is_moved) == "alone"
 
 
 def test_the_job_that_waits_longest_keeps_its_place() -> None:

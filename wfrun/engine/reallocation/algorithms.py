@@ -21,8 +21,9 @@ ALGORITHMS = ("mct-reg", "mct-can", "minmin-reg", "minmin-can")
 def reallocate(queues: Queues, algorithm: str, limits: Limits = Limits()) -> list[Placed]:  # noqa: B008
     """Move waiting jobs by one of `ALGORITHMS`; returns the submitted jobs, in order.
 
-    Regular returns moved jobs only. All-cancellation returns all jobs that it has cancelled; settled
-    jobs, which it does not cancel, move as with the regular algorithm. Raises KeyError for another name.
+    Regular returns moved jobs only. All-cancellation returns all jobs that it has cancelled;
+    settled jobs, which it does not cancel, move as with the regular algorithm. Raises KeyError for
+    another name.
     """
     return {
         "mct-reg": _mct_regular,
