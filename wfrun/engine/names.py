@@ -16,7 +16,8 @@ def look_up(registry: Mapping[str, T], name: str, what: str) -> T:
     says in the message what is looked up."""
     found = registry.get(name)
     if found is None:
-        near = get_close_matches(name, registry, n=1)
+        # Papers write names in capitals and with subscripts: MPL, LBal_S.
+        near = get_close_matches(name.lower().replace("_", "-"), registry, n=1)
         raise InvalidError(
             f"there is no {what} {name!r}",
             hint=(f"did you mean {near[0]!r}? " if near else "")

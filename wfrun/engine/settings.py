@@ -207,6 +207,11 @@ class Settings(msgspec.Struct, frozen=True):
     # fmt: on
 
     @property
+    def placed_by(self) -> str:
+        """What chooses the site of each task, for the user: the policy, or the search of sizes."""
+        return f"size {self.sizing}" if self.sizing else self.policy
+
+    @property
     def plans_queues(self) -> bool:
         """Whether jobs are sized or moved by the queues of the sites."""
         return self.sizing is not None or self.reallocate is not None

@@ -260,3 +260,23 @@ def test_jobs_that_wait_move_to_a_queue_that_is_faster_than_expected(
     assert f"reallocate {algorithm} ({sum(len(e.moves) for e in moved)} move" in moves.output
     shown = CliRunner().invoke(cli, ["events", str(run)]).output
     assert re.search(r"jobs-reallocated: \S+ to (one|two)", shown)
+
+
+def test_other_documents_are_refused_with_what_runs_them(tmp_path: Path) -> None:
+    for name, text in (
+        ("bags.yaml", "bags:\n  - bag: x\n    command: echo\n"),
+        ("x.dax", "<adag/>\n"), ("x.csv", "a,b\n1,2\n"), ("x.json", '{"name": "x"}\n'),
+        ("p.yml", "pegasus: '5.0'\njobs: []\n"),
+    ):  # fmt: skip
+        tmp_path.joinpath(name).write_text(text)
+        refused = str(jobs(tmp_path / name).exception)
+        assert "not a document of parallel jobs, but of a workflow or of bags" in refused
+        assert "`wfrun run` runs it" in refused
+    tmp_path.joinpath("jobs.yaml").write_text("command: x\njbos: []\n")
+    assert "no key 'jbos'" in str(jobs(tmp_path / "jobs.yaml").exception)
+
+
+def test_the_papers_names_of_strategies_are_suggested() -> None:
+    for name, own in (("MPL", "mpl"), ("LBal_S", "lbal-s"), ("MSWCT_W", "mswct-w")):
+        refused = jobs("jobs.yaml", "--allocate", name)
+        assert f"did you mean {own!r}?" in str(refused.exception)

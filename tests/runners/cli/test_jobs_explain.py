@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -34,6 +36,9 @@ def test_a_size_is_explained_by_what_each_site_offers(tmp_path: Path) -> None:
         assert row in rows
     assert "storage" not in shown
     assert "mst" not in shown
+    assert re.search("policy +size binary", wfrun("stats", run))
+    header, row = csv.reader(wfrun("results", run).splitlines())
+    assert dict(zip(header, row, strict=True))["cores"] == "4"
 
 
 def test_moves_are_explained_by_what_was_expected(tmp_path: Path) -> None:

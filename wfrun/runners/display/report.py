@@ -115,10 +115,7 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     left = TimeLeftEstimator(state).at(now_s) if driven else None
     if left is not None:
         head.append(f", {eta_text(left)}")
-    if state.settings.sizing:  # it chooses the site, too
-        head.append(f", size {state.settings.sizing}")
-    else:
-        head.append(f", policy {state.settings.policy}")
+    head.append(", " if state.settings.sizing else ", policy ").append(state.settings.placed_by)
     if state.settings.reallocate:
         moves = counted(state.get(Reallocations).moves, "move")
         head.append(f", reallocate {state.settings.reallocate} ({moves})")

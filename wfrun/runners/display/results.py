@@ -22,6 +22,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.bag import parameter_names, tasks_of
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.model import Resources
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
 from wfrun.runners.display.parameter_types import parameter_types
@@ -52,10 +53,11 @@ BEFORE: Mapping[str, type] = {"bag": str, "owner": str, "task": int, "id": str, 
 AFTER: Mapping[str, type] = {
     "site": str, "host": str, "attempts": int, "replicas": int, "started_s": float,
     "ended_s": float, "run_time_s": float, "cpu_s": float, "peak_memory_bytes": int,
-    "exit_code": int, "outputs": str, "expected_s": float,
+    "exit_code": int, "outputs": str, "expected_s": float, "cores": int,
 }  # fmt: skip
 """Columns after the parameters. Times are in seconds since the start of the run. For a running task
-``run_time_s`` is the time that it has run, and ``expected_s`` its expected run time."""
+``run_time_s`` is the time that it has run, and ``expected_s`` its expected run time. ``cores`` is
+unknown until the size of a moldable job has been chosen."""
 
 Row = list[Any]
 
@@ -251,7 +253,15 @@ class Results:
             None if ends.exit_code[task] < 0 else ends.exit_code[task],
             ";".join(outputs) or None,
             expected,
+            _cores(w, task, record.resources),
         ]
+
+
+def _cores(w: WorkflowState, task: int, documented: Resources) -> int | None:
+    """The cores that the latest attempt of a task requests, or the next one."""
+    if task in w.workflow.moldable and task not in w.asks:
+        return None
+    return (w.asks.get(task) or documented).cores
 
 
 def owner_of(run: RunDir) -> str | None:

@@ -175,7 +175,7 @@ def run_record(path: Path, state: RunState, *, driven: bool) -> RunRecord:
         path=str(path),
         state=outcome_text(state, driven=driven),
         reason=state.end_reason or None,
-        policy=state.settings.policy,
+        policy=state.settings.placed_by,
         started=state.started_s,
         elapsed_s=now_s - state.started_s,
         tasks=TaskCounts(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.model import Access, Catalog, SiteSpec
+from wfrun.engine.model import Access, Catalog, SiteSpec, Workflow
 from wfrun.engine.names import look_up
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.engine.state import RunState
-from wfrun.parsers.formats import FORMATS, unreadable
+from wfrun.parsers.formats import FORMATS, Content, has_key, unreadable
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
 from wfrun.parsers.read import ReadDocument
@@ -60,7 +60,7 @@ def read_job_documents(
                 found.read.extend(ReadDocument(w, path.parent, _JOBS, lines) for w in workflows)
                 found.arrivals_s.extend(arrivals_s)
                 continue
-            made = make_jobs(path)
+            made = _made(path)
         except OSError as error:
             raise unreadable(path, error) from error
         found.read.extend(ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made)
@@ -71,6 +71,27 @@ def read_job_documents(
         if timed:
             _check_timed(each)
     return found
+
+
+def _made(path: Path) -> list[tuple[Workflow, Mapping[str, int]]]:
+    """The jobs of a document, and their lines. The error for a document of another format says
+    what runs it."""
+    try:
+        return make_jobs(path)
+    except InvalidError:
+        if not _is_for_run(Content(path)):
+            raise
+        raise InvalidError(
+            "not a document of parallel jobs, but of a workflow or of bags of tasks",
+            source=str(path),
+            hint="`wfrun run` runs it. `wfrun help jobs` describes documents of jobs.",
+        ) from None
+
+
+def _is_for_run(content: Content) -> bool:
+    """Whether a document that is none of jobs is clearly one of the others."""
+    others = (each for each in FORMATS if each.name in ("table", "jsdl", "dax", "wfformat"))
+    return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)
 
 
 def _check_synthetic(path: Path, synthetic: bool) -> None:

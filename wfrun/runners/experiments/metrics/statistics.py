@@ -155,7 +155,7 @@ def run_statistics(path: Path, state: RunState, timings: RunTimings, word: str) 
     return RunStatistics(
         path=str(path),
         state=word,
-        policy=state.settings.policy,
+        policy=state.settings.placed_by,
         elapsed_s=timings.end_s - timings.started_s,
         currency=next((site.spec.currency for site in state.sites if site.spec.currency), None),
         total=grouped.total(path.name, workflows),
