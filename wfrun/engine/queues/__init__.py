@@ -16,6 +16,7 @@ from wfrun.engine.queues.conservative import Conservative
 from wfrun.engine.queues.easy import Easy
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.queues.lrm import JobId, Lrm, QueuedJob
+from wfrun.engine.queues.replanned import Replanned
 
 __all__ = [
     "LRMS",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
-    lrm.name: lrm for lrm in (Fcfs, Easy, Conservative)
+    lrm.name: lrm for lrm in (Fcfs, Easy, Conservative, Replanned)
 }
 
 

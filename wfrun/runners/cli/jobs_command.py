@@ -55,8 +55,8 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
         help="With --simulate: other users' jobs at each site, from a workload log (SWF or "
         "GWF).")  # fmt: skip
 @option("--lrm", metavar="NAME", section=_SIMULATION,
-        help="With --simulate: scheduling of the sites' queues: fcfs, easy (default) or "
-        "conservative.")  # fmt: skip
+        help="With --simulate: scheduling of the sites' queues: fcfs, easy (default), "
+        "conservative or replanned.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
         help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
 @option("--json", "as_json", is_flag=True, section=FILES,

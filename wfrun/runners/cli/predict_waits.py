@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wfrun.runners.experiments.wait_accuracy import LogWaits, SiteJobs
 
 _SECTION = "Accuracy of predicted waits"
-_LRMS = ("fcfs", "easy", "conservative")
+_LRMS = ("fcfs", "easy", "conservative", "replanned")
 _MAX_SITES = 8
 """Maximum number of sites in the table; files and JSON have all."""
 

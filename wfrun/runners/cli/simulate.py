@@ -76,7 +76,7 @@ _DIMENSIONS = ("policy", "selection", "throttle", "seed")
         section=_VARIED, help="Number of repetitions, with seeds 0 to N-1.")  # fmt: skip
 @settings_options("simulate", without=(*_DIMENSIONS, "policy_options"))
 @option("--lrm", default="fcfs", show_default=True, metavar="NAME", section=_PLATFORM,
-        help="Scheduling of the sites' queues: fcfs, easy or conservative.")  # fmt: skip
+        help="Scheduling of the sites' queues: fcfs, easy, conservative or replanned.")  # fmt: skip
 @option("--no-kill-overruns", is_flag=True, section=_PLATFORM, old_names=("--run-overruns",),
         help="Let tasks and jobs run past their requested time instead of killing "
         "them.")  # fmt: skip

@@ -91,7 +91,7 @@ def simulate(
     background: str | Path | None = None,
     tasks: int | None = None,
     skip_bad_lines: bool = False,
-    lrm: Literal["fcfs", "easy", "conservative"] = "fcfs",
+    lrm: Literal["fcfs", "easy", "conservative", "replanned"] = "fcfs",
     kill_overruns: bool = True,
     serial_transfers: bool = False,
     submit_cost_s: float = 0.0,

@@ -93,7 +93,7 @@ def recorded_jobs(jobs: Sequence[LoggedJob], site: str = "") -> list[ReplayedJob
     if not found:
         raise InvalidError(
             "no job of the log has a wait",
-            hint="give --lrm fcfs, easy or conservative: the queue is then simulated",
+            hint="give --lrm fcfs, easy, conservative or replanned: the queue is then simulated",
         )
     return found
 

@@ -173,6 +173,13 @@ class SlowConservative(SlowFcfs):
         length_s = max(1.0, job.requested_s)
         self.running.append(Job(job.id, job.cores, length_s, now_s, now_s + length_s))
 
+    def plan(self, now_s: float) -> None:
+        """Reserve for all waiting jobs anew."""
+        placed = list(self.running)
+        for job in self.waiting:
+            self.reserve(job, placed, now_s)
+            placed.append(job)
+
     def keep_up(self, now_s: float) -> None:
         for job in self.running:
             if job.end_s < now_s:
@@ -181,10 +188,7 @@ class SlowConservative(SlowFcfs):
                     job.put_off += 1
         levels = steps(self.all_but(None), self.processors, now_s)
         if any(free < 0 for _, free in levels) or any(job.start_s < now_s for job in self.waiting):
-            placed = list(self.running)
-            for job in self.waiting:
-                self.reserve(job, placed, now_s)
-                placed.append(job)
+            self.plan(now_s)
         elif self.released:
             before_s: list[float] = []
             while before_s != (before_s := [job.start_s for job in self.waiting]):
@@ -212,8 +216,19 @@ class SlowConservative(SlowFcfs):
         return next(job.start_s for job in self.waiting if job.id == job_id)
 
 
+class SlowReplanned(SlowConservative):
+    """Plans every waiting job again when a job has left."""
+
+    def keep_up(self, now_s: float) -> None:
+        released, self.released = self.released, False
+        super().keep_up(now_s)
+        if released:
+            self.plan(now_s)
+
+
 REFERENCE: dict[str, type[SlowFcfs]] = {
     "fcfs": SlowFcfs,
     "easy": SlowEasy,
     "conservative": SlowConservative,
+    "replanned": SlowReplanned,
 }

@@ -77,6 +77,26 @@ def test_overruns_are_killed_or_not(name: str) -> None:
     assert (list(let_run.start_s), list(let_run.end_s)) == ([0, 200, 210], [200, 210, 220])
 
 
+@pytest.mark.parametrize(
+    ("name", "planned_s"),
+    [("conservative", {"wide": 60, "narrow": 20}), ("replanned", {"wide": 50, "narrow": 60})],
+)
+def test_an_early_end_puts_off_jobs_of_replanned_queues_only(
+    name: str, planned_s: dict[str, float]
+) -> None:
+    """Three of four processors become free 80 s early. The wide job, the first of the queue, gains
+    if all jobs are planned again; the narrow one loses its reservation at 50 s by that."""
+    lrm = make_lrm(name, 4)
+    lrm.submit(QueuedJob("early", 3, 100), 0)
+    lrm.submit(QueuedJob("exact", 1, 50), 0)
+    assert lrm.schedule(0) == ["early", "exact"]
+    lrm.submit(QueuedJob("wide", 4, 10), 0)
+    lrm.submit(QueuedJob("narrow", 1, 40), 0)
+    assert lrm.planned_starts_s(0) == {"wide": 100, "narrow": 50}
+    lrm.end("early", 20)
+    assert lrm.planned_starts_s(20) == planned_s
+
+
 def test_conservative_puts_off_what_waits_for_an_overdue_job() -> None:
     lrm = make_lrm("conservative", 2)
     lrm.submit(QueuedJob("late", 2, 60), 0)
@@ -300,7 +320,7 @@ def test_a_cluster_has_processors() -> None:
 
 def test_every_model_is_an_lrm() -> None:
     models: list[Lrm] = [make_lrm(name, 1) for name in LRMS]
-    assert [lrm.name for lrm in models] == ["fcfs", "easy", "conservative"]
+    assert [lrm.name for lrm in models] == ["fcfs", "easy", "conservative", "replanned"]
 
 
 def test_jobs_of_a_log() -> None:

@@ -12,6 +12,7 @@ from wfrun.runners.studies.options import StudyOptions
 from wfrun.runners.studies.reallocation.claims import CLAIMS
 from wfrun.runners.studies.reallocation.experiments import (
     FULL,
+    LRM,
     QUICK,
     Cell,
     Row,
@@ -55,7 +56,7 @@ def study_reallocation(options: StudyOptions) -> None:
     options.make_folder()
     output = options.output
     known = [path for path in logs.values() if path is not None]
-    identity = {"logs": " ".join(path.name for path in known) or "generated"}
+    identity = {"logs": " ".join(path.name for path in known) or "generated", "lrm": LRM}
     results = Results(output / "results.csv", Cell, Row, identity)
     simulate = Study(logs["ctc"], logs["sdsc"]).simulate
     rows = options.rows(cells(scale), results, simulate, {path: [path] for path in known})

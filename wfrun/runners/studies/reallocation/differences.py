@@ -18,6 +18,10 @@ DIFFERENCES = """
 - **References.** The paper has 28, one for each platform and trace (28 and 1,120 experiments, which
   it adds up to 1,158). Here each seed has one, since it draws the types of the jobs, which decide
   how long they run; *one reference* above has types that belong to no seed.
+- **Queues.** By the text no reservation is put off (section 3.2.2). The source of Simbatch, the
+  simulator of section 4.1, plans all waiting jobs again, in the order of their queue, whenever a
+  job ends or is cancelled; a job may then start later than planned. So do the queues here;
+  *reservations hold* above follows the text.
 - **A move of the regular algorithm** goes to another site. At its own site a job keeps its
   reservation; all-cancellation may submit it there with another size, which is not counted as a
   move.

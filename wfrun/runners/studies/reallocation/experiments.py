@@ -11,6 +11,8 @@ from statistics import fmean
 import msgspec
 
 from wfrun.engine.moldable import Amdahl, RunTimes, amdahl_speedup, fixed
+from wfrun.engine.queues.conservative import Conservative
+from wfrun.engine.queues.replanned import Replanned
 from wfrun.engine.reallocation import ALGORITHMS, Limits
 from wfrun.runners.simulate.grid.moldable import (
     MoldableJob,
@@ -32,6 +34,8 @@ TYPES = ((0.8, 32, 0.5), (0.9, 96, 0.3), (0.99, 256, 0.15), (0.999, 650, 0.05))
 """(parallel share, limit of processors, share of the jobs) of t1 to t4 (Table 2)."""
 MIDDLEWARE_SHARE = 1 / 3
 """Share of the jobs that are ours on platforms that are not dedicated (section 4.3.2)."""
+LRM = Replanned.name
+"""The queues of the paper's simulator."""
 SAME_S = 1e-3
 """Completions that differ by less are equal."""
 
@@ -39,6 +43,7 @@ SAME_S = 1e-3
 BASE = "base"
 LOW, HIGH, SHORT = "load of 10%", "load of 40%", "half of the days"
 EXACT, OTHER, LIMITED = "exact walltimes", "one reference", "limits"
+HELD = "reservations hold"
 VARIANTS = {
     LOW: "the generated jobs have half of the work",
     HIGH: "they have twice the work",
@@ -48,6 +53,8 @@ VARIANTS = {
     "references in section 4.5 suggests",
     LIMITED: "a job moves at most three times, and the one that waits longest at a site is not "
     "cancelled",
+    HELD: "a departure lets jobs start earlier only, where the queues of the base plan all waiting "
+    "jobs again",
 }
 """What is changed alone, on the dedicated platforms."""
 LOADS = {LOW: 0.1, HIGH: 0.4}
@@ -142,14 +149,17 @@ class Study(msgspec.Struct, frozen=True):
         jobs = moldable_jobs(trace, cell.seed, dedicated=cell.dedicated == "yes")
         sites = sites_of(cell.trace, heterogeneous=cell.heterogeneous == "yes")
         seed = OTHER_SEED if cell.variant == OTHER else cell.seed
+        lrm = Conservative.name if cell.variant == HELD else LRM
         reference = simulate_moldable(
-            moldable_jobs(trace, seed, dedicated=cell.dedicated == "yes"), sites
+            moldable_jobs(trace, seed, dedicated=cell.dedicated == "yes"), sites, lrm=lrm
         )
         ours = [number for number, job in enumerate(jobs) if job.home < 0]
         limits = LIMITS if cell.variant == LIMITED else Limits()
         measured = [
             _compare(
-                simulate_moldable(jobs, sites, Reallocation(name, limits=limits)), reference, ours
+                simulate_moldable(jobs, sites, Reallocation(name, limits=limits), lrm=lrm),
+                reference,
+                ours,
             )
             for name in ALGORITHMS
         ]

@@ -90,7 +90,8 @@ def _head(
     yield (
         "Source: Y. Caniou, G. Charrier, F. Desprez, *Evaluation of Reallocation Heuristics for "
         "Moldable Tasks in Computational Dedicated and non Dedicated Grids*, INRIA RR-7365, 2010. "
-        "The choice of sizes and moves and the queues are those of `wfrun jobs`."
+        "The choice of sizes and moves is that of `wfrun jobs`, the queues are the `replanned` ones "
+        "of `wfrun simulate`."
     )
     yield ""
     runs = len(samples.rows)
