@@ -90,7 +90,7 @@ def _head(
     yield (
         "Source: Y. Caniou, G. Charrier, F. Desprez, *Evaluation of Reallocation Heuristics for "
         "Moldable Tasks in Computational Dedicated and non Dedicated Grids*, INRIA RR-7365, 2010. "
-        "The choice of sizes and moves is that of `wfrun jobs`, the queues are the `replanned` ones "
+        "The choice of sizes and moves is that of `wfrun jobs`, the queues are `replanned` ones "
         "of `wfrun simulate`."
     )
     yield ""
