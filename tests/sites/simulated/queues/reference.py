@@ -173,7 +173,7 @@ class SlowConservative(SlowFcfs):
         length_s = max(1.0, job.requested_s)
         self.running.append(Job(job.id, job.cores, length_s, now_s, now_s + length_s))
 
-    def plan(self, now_s: float) -> None:
+    def plan_anew(self, now_s: float) -> None:
         """Reserve for all waiting jobs anew."""
         placed = list(self.running)
         for job in self.waiting:
@@ -188,7 +188,7 @@ class SlowConservative(SlowFcfs):
                     job.put_off += 1
         levels = steps(self.all_but(None), self.processors, now_s)
         if any(free < 0 for _, free in levels) or any(job.start_s < now_s for job in self.waiting):
-            self.plan(now_s)
+            self.plan_anew(now_s)
         elif self.released:
             before_s: list[float] = []
             while before_s != (before_s := [job.start_s for job in self.waiting]):
@@ -223,7 +223,7 @@ class SlowReplanned(SlowConservative):
         released, self.released = self.released, False
         super().keep_up(now_s)
         if released:
-            self.plan(now_s)
+            self.plan_anew(now_s)
 
 
 REFERENCE: dict[str, type[SlowFcfs]] = {
