@@ -9,7 +9,7 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.fit import site_mask
+from wfrun.engine.fit import check_moldable, site_mask
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.settings import Setting, Settings, all_settings, as_argument, make_settings
@@ -71,6 +71,11 @@ def _settings(
         setting = all_settings()[name]
         if not setting.option.resume:
             raise InvalidError(f"{written(setting)} cannot be changed when a run is resumed")
+    if state.settings.sizing and not new.keys().isdisjoint(("policy", "policy_options")):
+        raise InvalidError(
+            f"{written(all_settings()['policy'])} has no effect: the search of sizes "
+            f"({state.settings.sizing}) chooses the sites of this run"
+        )
     if "policy" in new:  # the options of another policy are none of this one
         new.setdefault("policy_options", {})
     settings = make_settings(msgspec.structs.asdict(state.settings) | new, written)
@@ -105,7 +110,11 @@ def _check_fits(state: RunState, sites: list[SiteSpec]) -> None:
         seen: set[int] = set()
         for task, status in enumerate(w.status):
             kind = w.resource_class[task]
-            if status != TaskStatus.DONE and kind not in seen:
+            if status == TaskStatus.DONE:
+                continue
+            if task in w.workflow.moldable:
+                check_moldable(w.workflow, task, sites)
+            elif kind not in seen:
                 seen.add(kind)
                 site_mask(w.workflow.tasks[task], sites, w.workflow.source)
 
