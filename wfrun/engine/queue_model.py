@@ -2,25 +2,34 @@
 
 This is the information service of thesis section 6.1.3 ("responds to queries regarding the
 estimated start times"). It plans with the expected run times of all running and waiting jobs at the
-site, first come, first served, or with backfilling, like the LRM of the site. When jobs end at
-other times than expected, the plan becomes stale and is rebuilt from the open jobs. A rebuild costs
-as much as there are jobs, so one is made only after a fixed share of them has ended unexpectedly:
-the cost per task does not grow with the queue. Queries change nothing, so that a replay, which
-makes none, leads to the same model.
+site, first come, first served, or with backfilling, like the LRM of the site. Where the queue shows
+the starts that it plans itself, jobs start then and hold their cores for their walltimes, as in
+that plan (docs/decisions/0019); their ends are expected after their expected run times.
+
+When jobs end at other times than expected, the plan becomes stale and is rebuilt from the open
+jobs. A rebuild costs as much as there are jobs, so one is made only after a fixed share of them has
+ended unexpectedly: the cost per task does not grow with the queue. Queries change nothing, so that
+a replay, which makes none, leads to the same model.
 """
 
 from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from math import floor, ldexp, log2
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import floor, inf, ldexp, log2
 from typing import NamedTuple
 
 import msgspec
 
 from wfrun.engine.open_sums import OpenSums
 from wfrun.engine.profile import Profile
+
+MAX_PASSED_S = 600.0
+"""Maximum time since the planned start of a job that still waits, in seconds. Schedulers plan again
+within minutes, so an older plan says nothing."""
+MAX_AHEAD_S = 366 * 86_400.0
+"""Maximum time until a planned start in seconds: a later one is no plan."""
 
 Predict = Callable[[], float | None]
 """The run time that a job is expected to have by now, in seconds; None if unknown."""
@@ -41,6 +50,14 @@ class Expected(NamedTuple):
     """Its start as the queue itself plans it; None: it runs, or the queue shows no plan."""
 
 
+def planned_start_s(planned_s: float | None, now_s: float) -> float | None:
+    """The start of a waiting job as its queue plans it, not before now; None if it shows none, or
+    none that can be."""
+    if planned_s is None or not -MAX_PASSED_S <= planned_s - now_s <= MAX_AHEAD_S:
+        return None
+    return max(now_s, planned_s)
+
+
 class _Open(msgspec.Struct):
     """An open task of this run."""
 
@@ -51,6 +68,8 @@ class _Open(msgspec.Struct):
     submitted_s: float
     wait_s: float
     """From submission to start, as it was or as it is planned."""
+    requested_s: float | None
+    """Its walltime; None: without one."""
     started_s: float | None = None
 
 
@@ -66,6 +85,10 @@ class QueueModel(ABC):
         tasks that were planned to start immediately although no core is free."""
         self.rebuilds = 0
         """Number of times that the plan was rebuilt."""
+        self.follows_plan = False
+        """Whether the queue shows the starts that it plans itself."""
+        self._starts_s: Mapping[str, float] = {}
+        """These starts of our tasks, by key, as of the latest observation."""
         self._held_cores = 0
         """Cores of all open tasks."""
         self.sums = OpenSums()
@@ -105,16 +128,19 @@ class QueueModel(ABC):
         now_s: float,
         ready_s: float,
         predict_s: Predict | None = None,
+        requested_s: float | None = None,
     ) -> None:
-        """Add a task to the queue; its inputs arrive at ``ready_s``.
+        """Add a task to the queue; its inputs arrive at ``ready_s``. ``requested_s`` is its
+        walltime.
 
         ``predict_s`` is given if ``runtime_s`` is a prediction. It is called at each rebuild, when
         more tasks of its class have ended (thesis section 7.3.1).
         """
         planned = self.end_plan()
-        end_s = self._reserve(cores, runtime_s, max(now_s, ready_s))
+        held_s = self.held_s(runtime_s, requested_s)
+        end_s = self._reserve(cores, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
         wait_s = end_s - runtime_s - now_s
-        self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s)
+        self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s, requested_s)
         self._held_cores += cores
         self._last_end_s = max(self._last_end_s, end_s)
         self.sums.add(cores, runtime_s, now_s, wait_s)
@@ -128,6 +154,11 @@ class QueueModel(ABC):
             )  # Planned to start now, but no core is free: predictions were too short.
         for task in planned:
             self.plan(*task)
+
+    def held_s(self, duration_s: float, requested_s: float | None) -> float:
+        """Time for which a task needs a hole of the plan: its walltime if the plan is the queue's,
+        else its expected duration."""
+        return requested_s if self.follows_plan and requested_s else duration_s
 
     def plan(self, cores: int, runtime_s: float, from_s: float) -> None:
         """Plan a task at the end of the queue that is not placed yet, until ``end_plan``."""
@@ -188,16 +219,23 @@ class QueueModel(ABC):
         if self._deviations > max(4, (len(self._open) + len(self._background)) // 4):
             self._rebuild(now_s)
 
-    def observe(self, background: Iterable[Expected], now_s: float) -> None:
-        """Replace the load of other users, running jobs first, and rebuild the plan."""
+    def observe(
+        self,
+        background: Iterable[Expected],
+        now_s: float,
+        starts_s: Mapping[str, float] | None = None,
+    ) -> None:
+        """Replace the load of other users, running jobs first, and the starts of our tasks that the
+        queue plans, and rebuild the plan."""
         self._background = tuple(background)
+        self._starts_s = starts_s or {}
         self._rebuild(now_s)
 
     def _rebuild(self, now_s: float) -> None:
-        """Plan all jobs anew: running ones first, since they hold their cores, then waiting ones.
-        Of these other users' jobs come first, because their arrival times are unknown. Running jobs
-        are added from the latest end to the earliest: each then comes before all steps of the
-        profile, which is the cheapest order."""
+        """Plan all jobs anew: running ones first, since they hold their cores, then waiting ones,
+        those first whose starts the queue plans. Of the others jobs of other users come first,
+        because their arrival times are unknown. Running jobs are added from the latest end to the
+        earliest: each then comes before all steps of the profile, which is the cheapest order."""
         self._deviations = 0
         self.rebuilds += 1
         self._clear(now_s)
@@ -208,13 +246,47 @@ class QueueModel(ABC):
         jobs: list[Expected | _Open] = [*self._background, *self._open.values()]
         running = [j for j in jobs if j.started_s is not None]
         running.sort(key=_expected_end_s, reverse=True)
-        for one in running + [j for j in jobs if j.started_s is None]:
-            end_s = self._reserve(min(one.cores, self._slots), left_s(one, now_s), now_s)
+        waiting = self._waiting(now_s)
+        self.follows_plan = bool(waiting) and waiting[0][1] is not None
+        for one, from_s in [(one, None) for one in running] + waiting:
+            left = left_s(one, now_s)
+            held_s = self.held_s(left, requested_left_s(one, now_s))
+            from_s = now_s if from_s is None else from_s
+            end_s = self._reserve(min(one.cores, self._slots), held_s, from_s) - (held_s - left)
             self._last_end_s = max(self._last_end_s, end_s)
             if isinstance(one, _Open):
                 one.expected_end_s = end_s
                 if one.started_s is None:
                     self._wait(one, end_s - one.runtime_s - one.submitted_s)
+
+    def _waiting(self, now_s: float) -> list[tuple[Expected | _Open, float | None]]:
+        """All waiting jobs in the order in which they are planned, each with its start as the queue
+        plans it."""
+        waiting: list[tuple[Expected | _Open, float | None]] = [
+            (job, self._planned_start_s(job.planned_s, now_s))
+            for job in self._background
+            if job.started_s is None
+        ]
+        waiting += [
+            (job, self._planned_start_s(self._starts_s.get(key), now_s))
+            for key, job in self._open.items()
+            if job.started_s is None
+        ]
+        return sorted(waiting, key=lambda each: inf if each[1] is None else each[1])
+
+    def _planned_start_s(self, planned_s: float | None, now_s: float) -> float | None:
+        return planned_start_s(planned_s, now_s)
+
+    def backfilling(self) -> BackfillModel:
+        """This model if it backfills, else one with the same tasks, to be observed next."""
+        if isinstance(self, BackfillModel):
+            return self
+        made = BackfillModel(self._slots)
+        made._open, made._held_cores, made.sums = self._open, self._held_cores, self.sums
+        made.rebuilds, made._last_end_s = self.rebuilds, self._last_end_s
+        for task in self.end_plan():
+            made.plan(*task)
+        return made
 
     def _expect(self, job: _Open, runtime_s: float) -> None:
         """Change the expected run time of an open task."""
@@ -235,6 +307,14 @@ def left_s(job: Expected | _Open, now_s: float) -> float:
     if left_s <= 0 and is_predicted:
         return _doubled_s(job.runtime_s, now_s - job.started_s)
     return max(0.0, left_s)
+
+
+def requested_left_s(job: Expected | _Open, now_s: float) -> float | None:
+    """Time until a job is killed; None if it is unknown or over."""
+    if job.requested_s is None:
+        return None
+    left = job.requested_s - (0.0 if job.started_s is None else now_s - job.started_s)
+    return left if left > 0 else None
 
 
 def _doubled_s(predicted_s: float, elapsed_s: float) -> float:
@@ -261,6 +341,10 @@ class FcfsModel(QueueModel):
         if cores > self._slots:
             return float("inf")
         return max(now_s, heapq.nsmallest(cores, free_s)[-1])
+
+    def _planned_start_s(self, planned_s: float | None, now_s: float) -> float | None:
+        """None: a queue in strict order has no plan with holes."""
+        return None
 
     def _clear(self, now_s: float) -> None:
         self._free_s = [now_s] * self._slots
@@ -308,9 +392,10 @@ class BackfillModel(QueueModel):
         now_s: float,
         ready_s: float,
         predict_s: Predict | None = None,
+        requested_s: float | None = None,
     ) -> None:
         self._profile.advance(now_s)
-        super().place(key, cores, runtime_s, now_s, ready_s, predict_s)
+        super().place(key, cores, runtime_s, now_s, ready_s, predict_s, requested_s)
 
     def _clear(self, now_s: float) -> None:
         self._profile = Profile(self._slots, now_s)

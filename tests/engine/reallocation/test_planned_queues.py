@@ -9,14 +9,12 @@ import pytest
 
 from tests.sites.batch.recordings import SLURM, recorded
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.reallocating.site_queues import (
-    MAX_AHEAD_S,
-    MAX_PASSED_S,
-    SiteQueues,
-)
+from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
+from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.moldable import SIZINGS, fixed
+from wfrun.engine.queue_model import MAX_AHEAD_S, MAX_PASSED_S
 from wfrun.sites.batch.slurm.queue import read_queue
 from wfrun.sites.cluster.queue_watch import as_background
 
@@ -35,10 +33,16 @@ ROUNDING_S = 60.0
 
 
 def engine(*sites: SiteSpec, tasks: int = 0, cores: int = 4) -> Core:
-    """A run that reallocates jobs of ``cores`` processors and 100 s; all start at site 0."""
-    jobs = [Task(f"j{n}", "x", "x", resources=Resources(cores, walltime_s=100.0, parallel=True))
-            for n in range(tasks)]  # fmt: skip
-    core = Core({"0": Workflow("jobs", "jobs.yaml", jobs, [], [()] * len(jobs))})
+    """A run that reallocates jobs of ``cores`` processors and 100 s, with a run time of 60 s; all
+    start at site 0."""
+    asked = Resources(cores, walltime_s=100.0, parallel=True)
+    jobs = [Task(f"j{n}", "x", "x", resources=asked, runtime_s=60.0) for n in range(tasks)]
+    later = [Task("new", "x", "x", resources=Resources(2, walltime_s=1100.0), runtime_s=5.0)]
+    documents = {
+        "0": Workflow("jobs", "jobs.yaml", jobs, [], [()] * len(jobs)),
+        "1": Workflow("later", "later.yaml", later, [], [()]),
+    }
+    core = Core(documents)
     settings = ev.Settings(policy="mst", reallocate="mct-reg", reallocate_every_s=100.0)
     core.step(ev.RunStarted(NOW_S, "r", settings, sites, (), 1))
     for site in range(1, len(sites)):
@@ -160,3 +164,37 @@ def test_moving_away_lets_the_jobs_behind_move_up() -> None:
     completions = [there.completion_s(job) - NOW_S for job in (second, third)]
     assert completions == [2100.0, 2200.0]
     assert all(before < after for before, after in pairwise(completions))
+
+
+@pytest.mark.parametrize("backfills", [True, None])
+def test_strategies_of_level_3_use_the_plan(backfills: bool | None) -> None:
+    """Waits are those until the planned starts, a new job needs a hole for its walltime, and the
+    last job ends after its run time."""
+    core = engine(SiteSpec("alpha", 4, backfills=backfills), tasks=3)
+    first, second, _ = core.state.attempts
+    core.step(observed([RUNNING], (second, NOW_S + 2000), (first, NOW_S + 2180)))
+    view = StateView(core.run, core.state.workflows[0])
+    assert view.mean_wait(0) == (2000 + 2180 + 2280) / 3  # the third one is not planned
+    assert view.mean_wait(0, "work") == (2000 + 2180 + 2280) * 4 * 60 / 3
+    assert view.last_end_s(0) == 2280 + 60
+    assert view.estimate_start_s(0, 0) == 2380  # 80 s are free between the first two
+    core.step(observed([RUNNING]))
+    # By the model a running job without a prediction is half done.
+    assert view.mean_wait(0) == 10 + 60
+    assert view.last_end_s(0) == 10 + 3 * 60
+
+
+def test_placements_after_the_plan_was_seen_follow_it() -> None:
+    core = engine(SiteSpec("alpha", 4), SiteSpec("beta", 2), tasks=1)
+    (key,) = core.state.attempts
+    core.step(observed([RUNNING, waiting(1, 2, NOW_S + 2000)], (key, NOW_S + 3000)))
+    core.step(ev.WorkflowAdded(NOW_S, 1, "more", "1"))
+    view = StateView(core.run, core.state.workflows[1])
+    assert view.estimate_start_s(0, 0) == 3100  # 1000 s are free beside the waiting job
+
+
+def test_a_queue_in_strict_order_has_no_plan_for_strategies() -> None:
+    core = engine(SiteSpec("alpha", 4, backfills=False), tasks=1)
+    (key,) = core.state.attempts
+    core.step(observed([RUNNING], (key, NOW_S + 2000)))
+    assert StateView(core.run, core.state.workflows[0]).mean_wait(0) == 10

@@ -12,7 +12,7 @@ from wfrun.engine.capabilities.predictions import UNKNOWN_S, Predictions
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.prediction.job import Job
-from wfrun.engine.queue_model import Expected, make_queue_model
+from wfrun.engine.queue_model import Expected, QueueModel, make_queue_model
 from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
 
@@ -35,7 +35,7 @@ class QueueEstimates(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._predictions = self.state.get(Predictions)
-        self.models = [
+        self.models: list[QueueModel] = [
             make_queue_model(site.spec.slots, backfills=bool(site.spec.backfills))
             for site in self.state.sites
         ]
@@ -68,6 +68,7 @@ class QueueEstimates(Capability):
             now_s,
             now_s + transfer_s(self.state, w, task, site),
             self._predictions.prediction(w, task, site),
+            self._requested_s(w, task, site),
         )
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
@@ -127,7 +128,13 @@ class QueueEstimates(Capability):
             else self._predicted(job, predictor.predict_s(_job_of(job)))
             for job in event.background
         ]
-        self.models[index].observe(background, self.state.now_s)
+        starts_s = self.planned_s[index]
+        if self.state.sites[index].spec.backfills is None and (
+            starts_s or any(job.planned_s is not None for job in background)
+        ):
+            # Only schedulers that backfill plan starts.
+            self.models[index] = self.models[index].backfilling()
+        self.models[index].observe(background, self.state.now_s, starts_s)
 
     @staticmethod
     def _predicted(job: ev.BackgroundJob, runtime_s: float | None) -> Expected:
@@ -139,18 +146,28 @@ class QueueEstimates(Capability):
 
     # What policies ask
 
-    def start_s(self, site: int, cores: int, duration_s: float) -> float:
+    def start_s(self, w: WorkflowState, task: int, site: int, duration_s: float) -> float:
         """Earliest start of a task that arrives now at a site and holds its cores for
-        ``duration_s``; infinite if it is larger than the site. Free cores for which no job waits
-        count whatever the model expects: it learns of unexpected ends later."""
+        ``duration_s``; infinite if it is larger than the site. In a plan of the queue itself its
+        walltime needs a hole. Free cores for which no job waits count whatever the model expects:
+        it learns of unexpected ends later."""
         there, now_s = self.state.sites[site], self.state.now_s
+        cores = w.workflow.tasks[task].resources.cores
         if there.committed_cores + cores <= there.slots_now and not there.others_wait:
             return now_s
-        return self.models[site].start_s(cores, duration_s, now_s)
+        model = self.models[site]
+        if model.follows_plan:
+            duration_s = model.held_s(duration_s, self._requested_s(w, task, site))
+        return model.start_s(cores, duration_s, now_s)
+
+    def _requested_s(self, w: WorkflowState, task: int, site: int) -> float | None:
+        """The walltime of a task at a site; None: it has none."""
+        walltime_s = w.asked(task).walltime_s
+        return None if walltime_s is None else walltime_s / self.state.sites[site].spec.speed_ratio
 
     def earliest_completion(self, w: WorkflowState, task: int, sites: Sequence[int]) -> int:
         """The first of these sites with the earliest completion of the task, without transfers."""
-        cores, now_s = w.workflow.tasks[task].resources.cores, self.state.now_s
+        now_s = self.state.now_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
         best, best_s = sites[0], inf
         for site in sites:
@@ -158,7 +175,7 @@ class QueueEstimates(Capability):
             if runtime_s >= best_s:
                 continue  # However soon it starts there.
             # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
-            end_s = start_s(site, cores, runtime_s) - now_s + runtime_s
+            end_s = start_s(w, task, site, runtime_s) - now_s + runtime_s
             if end_s < best_s:
                 best, best_s = site, end_s
         return best

@@ -138,11 +138,11 @@ class StateView:
 
     def estimate_start_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
         runtime_s, now_s = self._expected_s(task, site), self._state.now_s
-        return self._queues.start_s(site, self.cores(task), staging_s + runtime_s) - now_s
+        return self._queues.start_s(self._workflow, task, site, staging_s + runtime_s) - now_s
 
     def estimate_completion_s(self, site: int, task: int, staging_s: float = 0.0) -> float:
         runtime_s, now_s = self._expected_s(task, site), self._state.now_s
-        start_s = self._queues.start_s(site, self.cores(task), staging_s + runtime_s)
+        start_s = self._queues.start_s(self._workflow, task, site, staging_s + runtime_s)
         return start_s - now_s + staging_s + runtime_s
 
     def open_tasks(self, site: int) -> int:

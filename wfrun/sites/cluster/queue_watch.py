@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import signal
@@ -31,6 +32,9 @@ runs."""
 CANCEL_AGAIN_S = 30.0
 """Interval between cancellations of a job. Schedulers leave it some seconds between SIGTERM and
 SIGKILL."""
+FIRST_LOOK_S = 10.0
+"""Maximum time for which a run waits for the first observation of a queue before it places
+tasks."""
 UNSTARTED_S = 10.0
 """Time after a job has left the queue in which its claim may still appear."""
 LATE_RECORD_S = 1.0
@@ -67,6 +71,8 @@ class QueueWatch:
         self._observer = Observer(index, observed)
         self._interval_s = access.poll_min_s
         self._observed_s = float("-inf")
+        self._looked = asyncio.Event()
+        """Set after the first query of the queue."""
         self._refused: dict[str, str] = {}
         """Attempts whose jobs the batch system will never start, with its reason."""
         self._refusals = Refusals(head)
@@ -75,6 +81,13 @@ class QueueWatch:
         """Poll soon, and at the shortest interval from then on."""
         self._interval_s = self._access.poll_min_s
         self.now.set()
+
+    async def first_look(self) -> None:
+        """Wait until other users' jobs were observed, if they are at all: a site whose queue is
+        unknown would seem idle. Returns also if the queue does not answer."""
+        if self._observes and self._head.ready.is_set():
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._looked.wait(), FIRST_LOOK_S)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -88,6 +101,7 @@ class QueueWatch:
             try:
                 jobs = await self._head.ask_queue(everybody=observes)
             except (QueueUnknownError, TransientError) as error:
+                self._looked.set()
                 failures += 1
                 _LOGGER.info("site %s: %s", self._head.site, error.message)
                 if failures >= FAILURES_TO_PAUSE:
@@ -99,6 +113,7 @@ class QueueWatch:
             if observes:
                 self._observed_s = asked_s
                 self._observe(jobs)
+            self._looked.set()
             changed = self._compare(jobs, asked_s)
             if await self._end_departed():
                 changed = True

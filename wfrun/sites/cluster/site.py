@@ -125,6 +125,7 @@ class ClusterSite:
             asyncio.create_task(self._guarded(self._submission.run())),
             asyncio.create_task(self._guarded(self._watch.run())),
         ]
+        await self._watch.first_look()
 
     def _refuse_entry(self, refusal: EntryError | None) -> None:
         """Raise the refusal of a new run. One that is resumed may have jobs to adopt."""

@@ -9,7 +9,7 @@ from wfrun.engine.capabilities.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.fit import admitted_sizes
 from wfrun.engine.moldable import RunTimes, RunTimeTable, Sizing, fixed
-from wfrun.engine.queue_model import Expected, left_s
+from wfrun.engine.queue_model import Expected, left_s, planned_start_s
 from wfrun.engine.queues import JobId, Lrm, QueuedJob
 from wfrun.engine.queues.conservative import Conservative
 from wfrun.engine.queues.fcfs import Fcfs
@@ -20,11 +20,6 @@ from wfrun.engine.state import Attempt, Phase, RunState, WorkflowState
 TaskNumber = tuple[int, int]
 """A workflow and one of its tasks."""
 
-MAX_PASSED_S = 600.0
-"""Maximum time since the planned start of a job that still waits, in seconds. Schedulers plan again
-within minutes, so an older plan says nothing."""
-MAX_AHEAD_S = 366 * 86_400.0
-"""Maximum time until a planned start in seconds: a later one is no plan."""
 SHORTEST_S = 1.0
 """Minimum expected time until the end of a running job in seconds."""
 
@@ -102,8 +97,9 @@ class SiteQueues(LrmQueues):
 
     def _read_start(self, plan: dict[JobId, float], job: JobId, planned_s: float | None) -> None:
         """Add a planned start, unless it is none that can be."""
-        if planned_s is not None and -MAX_PASSED_S <= planned_s - self.now_s <= MAX_AHEAD_S:
-            plan[job] = max(self.now_s, planned_s)
+        start_s = planned_start_s(planned_s, self.now_s)
+        if start_s is not None:
+            plan[job] = start_s
 
     def _add_others(self) -> list[tuple[int, QueuedJob]]:
         """Add other users' running jobs; returns those that wait, each with its site."""
