@@ -84,7 +84,7 @@ def _row(param: click.Option) -> str:
     setting = all_settings().get(name)
     if setting is not None:
         if setting.type is not bool and setting.default not in (None, "", {}):
-            meaning.append(f"Default: {setting.default}.")
+            meaning.append(f"Default: {setting.shown_default}.")
         if setting.range:
             meaning.append(f"{setting.range.capitalize()}.")
     in_python = f"`{name}`" if name in signature(run_async).parameters else ""

@@ -87,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
     )] = 2
     retry_delay_s: Annotated[float, Option(
         "Delay before the first retry of a task; doubled for each further one.",
-        FAILURES, "SECONDS", minimum=0, resume=True,
+        FAILURES, "DURATION", minimum=0, resume=True,
     )] = 1.0
     on_failure: Annotated[Literal["continue", "stop"], Option(
         "When a task has no retries left: run all tasks that do not depend on it, or start no "
@@ -179,7 +179,7 @@ class Settings(msgspec.Struct, frozen=True):
     )] = {}
     stalled_after_s: Annotated[float, Option(
         "A run counts as stalled when no task and no copy has started or ended for this time.",
-        NOTICES, "SECONDS", minimum=1, needs="on", simulate=False, resume=True,
+        NOTICES, "DURATION", minimum=1, needs="on", simulate=False, resume=True,
     )] = 3600.0
     sizing: Annotated[Literal["binary", "exhaustive"] | None, Option(
         "Choose the number of processors of jobs with several sizes, and the cluster, by the "
@@ -270,12 +270,30 @@ class Setting(NamedTuple):
         return None if math.isfinite(value) else f"is {value}, but must be a finite number"
 
     @property
+    def is_duration(self) -> bool:
+        """Whether it is a time in seconds, which users write with a unit."""
+        return self.type is float and self.name.endswith("_s")
+
+    @property
+    def shown_default(self) -> Any:
+        """The default as users write it: that of a duration with its unit."""
+        return _spelled(self.default) if self.is_duration else self.default
+
+    @property
     def range(self) -> str:
         """The bounds of a number in words; empty: it has none."""
         low, high = self.option.minimum, self.option.maximum
         if high < math.inf:
             return f"from {low:g} to {high:g}"
         return f"at least {low:g}" if low > -math.inf else ""
+
+
+def _spelled(duration_s: float) -> str:
+    """A duration with the largest unit of which it is a multiple; a single minute is ``60s``."""
+    for unit, unit_s, least_s in (("d", 86_400, 86_400), ("h", 3600, 3600), ("min", 60, 120)):
+        if duration_s >= least_s and duration_s % unit_s == 0:
+            return f"{duration_s / unit_s:g}{unit}"
+    return f"{duration_s:g}s"
 
 
 _KINDS: dict[type, str] = {

@@ -173,7 +173,7 @@ def test_catalogs(user: User, what: str) -> None:
         (["--emulate", "--time-scale", "-1"], "--time-scale is -1.0, but must be at least 0"),
         (["--emulate", "--time-scale", "nan"], "--time-scale is nan"),
         (["--emulate", "--size-scale", "inf"], "--size-scale is inf"),
-        (["--retry-delay", "inf"], "--retry-delay is inf"),
+        (["--retry-delay", "inf"], "'--retry-delay': 'inf' cannot be understood; write seconds"),
         (["--inputs", "nowhere"], "Directory 'nowhere' does not exist"),
         (["--sites", "nowhere.yaml"], "nowhere.yaml: cannot be read: No such file"),
         (["--on-failure", "pray"], "'pray' is not one of 'continue', 'stop'"),

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.settings import Settings, all_settings
+from wfrun.parsers.units import parse_duration
 from wfrun.runners.cli.jobs_command import jobs
 from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.running import run
@@ -54,8 +55,22 @@ def test_a_command_has_the_options_that_concern_it() -> None:
 def test_wrong_values_are_refused_with_the_flag() -> None:
     with pytest.raises(InvalidError, match=r"^--replicas is -2, but must be at least 0"):
         told("--replicas", "-2")
-    assert "'soon' is not a valid float" in told("--retry-delay", "soon")
+    assert "'soon' cannot be understood" in told("--retry-delay", "soon")
     assert "'size' is not NAME=VALUE" in told("-O", "size")
+
+
+def test_durations_have_units() -> None:
+    settings = all_settings().values()
+    assert {setting.name for setting in settings if setting.is_duration} == {
+        setting.name for setting in settings if setting.option.metavar == "DURATION"
+    }
+    for setting in settings:
+        if setting.is_duration:
+            assert parse_duration(setting.shown_default) == setting.default
+    assert all_settings()["stalled_after_s"].shown_default == "1h"
+    assert all_settings()["reallocate_gain_s"].shown_default == "60s"
+    shown = CliRunner().invoke(jobs, ["--help"]).output
+    assert "[default: 1h; x>=1]" in " ".join(shown.split())
 
 
 def test_an_old_name_works_and_is_not_shown() -> None:

@@ -130,7 +130,7 @@ def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
         type=_type(setting),
         is_flag=setting.type is bool,
         multiple=is_mapping,
-        default=setting.default if has_default else None,
+        default=setting.shown_default if has_default else None,
         show_default=has_default and setting.type is not bool,
         metavar=described.metavar or None,
         shell_complete=_completer(setting),
@@ -145,7 +145,7 @@ def _type(setting: Setting) -> Any:
     bounds: list[Any] = [None if math.isinf(bound) else bound for bound in (low, high)]
     if setting.type is Mapping:
         return str
-    if setting.option.metavar == "DURATION":
+    if setting.is_duration:
         return _Duration(*bounds)
     if setting.choices and setting.type is int:
         return _WholeOrWord(setting.choices, *bounds)
