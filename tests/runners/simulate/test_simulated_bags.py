@@ -228,6 +228,26 @@ def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> Non
     assert "are cut to" in high.remarks[0]
 
 
+def test_the_load_may_change_the_rate_and_leave_the_days() -> None:
+    """Workloads with tasks in proportion to the load last for the same time, and have the same days
+    and the same longest task, except for what chance makes of few bags."""
+    sites = das3_grid5000().sites
+    cells = [
+        Cell(workload="average", policy="fplt", load=load, tasks=round(12_000 * load / 0.6))
+        for load in (0.3, 0.6, 0.9)
+    ]
+    by_rate = Workloads(day_load=0.6)
+    low, same, high = (by_rate.workload_of(cell, sites) for cell in cells)
+    assert same == Workloads().workload_of(cells[1], sites)
+    for other in (low, high):
+        assert other.pace == pytest.approx(same.pace, rel=0.2)
+        assert other.span_s == pytest.approx(same.span_s, rel=0.2)
+    by_day = Workloads().workload_of(cells[2], sites)
+    assert by_day.span_s == pytest.approx(same.span_s, rel=0.2)
+    assert by_day.pace < 0.8 * same.pace  # more of the model's days in the same time
+    assert "day_load=0.6" in by_rate.identity
+
+
 def test_variations_of_a_workload() -> None:
     sites = das3_grid5000().sites
     cell = Cell(

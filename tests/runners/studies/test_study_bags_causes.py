@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -12,6 +14,7 @@ from wfrun.runners.studies.bags import causes
 from wfrun.runners.studies.bags.cause_tables import all_cells, cause_page, tables_of
 from wfrun.runners.studies.bags.causes import CHANGES, CauseCell, CauseRow, simulate
 from wfrun.runners.studies.bags.experiments import BASE, STAND_IN
+from wfrun.runners.studies.bags.readings import readings
 
 WORKLOAD = generate_workload(das3_grid5000().sites, tasks=2_000)
 
@@ -63,6 +66,13 @@ def test_every_change_changes_a_run() -> None:
     for without_effect in ("whole", "users", "replicas"):
         assert found.pop(without_effect).nsl == found["base"].nsl
     assert len({row.nsl for row in found.values()}) == len(found)
+
+
+def test_the_page_names_tables_that_it_has() -> None:
+    titles = [table.title.partition(" (claim")[0] for table in tables_of(TINY, STAND_IN)]
+    named = set(re.findall(r"\*([A-Z][^*]+)\*", "\n".join(readings()))) - {"Avg"}
+    assert len(named) > 5
+    assert named <= set(titles)
 
 
 def test_the_page_has_every_line() -> None:

@@ -71,6 +71,7 @@ def generate_workload(
     inaccuracy: float = 0.0,
     likeness: float = 0.0,
     streams: Streams = "equal",
+    rate: float = 1.0,
 ) -> BotWorkload:
     """A workload of exactly ``tasks`` tasks for these clusters, one stream for each.
 
@@ -85,7 +86,8 @@ def generate_workload(
     section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
     ``likeness`` is the correlation of any two bags of an application, from 0 (independent) to 1.
     ``streams`` "equal" gives all clusters streams of the same rate, "slots" rates in proportion to
-    their slots.
+    their slots. Bags arrive ``rate`` times as often as in the model; days keep their length, so
+    that a day has more bags.
 
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
     alone have the same bags. Raises InvalidError for what cannot be.
@@ -100,7 +102,7 @@ def generate_workload(
     arriving = [
         _stream(
             _Stream(fits, site.name, place, seed, longer, tasks, likeness),
-            site.slots / slots if streams == "slots" else 1.0,
+            rate * (site.slots / slots if streams == "slots" else 1.0),
         )
         for place, site in enumerate(sites)
     ]

@@ -62,10 +62,15 @@ class Workloads(msgspec.Struct, frozen=True):
     likeness: float = 0.0
     streams: Streams = "equal"
     """This and ``likeness`` are those of `generate_workload`."""
+    day_load: float | None = None
+    """The load at which bags of a generated workload arrive as often as in the model. At other
+    loads their rate is in proportion, so that workloads whose numbers of tasks are in proportion to
+    the load last for the same time, and have the same days. None: the model's rate at all loads,
+    and shorter days at higher loads."""
 
     @property
     def identity(self) -> str:
-        fields = ("monitoring_s", "likeness", "streams")
+        fields = ("monitoring_s", "likeness", "streams", "day_load")
         basis = Workloads()
         changed = [
             f"{name}={getattr(self, name)}"
@@ -104,7 +109,9 @@ class Workloads(msgspec.Struct, frozen=True):
         common = msgspec.structs.replace(
             cell, architecture="", selection=None, policy="", throttle=None
         )
-        return _workload(self.log(cell.workload), common, sites, self.likeness, self.streams)
+        return _workload(
+            self.log(cell.workload), common, sites, self.likeness, self.streams, self.day_load
+        )
 
 
 @lru_cache(maxsize=1)  # the next run often has the same
@@ -114,6 +121,7 @@ def _workload(
     sites: tuple[SiteSpec, ...],
     likeness: float,
     streams: Streams,
+    day_load: float | None,
 ) -> BotWorkload:
     if log is not None:
         bags = _bags_of(log)
@@ -121,6 +129,7 @@ def _workload(
         if cell.load is None:
             return workload
         return at_load_of_arrivals(workload, cell.load, sites)
+    rate = 1.0 if day_load is None or cell.load is None else cell.load / day_load
     workload = generate_workload(
         sites,
         row=cell.workload or "",
@@ -129,9 +138,11 @@ def _workload(
         median_size=cell.median_size,
         likeness=likeness,
         streams=streams,
+        rate=rate,
     )
     # Without remarks on the longer tasks of before.
-    workload = without_long_tasks(replace(workload, remarks=()))
+    share = LONGEST_SHARE if day_load is None or cell.load is None else SPAN_SHARE / cell.load
+    workload = without_long_tasks(replace(workload, remarks=()), share)
     if cell.mean_runtime_s is not None:
         factor = cell.mean_runtime_s / (workload.work_s / workload.tasks)
         workload = _with_runtimes(workload, lambda s: max(1.0, s * factor))
@@ -149,14 +160,19 @@ LONGEST_SHARE = 0.5
 traces of the thesis last for a month. Here arrivals are compressed, and a task of hours would run
 for longer than bags arrive: it would take a processor away instead of competing for one."""
 
+SPAN_SHARE = 0.3
+"""Maximum run time of a task as a share of the time in which all bags arrive, where that time does
+not depend on the load (``day_load``). At a load of 60% it is LONGEST_SHARE."""
+
 LEAST_LONGEST_S = 300.0
 """Minimum run time to which tasks are cut, in seconds."""
 
 
-def without_long_tasks(workload: BotWorkload) -> BotWorkload:
-    """The same bags, with tasks cut to LONGEST_SHARE; a remark counts them."""
+def without_long_tasks(workload: BotWorkload, share: float = LONGEST_SHARE) -> BotWorkload:
+    """The same bags, with tasks cut to ``share`` of the time in which the sites could do all; a
+    remark counts them."""
     runtimes_s = sorted(s for bag in workload.bags for s in bag.runtime_s)
-    longest_s = _longest_s(runtimes_s, workload.capacity)
+    longest_s = _longest_s(runtimes_s, workload.capacity, share)
     cut = sum(1 for s in runtimes_s if s > longest_s)
     if not cut:
         return workload
@@ -169,13 +185,13 @@ def without_long_tasks(workload: BotWorkload) -> BotWorkload:
     return replace(shorter, remarks=(*workload.remarks, remark))
 
 
-def _longest_s(runtimes_s: Sequence[float], capacity: float) -> float:
-    """The run time that is LONGEST_SHARE of work over capacity after longer ones are cut to it.
+def _longest_s(runtimes_s: Sequence[float], capacity: float, share: float) -> float:
+    """The run time that is ``share`` of work over capacity after longer ones are cut to it.
     ``runtimes_s`` ascend."""
     longest_s = runtimes_s[-1]
     while True:
         work_s = sum(min(s, longest_s) for s in runtimes_s)
-        shorter_s = max(LEAST_LONGEST_S, round(LONGEST_SHARE * work_s / capacity))
+        shorter_s = max(LEAST_LONGEST_S, round(share * work_s / capacity))
         if shorter_s >= longest_s:
             return longest_s
         longest_s = shorter_s

@@ -9,10 +9,12 @@ import msgspec
 
 from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.experiments.metrics.samples import summarize
+from wfrun.runners.experiments.workloads import TASKS
 from wfrun.runners.studies.bags.causes import CHANGES, CauseCell, CauseRow
 from wfrun.runners.studies.bags.compare import SHOWN
 from wfrun.runners.studies.bags.experiments import (
     BASE,
+    BASE_LOAD,
     MONITORING_S,
     REAL_LOAD,
     SELECTIONS,
@@ -65,6 +67,8 @@ def _share(load: float) -> str:
 
 _SIZES = range(1, 8)
 """The classes of section 5.4.1 that the log has, from 2-4 tasks to 200-499."""
+MOST_TASKS = 175_000
+"""Of the workloads of section 5.3.3."""
 _CHOSEN = ("s-t", "s-bot", "s-u-t", "s-u-rr")
 
 
@@ -72,7 +76,10 @@ def tables_of(scale: Scale, real: str) -> list[CauseTable]:
     """The tables; ``real`` is the workload of real load."""
     return [
         _of_real_load({"workload": real, "load": REAL_LOAD, "tasks": scale.tasks}),
-        *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _WRONG, _BURSTS, _FAIR, _ROUTES, _DONE),
+        *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _WRONG, _BURSTS),
+        _of_numbers(scale),
+        _of_days(scale.tasks),
+        *(_FAIR, _ROUTES, _DONE),
     ]
 
 
@@ -137,6 +144,52 @@ _BURSTS = CauseTable(
     ],
     [Column(name, {"selection": name}) for name in _CHOSEN],
 )
+
+
+def _of_numbers(scale: Scale) -> CauseTable:
+    """The least and the largest number of tasks of section 5.3.3, that of the study, and the one at
+    this load if numbers are in proportion to the load."""
+    larger = (TASKS, round(TASKS * 0.95 / BASE_LOAD), MOST_TASKS)
+    numbers = (scale.cause_tasks, *(scale.tasks * number // TASKS for number in larger))
+    return CauseTable(
+        "The number of tasks (claim 23)",
+        "At a load of 95%, with FPLT.",
+        [
+            Line("base", {"load": 0.95, "tasks": tasks}, f"{tasks:,} tasks")
+            for tasks in dict.fromkeys(numbers)
+        ],
+        [
+            Column(f"{measure}, {name}", {"selection": name}, value)
+            for measure, value in (
+                ("NSL", lambda row: row.nsl),
+                ("MS", lambda row: row.makespan_s),
+            )
+            for name in ("s-t", "s-bot")
+        ],
+    )
+
+
+def _of_days(tasks: int) -> CauseTable:
+    return CauseTable(
+        "The length of a day (claims 5 and 21 to 24)",
+        f"NSL. The load changes how often bags arrive and leaves the length of a day: there are "
+        f"{tasks:,} tasks at {_share(BASE_LOAD)}, and at other loads a number in proportion.",
+        [
+            Line(
+                change,
+                {"load": load, "tasks": round(tasks * load / BASE_LOAD)},
+                f"{CHANGES[change].title}, load of {_share(load)}",
+            )
+            for change, load in (
+                ("days", 0.8), ("days", 0.95), ("one day", 0.6), ("one day", 0.8)
+            )
+        ],
+        [
+            *(Column(f"fplt with {name}", {"selection": name}) for name in ("s-t", "s-bot")),
+            *(Column(f"{name} with s-t", {"policy": name}) for name in ("fpf", "stfr")),
+        ],
+    )  # fmt: skip
+
 
 _SIZE = CauseTable(
     "The size of bags (claims 16 and 17)",

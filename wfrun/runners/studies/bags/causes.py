@@ -15,10 +15,14 @@ from wfrun.parsers.generate.bots import LIKENESS
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.workloads import LogOfBags, row_of
 from wfrun.runners.simulate.bags import simulate_bags
-from wfrun.runners.studies.bags.experiments import experiment_of, subject_of
+from wfrun.runners.studies.bags.experiments import BASE_LOAD, experiment_of, subject_of
 
 BURSTS = 8
 """Number of times at which bags arrive with the change ``bursts``."""
+
+
+SPAN_DAYS = 2.6
+"""Days of the model in which TASKS tasks arrive."""
 
 
 class CauseCell(Cell, frozen=True, kw_only=True):
@@ -107,6 +111,8 @@ CHANGES: dict[str, Change] = {
         f"bags of an application alike (correlation {LIKENESS:g})", {"likeness": LIKENESS}
     ),
     "streams": Change("streams in proportion to the sizes of the clusters", {"streams": "slots"}),
+    "days": Change("days as long at all loads", {"day_load": BASE_LOAD}),
+    "one day": Change("all bags in about a day of the model", {"day_load": BASE_LOAD / SPAN_DAYS}),
     "bursts": Change(f"bags arrive at {BURSTS} times", bags=in_bursts),
     "whole": Change("all tasks of a bag submitted together", bags=whole),
     "shuffled": Change("run times shuffled among all tasks", bags=shuffled),

@@ -13,7 +13,7 @@ CONTRADICTIONS names."""
 CONTRADICTIONS = """
 ## Where the thesis contradicts itself
 
-The tables named here are those of the section before.
+The tables named here are those of the section on causes.
 
 - **Sizes of bags under real load (claim 1).** The load is 25%, and section 5.4.4 says that up to
   50% there is spare capacity. In the model (section 5.1.1) a bag arrives as a whole. Without waits

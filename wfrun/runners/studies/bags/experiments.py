@@ -30,7 +30,10 @@ SELECTIONS = ("s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr
 ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
-BASE = Cell(workload="average", selection="s-t", policy="fplt", load=0.6, tasks=TASKS)
+BASE_LOAD = 0.6
+"""That of all experiments of Table 5.4 that have one load of generated workloads."""
+
+BASE = Cell(workload="average", selection="s-t", policy="fplt", load=BASE_LOAD, tasks=TASKS)
 """Common values of the experiments of Table 5.4; each experiment varies some of them."""
 
 MONITORING_S = 10.0

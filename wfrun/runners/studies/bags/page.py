@@ -22,6 +22,7 @@ from wfrun.runners.studies.bags.experiments import (
     Scale,
     cells,
 )
+from wfrun.runners.studies.bags.readings import readings
 from wfrun.runners.studies.claim import Answer, tally
 from wfrun.runners.studies.workflows.page import VERDICTS, claims_table, table
 from wfrun.runners.studies.workflows.samples import number, shown
@@ -70,6 +71,7 @@ def bags_page(
         *_done(samples, "tasks done by twice that time", "completed_later_share", loads),
         *_claims(found, scale),
         *causes,
+        *readings(),
         *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
     ]  # fmt: skip
