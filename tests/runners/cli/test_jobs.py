@@ -69,6 +69,22 @@ def test_jobs_that_no_site_takes_are_refused_with_their_line(
     assert not run.exists()
 
 
+MPI = """\
+import ctypes, os
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+def handle(name):
+    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, name)))
+assert mpi.MPI_Init(None, None) == 0
+one, total = ctypes.c_int(1), ctypes.c_int(0)
+words = handle("ompi_mpi_int"), handle("ompi_mpi_op_sum"), handle("ompi_mpi_comm_world")
+assert mpi.MPI_Allreduce(ctypes.byref(one), ctypes.byref(total), 1, *words) == 0
+if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
+    print(total.value)
+mpi.MPI_Finalize()
+"""
+"""All processes add ones, and the first one prints the sum: an MPI program without a compiler."""
+
+
 @pytest.mark.testbed
 def test_mpi_jobs_run_in_the_queues_of_two_clusters(testbed: Testbed, tmp_path: Path) -> None:
     if shutil.which("mpirun") is None:
@@ -77,11 +93,14 @@ def test_mpi_jobs_run_in_the_queues_of_two_clusters(testbed: Testbed, tmp_path: 
     sites = tmp_path / "sites.yaml"
     chosen = {name: {**entries[name], "poll_min": 0.5} for name in ("alpha", "gamma")}
     sites.write_text(yaml.safe_dump({"sites": chosen}))
+    tmp_path.joinpath("sum.py").write_text(MPI)
     document = tmp_path / "jobs.yaml"
+    # TCP, since Open MPI crashes in the memory that it shares with another "node" of this machine.
     document.write_text("""\
-command: mpirun printenv OMPI_COMM_WORLD_RANK
+command: mpirun --mca btl tcp,self python3 sum.py
+inputs: [sum.py]
 walltime: 5 min
-stdout: ranks
+stdout: size
 jobs:
   - {job: two-nodes, size: 4, ppn: 2}
   - {job: one-node, size: 4}
@@ -91,8 +110,7 @@ jobs:
     result = jobs(document, "--sites", sites, "--run-dir", run, "--quiet")
     assert result.exit_code == 0, result.output
     for name, size in (("two-nodes", 4), ("one-node", 4), ("wide-node", 8)):
-        ranks = (run / "outputs" / name / "ranks").read_text().split()
-        assert sorted(ranks) == [str(rank) for rank in range(size)]
+        assert (run / "outputs" / name / "size").read_text() == f"{size}\n"
 
 
 LOG = """\
