@@ -7,11 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import inf
 
+import msgspec
+
 from wfrun.engine.containers import container_fault
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.sized import at_speed
+from wfrun.engine.sized import Growth, at_speed
 from wfrun.engine.sizes import size_text
 from wfrun.engine.state import RunState, WorkflowState
 
@@ -109,18 +111,42 @@ def _admitting(workflow: Workflow, task: int, sites: Sequence[SiteSpec]) -> int:
     return sum(1 << i for i, site in enumerate(sites) if admitted_sizes(workflow, task, site))
 
 
-def admitted_sizes(workflow: Workflow, task: int, site: SiteSpec) -> tuple[int, ...]:
+def admitted_sizes(
+    workflow: Workflow,
+    task: int,
+    site: SiteSpec,
+    growth: Growth = Growth(),  # noqa: B008
+) -> tuple[int, ...]:
     """The sizes of a moldable job that fit a site, ascending: smaller ones may need too much time
-    there. Cost: the logarithm of the number of sizes, and the result."""
+    there. ``growth``: what retries have added. Cost: the logarithm of the number of sizes, and the
+    result."""
     moldable = workflow.moldable[task]
     sizes, walltimes_s, nodes = moldable.sizes, moldable.walltimes_s, most_nodes(site)
     most = site.slots
     if nodes is not None and moldable.ppn is not None:
         most = min(most, nodes * moldable.ppn)
-    most_s = granted_walltime_s(site, workflow.tasks[task].resources)
+    granted_s = granted_walltime_s(site, workflow.tasks[task].resources)
+    most_s = granted_s / growth.walltimes if growth.walltimes else inf
     first = bisect_left(walltimes_s, -most_s, key=lambda s: -s)
     found = sizes[first : bisect_right(sizes, most)]
-    return found if found and fits(workflow.sized(task, found[0]), site) else ()
+    if not found:
+        return ()
+    asked = workflow.sized(task, found[0])
+    memory_bytes = max(asked.memory_bytes, growth.memory_bytes)
+    asked = msgspec.structs.replace(asked, walltime_s=None, memory_bytes=memory_bytes)
+    return found if fits(asked, site) else ()
+
+
+def greatest_growth(workflow: Workflow, task: int, site: SiteSpec, growth: Growth) -> float:
+    """The greatest factor on the walltimes of a moldable job with which a site still admits one of
+    its sizes; 0: it admits none."""
+    sizes = admitted_sizes(workflow, task, site, growth._replace(walltimes=0.0))
+    if not sizes:
+        return 0.0
+    moldable = workflow.moldable[task]
+    shortest_s = moldable.walltimes_s[moldable.sizes.index(sizes[-1])]
+    most = granted_walltime_s(site, workflow.tasks[task].resources) / shortest_s
+    return most * (1 - 1e-12)  # The product with the walltime must not be rounded above the limit.
 
 
 def check_storage(workflow: Workflow, sites: Sequence[SiteSpec], allowed: int = -1) -> None:

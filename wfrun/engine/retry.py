@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.fit import admitted_sizes, fits, granted_memory_bytes, granted_walltime_s
-from wfrun.engine.model import Resources
+from wfrun.engine.fit import (
+    admitted_sizes,
+    fits,
+    granted_memory_bytes,
+    granted_walltime_s,
+    greatest_growth,
+)
+from wfrun.engine.model import Resources, SiteSpec
 from wfrun.engine.state import Attempt, RunState, WorkflowState
 
 MAX_SETBACKS = 10
@@ -100,7 +107,7 @@ def apply_retry_rule(
         if asked is None:
             return RetryDecision(False, 0.0, note)
         w.asks[task] = asked
-        w.masks[task] = _fitting_sites(state, w, asked) & ~w.refused.get(task, 0)
+        w.masks[task] = _possible_sites(state, w, task) & ~w.refused.get(task, 0)
     else:
         w.avoid[task] = w.avoid.get(task, 0) | bit
         if rule.where == "elsewhere" and not w.feasible_sites(task) & ~w.avoid[task]:
@@ -130,7 +137,8 @@ def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
     if attempt.task not in w.workflow.moldable:
         return False
     most = attempt.cores // 2
-    sizes = admitted_sizes(w.workflow, attempt.task, state.sites[attempt.site].spec)
+    spec, growth = state.sites[attempt.site].spec, w.growth(attempt.task)
+    sizes = admitted_sizes(w.workflow, attempt.task, spec, growth)
     if not sizes or sizes[0] > most:
         return False
     w.narrowed[attempt.task, attempt.site] = most
@@ -155,14 +163,21 @@ def reset_retries(state: RunState, w: WorkflowState) -> None:
     w.full.clear()
     w.remakes.clear()
     w.worn_out.clear()
-    w.masks = {task: _fitting_sites(state, w, asked) for task, asked in w.asks.items()}
+    w.masks = {task: _possible_sites(state, w, task) for task in {**w.asks, **w.workflow.moldable}}
 
 
-def _fitting_sites(state: RunState, w: WorkflowState, asked: Resources) -> int:
-    """The sites of the workflow that fit a request, as a mask."""
+def _possible_sites(state: RunState, w: WorkflowState, task: int) -> int:
+    """The sites of the workflow that fit the next attempt of a task, as a mask. The size of a
+    moldable job is chosen anew, so that those with room for another size count."""
     return state.queue_sites(w) & sum(
-        1 << i for i, site in enumerate(state.sites) if fits(asked, site.spec)
+        1 << i for i, site in enumerate(state.sites) if _could_run(state, w, task, site.spec)
     )
+
+
+def _could_run(state: RunState, w: WorkflowState, task: int, site: SiteSpec) -> bool:
+    if task in w.workflow.moldable and state.settings.sizing:
+        return bool(admitted_sizes(w.workflow, task, site, w.growth(task)))
+    return fits(w.asked(task), site)
 
 
 def _grown(
@@ -171,13 +186,18 @@ def _grown(
     """The next request of the task, with a note for the user; None as the request if no site grants
     more. None as the result if the task requested nothing and its use is unknown."""
     asked = w.asked(attempt.task)
+    is_moldable = attempt.task in w.workflow.moldable and state.settings.sizing is not None
     refused = w.refused.get(attempt.task, 0)
     specs = [s.spec for i, s in enumerate(state.sites) if not refused >> i & 1]
     replace = msgspec.structs.replace
     if outcome.cause == "memory":
         had = asked.memory_bytes or outcome.peak_memory_bytes or 0
         rest = replace(asked, memory_bytes=0)
-        bounds = [granted_memory_bytes(s) for s in specs if fits(rest, s)]
+        bounds = [
+            granted_memory_bytes(s)
+            for s in specs
+            if fits(rest, s) or (is_moldable and admitted_sizes(w.workflow, attempt.task, s))
+        ]
         most = max(bounds, default=0)
         if not had:
             return None
@@ -185,6 +205,8 @@ def _grown(
             return None, f"no site grants more than {_size(most)} of memory"
         size_bytes = int(min(GROWTH * had, most))
         return replace(asked, memory_bytes=size_bytes), f"again with {_size(size_bytes)} of memory"
+    if is_moldable:
+        return _longer(w, attempt.task, specs)
     had_s = asked.walltime_s or _elapsed_s(outcome)
     rest = replace(asked, walltime_s=None)
     bounds = [granted_walltime_s(s, asked) for s in specs if fits(rest, s)]
@@ -195,6 +217,18 @@ def _grown(
         return None, f"no site grants a walltime of more than {most_s:.0f} s"
     walltime_s = min(GROWTH * had_s, most_s)
     return replace(asked, walltime_s=walltime_s), f"again with a walltime of {walltime_s:.0f} s"
+
+
+def _longer(w: WorkflowState, task: int, sites: Sequence[SiteSpec]) -> tuple[Resources | None, str]:
+    """The request of a moldable job with longer walltimes, which another size may need. That of its
+    present size may be above what sites grant: the next size is chosen among those that fit."""
+    growth = w.growth(task)
+    most = max((greatest_growth(w.workflow, task, s, growth) for s in sites), default=0.0)
+    if most <= growth.walltimes:
+        return None, "no site grants a longer walltime with any of its sizes"
+    grown = growth._replace(walltimes=min(GROWTH * growth.walltimes, most))
+    asked = w.grown(task, w.asked(task).cores, grown)
+    return asked, f"again with {grown.walltimes:.4g} times its walltime"
 
 
 def _elapsed_s(outcome: Outcome) -> float:

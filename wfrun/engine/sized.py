@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from wfrun.engine.model import Resources
 from wfrun.engine.templates import filled
+
+
+class Growth(NamedTuple):
+    """What retries have added to the request of a moldable job, whatever its size."""
+
+    walltimes: float = 1.0
+    """Factor on its walltimes."""
+    memory_bytes: int = 0
+    """Minimum memory on each node."""
 
 
 def shaped(size: int, ppn: int | None) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ from wfrun.engine.failures import Failure, FailureGroups
 from wfrun.engine.information import Information
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.network import Network
+from wfrun.engine.sized import Growth
 
 SUPERSEDED = "superseded"
 """Name of the timer that bounds the wait for superseded attempts."""
@@ -370,16 +371,26 @@ class WorkflowState:
     def choose_size(self, task: int, size: int) -> None:
         """Let a moldable job request one of its sizes. What a retry has added to its walltime and
         memory stays."""
-        asked, before = self.workflow.sized(task, size), self.asks.get(task)
-        if before is not None:
-            documented = self.workflow.sized(task, before.cores)
-            assert asked.walltime_s is not None
-            assert documented.walltime_s is not None
-            growth = (before.walltime_s or documented.walltime_s) / documented.walltime_s
-            asked = msgspec.structs.replace(
-                asked, walltime_s=asked.walltime_s * growth, memory_bytes=before.memory_bytes
-            )
-        self.asks[task] = asked
+        self.asks[task] = self.grown(task, size, self.growth(task))
+
+    def growth(self, task: int) -> Growth:
+        """What retries have added to the request of a moldable job."""
+        asked = self.asks.get(task)
+        if asked is None:
+            return Growth()
+        documented_s = self.workflow.sized(task, asked.cores).walltime_s
+        assert documented_s is not None, "moldable jobs have walltimes"
+        return Growth((asked.walltime_s or documented_s) / documented_s, asked.memory_bytes)
+
+    def grown(self, task: int, size: int, growth: Growth) -> Resources:
+        """The request of a moldable job with a size, and what retries have added."""
+        asked = self.workflow.sized(task, size)
+        assert asked.walltime_s is not None, "moldable jobs have walltimes"
+        return msgspec.structs.replace(
+            asked,
+            walltime_s=asked.walltime_s * growth.walltimes,
+            memory_bytes=max(asked.memory_bytes, growth.memory_bytes),
+        )
 
     def runtime_s(self, task: int) -> float:
         """The documented run time of the next attempt of a task on the reference processor; 0 if

@@ -175,7 +175,8 @@ class SiteQueues(LrmQueues):
         if key not in self._known:
             known = runtimes_of(w, task)
             if task in w.workflow.moldable:
-                sizes = admitted_sizes(w.workflow, task, self._state.sites[site].spec)
+                spec, growth = self._state.sites[site].spec, w.growth(task)
+                sizes = admitted_sizes(w.workflow, task, spec, growth)
                 most = w.narrowed.get((task, site), self._state.sites[site].spec.slots)
                 times = {size: known.runtime_s(size) for size in sizes if size <= most}
                 self._known[key] = RunTimeTable(times) if times else None
@@ -223,7 +224,9 @@ def runtimes_of(w: WorkflowState, task: int) -> RunTimes:
     moldable = w.workflow.moldable.get(task)
     if moldable is None:
         return fixed(w.asked(task).cores, requested_s(w, task))
-    return RunTimeTable(dict(zip(moldable.sizes, moldable.walltimes_s, strict=True)))
+    factor = w.growth(task).walltimes
+    times_s = (walltime_s * factor for walltime_s in moldable.walltimes_s)
+    return RunTimeTable(dict(zip(moldable.sizes, times_s, strict=True)))
 
 
 def requested_s(w: WorkflowState, task: int) -> float:
