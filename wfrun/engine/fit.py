@@ -33,7 +33,8 @@ def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> Non
         return
     last: Resources | None = None
     number: int | None = None
-    moldable = w.workflow.moldable
+    # Without a search of sizes each job has its smallest one.
+    moldable = w.workflow.moldable if state.settings.sizing else {}
     for index, task in enumerate(w.workflow.tasks):
         if (
             task.resources is not last or number is None

@@ -298,3 +298,19 @@ def test_the_papers_names_of_strategies_are_suggested() -> None:
     for name, own in (("MPL", "mpl"), ("LBal_S", "lbal-s"), ("MSWCT_W", "mswct-w")):
         refused = jobs("jobs.yaml", "--allocate", name)
         assert f"did you mean {own!r}?" in str(refused.exception)
+
+
+def test_wfrun_run_gives_moldable_jobs_their_smallest_size(tmp_path: Path) -> None:
+    document, sites, run = (tmp_path / name for name in ("jobs.yaml", "sites.yaml", "run"))
+    document.write_text(MOLDABLE)
+    words = ["run", str(document), "--sites", str(sites), "--run-dir", str(run)]
+    sites.write_text("sites: {here: {slots: 2, walltime: 60 s}}\n")
+    refused = CliRunner().invoke(cli, words)
+    assert "'a' fits no site: it asks for 1 cores, 100 s walltime" in str(refused.exception)
+    sites.write_text("sites: {here: {slots: 2}}\n")
+    before = signal.getsignal(signal.SIGINT)
+    result = CliRunner().invoke(cli, words)
+    signal.signal(signal.SIGINT, before)
+    assert result.exit_code == 0, result.output
+    assert "2 jobs get their smallest sizes; `wfrun jobs --size` chooses others" in result.output
+    assert (run / "outputs/a/size").read_text() == "1 1\n"

@@ -112,7 +112,7 @@ def _check_fits(state: RunState, sites: list[SiteSpec]) -> None:
             kind = w.resource_class[task]
             if status == TaskStatus.DONE:
                 continue
-            if task in w.workflow.moldable:
+            if state.settings.sizing and task in w.workflow.moldable:
                 check_moldable(w.workflow, task, sites)
             elif kind not in seen:
                 seen.add(kind)

@@ -52,18 +52,21 @@ def container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
     ]
 
 
-def check_fits(read: ReadDocument, workflow: Workflow, catalog: Catalog) -> None:
-    """Raise InvalidError for a task that fits no site; of a bag or a parallel
-    job, with the line of the request."""
+def check_fits(
+    read: ReadDocument, workflow: Workflow, catalog: Catalog, *, sized: bool = False
+) -> None:
+    """Raise InvalidError for a task that fits no site; of a bag or a parallel job, with the line of
+    the request. ``sized``: moldable jobs may have any of their sizes, otherwise the smallest."""
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)
         return
-    rigid = [t for n, t in enumerate(workflow.tasks) if n not in workflow.moldable]
+    moldable = workflow.moldable if sized else {}
+    rigid = [t for n, t in enumerate(workflow.tasks) if n not in moldable]
     for task in {task.resources: task for task in reversed(rigid)}.values():
         with _at_line_of(read, task):
             site_mask(task, catalog.sites, workflow.source)
-    for number in workflow.moldable:
+    for number in moldable:
         with _at_line_of(read, workflow.tasks[number]):
             check_moldable(workflow, number, catalog.sites)
 

@@ -39,6 +39,13 @@ class Plan(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
+def _smallest(workflow: Workflow) -> str:
+    """The warning for moldable jobs of a run without a search of sizes."""
+    count = len(workflow.moldable)
+    get = "job gets its smallest size" if count == 1 else "jobs get their smallest sizes"
+    return f"{workflow.source}: {count} {get}; `wfrun jobs --size` chooses others"
+
+
 def this_machine() -> Catalog:
     """The catalog of a run without ``--sites``: one local site with all cores."""
     slots = len(os.sched_getaffinity(0))
@@ -94,7 +101,10 @@ def prepare(
                     raise
                 workflow = read.workflow
                 warnings.append(f"{workflow.source}: {name_line(error.message, MAX_MISSING)}")
-            check_fits(read, workflow, catalog)
+            sized = settings.sizing is not None
+            check_fits(read, workflow, catalog, sized=sized)
+            if workflow.moldable and not sized:
+                warnings.append(_smallest(workflow))
             warnings += container_warnings(workflow, catalog)
             workflows.append(workflow)
     if input_catalog is not None and all(w.bag is not None for w in workflows):
