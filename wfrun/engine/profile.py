@@ -76,23 +76,25 @@ class Profile:
                 return start_s
 
     def earliest_before_s(
-        self, cores: int, duration_s: float, from_s: float, before_s: float
+        self, cores: int, duration_s: float, from_s: float, before_s: float, until_s: float
     ) -> float | None:
-        """Like ``earliest_s``, but None if there is no such time before ``before_s``."""
+        """Like ``earliest_s``, but None if there is no such time before ``before_s`` from which the
+        duration is over before ``until_s``."""
         times_s, free = self._times_s, self._free
         count = len(times_s)
         i = max(0, bisect_right(times_s, from_s) - 1)
+        stop = bisect_left(times_s, min(before_s, until_s), i)
         while True:
-            while free[i] < cores:
+            while i < stop and free[i] < cores:
                 i += 1
-                if i == count or times_s[i] >= before_s:
-                    return None
+            if i >= stop:
+                return None
             start_s = times_s[i]
             if start_s < from_s:
                 start_s = from_s
-            if start_s >= before_s:
-                return None
             end_s = start_s + duration_s
+            if end_s >= until_s:
+                return None
             i += 1
             while i < count and times_s[i] < end_s and free[i] >= cores:
                 i += 1

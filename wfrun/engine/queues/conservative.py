@@ -16,7 +16,7 @@ order. A job that requests less than a second is planned for one second.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import ClassVar
@@ -46,6 +46,9 @@ class _Waiting(msgspec.Struct, gc=False):
     number: int
     """Position in the order of submission."""
     start_s: float
+    is_late: bool
+    """Whether it may be possible to start it earlier although no processors became free, as another
+    scheduler has planned it."""
 
 
 class Conservative(Counts):
@@ -85,7 +88,8 @@ class Conservative(Counts):
         self._keep_up(now_s)
         self._submissions += 1
         length_s = max(SHORTEST_S, job.requested_s)
-        waiting = _Waiting(job.id, job.cores, length_s, self._submissions, now_s)
+        is_late = from_s > now_s
+        waiting = _Waiting(job.id, job.cores, length_s, self._submissions, now_s, is_late)
         self._queue[job.id] = waiting
         self._plan(waiting, max(now_s, from_s))
 
@@ -196,6 +200,7 @@ class Conservative(Counts):
             self._profile.add(now_s, expected_end_s, -cores)
         self._by_start.clear()
         for waiting in self._queue.values():
+            waiting.is_late = False
             self._plan(waiting, now_s)
         self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
 
@@ -238,7 +243,7 @@ class Conservative(Counts):
             cores, old_s = waiting.cores, waiting.start_s
             if cores > search.most or old_s <= gap_from_s:
                 continue
-            start_s = search.better_s(cores, waiting.length_s, old_s)
+            start_s = search.better_s(waiting)
             if start_s >= old_s:
                 continue
             self.plan_number += 1
@@ -260,11 +265,11 @@ class _Search:
 
     An earlier start uses, before the old start, a time at which too few processors were free. All
     such times are in the gap, so that only starts that reach it need to be tried. If there is none
-    for one job, there is none for another of the same shape, unless processors have been freed
-    since.
+    for one job, there is none for another that is as wide and at least as long, unless processors
+    have been freed since.
     """
 
-    __slots__ = ("_from_s", "_gap_to_s", "_now_s", "_profile", "_searched", "_widened_s", "most")
+    __slots__ = ("_failed", "_from_s", "_gap_to_s", "_now_s", "_profile", "_widened_s", "most")
 
     def __init__(self, profile: Profile, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
         self._profile = profile
@@ -272,8 +277,8 @@ class _Search:
         self._gap_to_s = gap_to_s
         self._now_s = now_s
         self._widened_s: list[float] = []
-        self._searched: dict[tuple[int, float], tuple[float, int]] = {}
-        """By shape: a time before which there is no start, and the number of widenings by then."""
+        self._failed: dict[int, _Failed] = {}
+        """By number of processors."""
         self.most = profile.max_free(gap_from_s, gap_to_s)
         """Maximum number of free processors in the gap."""
 
@@ -283,25 +288,72 @@ class _Search:
         self._gap_to_s = max(self._gap_to_s, end_s)
         self.most = max(self.most, self._profile.max_free(start_s, end_s))
 
-    def better_s(self, cores: int, length_s: float, planned_s: float) -> float:
-        """The earliest start of a job with a reservation at ``planned_s``; ``planned_s`` if there
-        is no earlier one."""
-        profile, widened_s = self._profile, self._widened_s
-        # It either ends before its reservation begins, or overlaps its own reservation.
-        reaching_s = max(self._now_s, profile.free_since_s(cores, planned_s))
-        shape = (cores, length_s)
-        known = self._searched.get(shape)
-        if known is None:
-            from_s = self._from_s - length_s
-        else:
-            from_s, seen = known
-            if seen < len(widened_s):
-                from_s = min(from_s, min(widened_s[seen:]) - length_s)
-        from_s = max(self._now_s, from_s)
-        before_s = min(reaching_s, self._gap_to_s)
-        if from_s >= before_s:
+    def better_s(self, job: _Waiting) -> float:
+        """The earliest start of a job; its planned one if there is no earlier one."""
+        profile, cores, length_s = self._profile, job.cores, job.length_s
+        # It overlaps its own reservation, or is over before the time without enough processors that
+        # precedes the first start that does.
+        reaching_s = profile.free_since_s(cores, job.start_s)
+        from_s = self._from_s - length_s
+        if from_s < self._now_s:
+            from_s = self._now_s
+        if from_s + length_s >= reaching_s:  # most jobs, so nothing is looked up before
             return reaching_s
-        found_s = profile.earliest_before_s(cores, length_s, from_s, before_s)
-        none_before_s = before_s if found_s is None else found_s
-        self._searched[shape] = (none_before_s, len(widened_s))
-        return reaching_s if found_s is None else found_s
+        failed = None if job.is_late else self._failed_with(cores)
+        if failed is not None:
+            from_s = max(from_s, failed.none_before_s(length_s))
+        gap_to_s = self._gap_to_s
+        if from_s >= gap_to_s or from_s + length_s >= reaching_s:
+            return reaching_s
+        found_s = profile.earliest_before_s(cores, length_s, from_s, gap_to_s, reaching_s)
+        if found_s is not None:
+            return found_s
+        if failed is not None:
+            failed.add(length_s, min(reaching_s, gap_to_s))
+        return reaching_s
+
+    def _failed_with(self, cores: int) -> _Failed:
+        """The searches for this number of processors, brought up to date."""
+        failed = self._failed.get(cores)
+        if failed is None:
+            failed = self._failed[cores] = _Failed()
+        widened_s = self._widened_s
+        if failed.widened < len(widened_s):
+            first_s = min(widened_s[failed.widened :])
+            failed.forget(self._profile.free_since_s(cores, first_s))
+            failed.widened = len(widened_s)
+        return failed
+
+
+class _Failed:
+    """The searches without success for one number of processors: the time before which a job of a
+    length, and therefore any longer one, has no start."""
+
+    __slots__ = ("_lengths_s", "_none_before_s", "widened")
+
+    def __init__(self) -> None:
+        self._lengths_s: list[float] = []
+        """Ascending, and so are the times."""
+        self._none_before_s: list[float] = []
+        self.widened = 0
+        """Number of widenings that are taken into account."""
+
+    def none_before_s(self, length_s: float) -> float:
+        i = bisect_right(self._lengths_s, length_s)
+        return self._none_before_s[i - 1] if i else float("-inf")
+
+    def add(self, length_s: float, time_s: float) -> None:
+        lengths_s, none_before_s = self._lengths_s, self._none_before_s
+        i = j = bisect_right(lengths_s, length_s)
+        while j < len(lengths_s) and none_before_s[j] <= time_s:
+            j += 1
+        lengths_s[i:j] = [length_s]
+        none_before_s[i:j] = [time_s]
+
+    def forget(self, since_s: float) -> None:
+        """Starts from this time on may be possible now."""
+        lengths_s, none_before_s = self._lengths_s, self._none_before_s
+        i = bisect_left(none_before_s, since_s)
+        if i < len(none_before_s):
+            none_before_s[i:] = [since_s]
+            del lengths_s[i + 1 :]
