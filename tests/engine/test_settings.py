@@ -30,7 +30,7 @@ def test_every_option_is_described_and_its_default_is_valid() -> None:
         ({"retries": -1}, "--retries is -1, but must be at least 0"),
         ({"retries": 1.5}, "--retries is 1.5, but must be a whole number"),
         ({"retries": True}, "--retries is True, but must be a whole number"),
-        ({"retry_delay_s": -0.5}, "--retry-delay is -0.5, but must be at least 0"),
+        ({"retry_delay_s": -0.5}, "--retry-delay is -0.5 s, but must be at least 0 s"),
         ({"retry_delay_s": math.nan}, "--retry-delay is nan, but must be at least 0"),
         ({"retry_delay_s": math.inf}, "--retry-delay is inf, but must be a finite number"),
         ({"retry_delay_s": "1"}, "--retry-delay is '1', but must be a number"),

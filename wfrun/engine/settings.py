@@ -266,7 +266,8 @@ class Setting(NamedTuple):
             kinds = " or ".join((_KINDS[self.type], *self.choices))
             return f"is {value!r}, but must be {kinds}"
         if not self.option.minimum <= value <= self.option.maximum:
-            return f"is {value}, but must be {self.range}"
+            unit = " s" if self.is_duration and math.isfinite(value) else ""
+            return f"is {value:g}{unit}, but must be {self.range}{unit}"
         return None if math.isfinite(value) else f"is {value}, but must be a finite number"
 
     @property

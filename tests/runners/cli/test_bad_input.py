@@ -170,7 +170,7 @@ def test_catalogs(user: User, what: str) -> None:
         (["--time-scale", "0.5"], "--time-scale has no effect without --emulate"),
         (["--size-scale", "0.5"], "--size-scale has no effect without --emulate"),
         (["--at-sites"], "--at-sites has no effect without --emulate"),
-        (["--emulate", "--time-scale", "-1"], "--time-scale is -1.0, but must be at least 0"),
+        (["--emulate", "--time-scale", "-1"], "--time-scale is -1, but must be at least 0"),
         (["--emulate", "--time-scale", "nan"], "--time-scale is nan"),
         (["--emulate", "--size-scale", "inf"], "--size-scale is inf"),
         (["--retry-delay", "inf"], "'--retry-delay': 'inf' cannot be understood; write seconds"),
