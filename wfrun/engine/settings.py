@@ -267,7 +267,8 @@ class Setting(NamedTuple):
             return f"is {value!r}, but must be {kinds}"
         if not self.option.minimum <= value <= self.option.maximum:
             unit = " s" if self.is_duration and math.isfinite(value) else ""
-            return f"is {value:g}{unit}, but must be {self.range}{unit}"
+            shown = f"{value:g}" if isinstance(value, float) else value
+            return f"is {shown}{unit}, but must be {self.range}{unit}"
         return None if math.isfinite(value) else f"is {value}, but must be a finite number"
 
     @property
