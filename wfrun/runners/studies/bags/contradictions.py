@@ -38,10 +38,12 @@ The tables named here are those of the section on causes.
 - **Tasks done (claim 37 beside 33 and 35).** The thesis calls sep-c the worst and fcondor similar
   to it, but has fewer tasks done with fcondor (44%) than with sep-c (53%). Here it is one or the
   other, by the streams of the clusters: the table *Tasks done*.
-- **Load.** Section 5.3.3 has month-long workloads of some 60,000 tasks. At a load of 60% of 3,568
-  processors they would run for 26 hours each; those of the model run for six minutes, those of
-  Figure 5.5 for three hours at most. The model's 20 streams have some 700,000 tasks a month, 2% of
-  the capacity. Here the arrivals are compressed.
+- **Load.** Section 5.3.3 has workloads of some 60,000 tasks, real ones a month long; it does not
+  say how long the generated ones are. At a load of 60% of 3,568 processors tasks would have to run
+  for 26 hours each in a month, and for two hours in the 2.6 days in which the model's 20 streams
+  have 60,000; those of the model run for six minutes, those of Figure 5.5 for three hours at most.
+  In a month the streams have some 700,000 tasks, 2% of the capacity. Here the arrivals are
+  compressed.
 """
 
 
