@@ -50,10 +50,10 @@ def task_counts(state: RunState, *, is_over: bool = False) -> str:
 
 
 def retries_text(state: RunState) -> str:
-    """The number of failed attempts, to follow those of tasks; empty if each was that of a failed
-    task."""
+    """The number of failed attempts, to follow those of tasks; empty if there is none, as of tasks
+    that the user has cancelled, or if each was that of a failed task."""
     attempts = failed_attempts(state)
-    return "" if attempts == state.failed else f"; {counted(attempts, 'failed attempt')}"
+    return "" if attempts in (0, state.failed) else f"; {counted(attempts, 'failed attempt')}"
 
 
 def failed_attempts(state: RunState) -> int:
