@@ -224,16 +224,40 @@ async def test_directories_are_made_with_parents_and_mode(host: AgentHost, tmp_p
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
 
 
+def claim_as_a_job(path: str) -> bool:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return False
+    return True
+
+
 async def test_each_claim_has_one_winner(host: AgentHost, tmp_path: Path) -> None:
+    """Of the engine and a job. The engine's holds for its later connections, too."""
+    paths = [f"{tmp_path}/{n}.out" for n in range(300)]
+    jobs = asyncio.to_thread(lambda: [claim_as_a_job(path) for path in reversed(paths)])
+    ours, theirs = await asyncio.gather(host.claim(paths), jobs)
+    theirs.reverse()
+    assert [a + b for a, b in zip(ours, theirs, strict=True)] == [1] * 300
     transport = LocalTransport()
     other = AgentHost(transport)
     await other.start()
-    paths = [f"{tmp_path}/{n}.out" for n in range(60)]
-    ours, theirs = await asyncio.gather(host.claim(paths), other.claim(paths))
-    assert [a + b for a, b in zip(ours, theirs, strict=True)] == [1] * 60
-    assert await host.claim(paths) == [False] * 60
+    assert await host.claim(paths) == await other.claim(paths) == ours
     await other.close()
     await transport.close()
+
+
+async def test_what_a_job_prints_or_makes_executable_is_no_claim_of_the_engine(
+    host: AgentHost, tmp_path: Path
+) -> None:
+    printed, empty, link, folder = (f"{tmp_path}/{name}" for name in ("a", "b", "c", "d"))
+    Path(printed).write_text("x")
+    Path(printed).chmod(0o500)
+    Path(empty).touch()
+    Path(empty).chmod(0o755)
+    os.symlink("nowhere", link)
+    os.mkdir(folder, 0o500)
+    assert await host.claim([printed, empty, link, folder]) == [False] * 4
 
 
 async def test_a_rename_replaces_and_never_moves_into(host: AgentHost, tmp_path: Path) -> None:

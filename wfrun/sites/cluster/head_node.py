@@ -235,7 +235,8 @@ class HeadNode:
         }
 
     async def claim(self, keys: Sequence[str]) -> list[str]:
-        """Claim attempts; returns those claimed by this call, which can never start now."""
+        """Claim attempts; returns those that this engine or an earlier one has claimed, which can
+        never start."""
         paths = [f"{self.directory}/attempts/{key}.out" for key in keys]
         created = await self.retry_until_space(lambda host: host.claim(paths))
         return [key for key, ours in zip(keys, created, strict=True) if ours]

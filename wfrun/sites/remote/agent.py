@@ -39,7 +39,8 @@ any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
                                               written has this size; null: it does not grow
     {"ask": "stat", "paths"}                  {"values": [[bytes, executable, directory] or null,
                                               ...]}
-    {"ask": "claim", "paths"}                 {"values": [true or false, ...]}
+    {"ask": "claim", "paths"}                 {"values": [true or false, ...]}: whether this or an
+                                              earlier agent created the file
     {"ask": "rename", "pairs"}                {}
     {"ask": "remove", "paths"}                {}
     {"ask": "watch", "path"}                  {} when all existing records have been reported;
@@ -176,6 +177,9 @@ TRANSIENT = (
 """Errors that a retry may mend."""
 MAX_LINKS = 40
 """Maximum number of symbolic links in a path, as Linux has it."""
+CLAIM_MODE = 0o500
+"""Mode of the files that agents create as claims. Jobs, whose claims are their logs, can write to
+theirs, so that a claim shows whose it is."""
 MERGED = b"records.jsonl"
 """Name of the file into which exit records are merged."""
 
@@ -499,10 +503,14 @@ def stat_of(path: bytes) -> "Optional[List[int]]":
 
 
 def claim(path: bytes) -> bool:
-    """Create a file exclusively; True if this call created it."""
+    """Create a file exclusively; True if this or an earlier agent created it. An engine that was
+    killed, or lost the answer, thus claims again what it has claimed."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, CLAIM_MODE))
     except FileExistsError:
+        with contextlib.suppress(FileNotFoundError):
+            status = os.lstat(path)
+            return status.st_size == 0 and status.st_mode == stat.S_IFREG | CLAIM_MODE
         return False
     return True
 

@@ -121,7 +121,8 @@ class Host(Protocol):
         """Status of each path, symbolic links followed; None if it is absent."""
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
-        """Create each file exclusively; True if this call created it."""
+        """Create each file exclusively; True if this or an earlier call created it, also one over
+        another connection. It is safe to repeat."""
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Rename files, make the parents of the new names, and replace files there. Raises
