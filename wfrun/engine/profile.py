@@ -8,6 +8,8 @@ the steps.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
 
 STRIDE = 32
 """Number of steps that are examined together within a long hole."""
@@ -21,6 +23,22 @@ class Profile:
     def __init__(self, processors: int, start_s: float) -> None:
         self._times_s = [start_s]
         self._free = [processors]
+
+    @classmethod
+    def of_ends(cls, processors: int, start_s: float, ends: Sequence[tuple[float, int]]) -> Profile:
+        """A profile with jobs that run from the start: (end in seconds, processors) of each, in
+        order of their ends. Those that have ended by then hold none."""
+        first = bisect_right(ends, start_s, key=itemgetter(0))
+        profile = cls(processors - sum(cores for _, cores in ends[first:]), start_s)
+        times_s, free = profile._times_s, profile._free
+        for end_s, cores in ends[first:]:
+            level = free[-1] + cores
+            if end_s == times_s[-1]:
+                free[-1] = level
+            else:
+                times_s.append(end_s)
+                free.append(level)
+        return profile
 
     def copy(self) -> Profile:
         """A copy that changes independently."""

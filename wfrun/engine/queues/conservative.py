@@ -16,8 +16,8 @@ order. A job that requests less than a second is planned for one second.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections import OrderedDict
+from bisect import bisect_left, insort
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -27,6 +27,7 @@ from wfrun.engine.profile import Profile
 from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
 from wfrun.engine.queues.queue import Counts
 from wfrun.engine.queues.running import Running
+from wfrun.engine.queues.start_bounds import StartBounds
 
 SHORTEST_S = 1.0
 """Minimum length of a reservation in seconds: one of no length would reserve nothing."""
@@ -66,6 +67,9 @@ class Conservative(Counts):
         self._by_start: list[tuple[float, int, JobId]] = []
         """(planned start, number of the submission, job) of the whole queue, ascending."""
         self._profile = Profile(processors, float("-inf"))
+        self._bounds: defaultdict[int, StartBounds] = defaultdict(StartBounds)
+        """By number of processors: bounds of the starts of jobs that join the plan. They hold until
+        processors become free, as the plan only fills."""
         self._submissions = 0
         self._gap_from_s = float("inf")
         """Begin of the interval with all processors that were freed since the last compression …"""
@@ -91,7 +95,11 @@ class Conservative(Counts):
         is_late = from_s > now_s
         waiting = _Waiting(job.id, job.cores, length_s, self._submissions, now_s, is_late)
         self._queue[job.id] = waiting
-        self._plan(waiting, max(now_s, from_s))
+        if is_late:
+            start_s = self._profile.earliest_s(job.cores, length_s, from_s)
+        else:
+            start_s = self._earliest_s(job.cores, length_s, now_s)
+        self._enter_plan(waiting, start_s)
 
     def end(self, job_id: JobId, now_s: float) -> None:
         expected_end_s, _, cores, _ = self._running.end(job_id)
@@ -137,7 +145,7 @@ class Conservative(Counts):
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         check_request(cores, requested_s, self._running.processors)
         self._keep_up(now_s)
-        return self._profile.earliest_s(cores, max(SHORTEST_S, requested_s), now_s)
+        return self._earliest_s(cores, max(SHORTEST_S, requested_s), now_s)
 
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
         self._keep_up(now_s)
@@ -195,18 +203,24 @@ class Conservative(Counts):
 
     def _plan_anew(self, now_s: float) -> None:
         self.plan_number += 1
-        self._profile = Profile(self._running.processors, now_s)
-        for expected_end_s, _, cores, _ in self._running.by_end:
-            self._profile.add(now_s, expected_end_s, -cores)
-        self._by_start.clear()
+        running = [(end_s, cores) for end_s, _, cores, _ in self._running.by_end]
+        self._profile = profile = Profile.of_ends(self._running.processors, now_s, running)
+        self._bounds.clear()
         for waiting in self._queue.values():
-            waiting.is_late = False
-            self._plan(waiting, now_s)
+            start_s = self._earliest_s(waiting.cores, waiting.length_s, now_s)
+            profile.add(start_s, start_s + waiting.length_s, -waiting.cores)
+            waiting.start_s, waiting.is_late = start_s, False
+        self._by_start = sorted((job.start_s, job.number, job.id) for job in self._queue.values())
         self._gap_from_s, self._gap_to_s = float("inf"), float("-inf")
 
-    def _plan(self, waiting: _Waiting, from_s: float) -> None:
-        start_s = self._profile.earliest_s(waiting.cores, waiting.length_s, from_s)
-        self._enter_plan(waiting, start_s)
+    def _earliest_s(self, cores: int, length_s: float, now_s: float) -> float:
+        """The earliest start of a job that joins the plan."""
+        known = self._bounds[cores]
+        from_s = max(now_s, known.bound_s(length_s))
+        start_s = self._profile.earliest_s(cores, length_s, from_s)
+        if start_s > from_s:
+            known.add(length_s, start_s)
+        return start_s
 
     def _enter_plan(self, waiting: _Waiting, start_s: float) -> None:
         waiting.start_s = start_s
@@ -223,6 +237,7 @@ class Conservative(Counts):
         if start_s < end_s:
             self._profile.advance(now_s)
             self._profile.add(start_s, end_s, cores)
+            self._bounds.clear()
             self._gap_from_s = min(self._gap_from_s, start_s)
             self._gap_to_s = max(self._gap_to_s, end_s)
 
@@ -269,7 +284,8 @@ class _Search:
     have been freed since.
     """
 
-    __slots__ = ("_failed", "_from_s", "_gap_to_s", "_now_s", "_profile", "_widened_s", "most")
+    __slots__ = ("_failed", "_from_s", "_gap_to_s", "_now_s", "_profile", "_seen", "_widened_s",
+                 "most")  # fmt: skip
 
     def __init__(self, profile: Profile, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
         self._profile = profile
@@ -277,8 +293,10 @@ class _Search:
         self._gap_to_s = gap_to_s
         self._now_s = now_s
         self._widened_s: list[float] = []
-        self._failed: dict[int, _Failed] = {}
-        """By number of processors."""
+        self._failed: dict[int, StartBounds] = {}
+        """By number of processors: the searches without success, as bounds of starts …"""
+        self._seen: dict[int, int] = {}
+        """… and the number of widenings that they take into account."""
         self.most = profile.max_free(gap_from_s, gap_to_s)
         """Maximum number of free processors in the gap."""
 
@@ -301,7 +319,7 @@ class _Search:
             return reaching_s
         failed = None if job.is_late else self._failed_with(cores)
         if failed is not None:
-            from_s = max(from_s, failed.none_before_s(length_s))
+            from_s = max(from_s, failed.bound_s(length_s))
         gap_to_s = self._gap_to_s
         if from_s >= gap_to_s or from_s + length_s >= reaching_s:
             return reaching_s
@@ -312,48 +330,13 @@ class _Search:
             failed.add(length_s, min(reaching_s, gap_to_s))
         return reaching_s
 
-    def _failed_with(self, cores: int) -> _Failed:
+    def _failed_with(self, cores: int) -> StartBounds:
         """The searches for this number of processors, brought up to date."""
+        widened_s = self._widened_s
         failed = self._failed.get(cores)
         if failed is None:
-            failed = self._failed[cores] = _Failed()
-        widened_s = self._widened_s
-        if failed.widened < len(widened_s):
-            first_s = min(widened_s[failed.widened :])
-            failed.forget(self._profile.free_since_s(cores, first_s))
-            failed.widened = len(widened_s)
+            failed = self._failed[cores] = StartBounds()
+        elif (seen := self._seen[cores]) < len(widened_s):
+            failed.forget(self._profile.free_since_s(cores, min(widened_s[seen:])))
+        self._seen[cores] = len(widened_s)
         return failed
-
-
-class _Failed:
-    """The searches without success for one number of processors: the time before which a job of a
-    length, and therefore any longer one, has no start."""
-
-    __slots__ = ("_lengths_s", "_none_before_s", "widened")
-
-    def __init__(self) -> None:
-        self._lengths_s: list[float] = []
-        """Ascending, and so are the times."""
-        self._none_before_s: list[float] = []
-        self.widened = 0
-        """Number of widenings that are taken into account."""
-
-    def none_before_s(self, length_s: float) -> float:
-        i = bisect_right(self._lengths_s, length_s)
-        return self._none_before_s[i - 1] if i else float("-inf")
-
-    def add(self, length_s: float, time_s: float) -> None:
-        lengths_s, none_before_s = self._lengths_s, self._none_before_s
-        i = j = bisect_right(lengths_s, length_s)
-        while j < len(lengths_s) and none_before_s[j] <= time_s:
-            j += 1
-        lengths_s[i:j] = [length_s]
-        none_before_s[i:j] = [time_s]
-
-    def forget(self, since_s: float) -> None:
-        """Starts from this time on may be possible now."""
-        lengths_s, none_before_s = self._lengths_s, self._none_before_s
-        i = bisect_left(none_before_s, since_s)
-        if i < len(none_before_s):
-            none_before_s[i:] = [since_s]
-            del lengths_s[i + 1 :]
