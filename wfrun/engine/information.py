@@ -35,6 +35,7 @@ class Information(msgspec.Struct, frozen=True):
     processing_speed: Knowledge = U
     link_speed: Knowledge = U
     task_runtime: Knowledge = U
+    """Expected run times at each site, which show its speed, too."""
     file_size: Knowledge = U
     background_runtime: Knowledge = U
     """Run times of other users' jobs: the difference between HEFT (K) and HEFT-P (R, predicted)."""
