@@ -32,9 +32,9 @@ from wfrun.runners.studies.reallocation.traces import (
 from wfrun.runners.studies.workflows import figures
 from wfrun.runners.studies.workflows.command import claim_table
 
-TRACE_MINUTES = 0.6
+TRACE_MINUTES = 0.4
 """Processor time of ten days of a trace in a seed, in minutes …"""
-GROWTH = 1.6
+GROWTH = 1.15
 """… and the exponent with which it grows with the days."""
 
 
