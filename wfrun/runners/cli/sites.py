@@ -67,7 +67,7 @@ def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -
 @sites.command("check")
 @click.argument("names", nargs=-1, metavar="[SITE]...", shell_complete=complete_entries)
 @_CATALOG
-@click.option("--wait", type=click.FloatRange(min=1), default=120.0, show_default=True,
+@click.option("--wait", type=click.FloatRange(min=1), default=120, show_default=True,
               metavar="SECONDS", help="Maximum time of the test job in the queue.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the measured links into the catalog.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
@@ -144,7 +144,7 @@ def bench() -> None:
 @click.option("--tasks", type=click.IntRange(min=1), metavar="N",
               help="Number of tasks without work at each site. Default: 5000; where each task is a "
               "batch job, 2 for each slot, at most 100.")  # fmt: skip
-@click.option("--limit", type=click.FloatRange(min=1), default=300.0, show_default=True,
+@click.option("--limit", type=click.FloatRange(min=1), default=300, show_default=True,
               metavar="SECONDS", help="Maximum time for each site; tasks that are left then are "
               "cancelled.")  # fmt: skip
 def bench_dispatch(

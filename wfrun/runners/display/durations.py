@@ -13,3 +13,8 @@ def duration(seconds: float) -> str:
         return f"{minute}:{second:02}"
     days, hour = divmod(hours, 24)
     return f"{days} d {hour:02}:{minute:02}" if days else f"{hours}:{minute:02}:{second:02}"
+
+
+def task_rate(per_s: float) -> str:
+    """A number of tasks per second, or of tasks per hour if these are less than 0.1 a second."""
+    return f"{per_s:.1f} tasks/s" if per_s >= 0.1 or not per_s else f"{per_s * 3600:.3g} tasks/h"

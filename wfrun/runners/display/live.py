@@ -14,7 +14,7 @@ from rich.text import Text
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.runners.display.console import Hanging, name_cell, stderr_above
 from wfrun.runners.display.counts import progress_line
-from wfrun.runners.display.durations import duration
+from wfrun.runners.display.durations import duration, task_rate
 from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.failures import failure_line, nothing_succeeds
 from wfrun.runners.display.layout import Section, SharedLines
@@ -122,7 +122,7 @@ class LiveProgress:
                 total=max(1, tasks), completed=settled, width=_bar_columns(self._console.size)
             ),
             Text(f"{settled}/{tasks}"),
-            Text(f"{rate:.1f} tasks/s", style="cyan"),
+            Text(task_rate(rate), style="cyan"),
             Text(duration(elapsed_s)),
             Text(left, style="cyan"),
         )

@@ -15,7 +15,7 @@ from wfrun.engine.state import Phase, RunState
 from wfrun.engine.visible import message_block, name_line
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.counts import progress_line
-from wfrun.runners.display.durations import duration
+from wfrun.runners.display.durations import duration, task_rate
 from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.display.idle_sites import grouped
@@ -74,7 +74,7 @@ class LineProgress:
         """The numbers of the run, the reasons why sites have free cores, and the oldest task."""
         state, now_s = self._state, time.time()
         rate = self._rate.update(state.done)
-        parts = [f"{self._title}: {progress_line(state)}, {rate:.1f} tasks/s"]
+        parts = [f"{self._title}: {progress_line(state)}, {task_rate(rate)}"]
         left = self._eta.text(now_s)
         if left:
             parts[0] += f", {left}"

@@ -18,7 +18,7 @@ from wfrun.engine.time_left import TimeLeftEstimator
 from wfrun.engine.visible import name_line
 from wfrun.runners.display.console import Hanging, name_cell
 from wfrun.runners.display.counts import counted, retries_text, task_counts
-from wfrun.runners.display.durations import duration
+from wfrun.runners.display.durations import duration, task_rate
 from wfrun.runners.display.eta import eta_text
 from wfrun.runners.display.failures import failure_summary
 from wfrun.runners.display.idle_sites import idle_sites
@@ -111,7 +111,7 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     head.append(word, style=style)
     head.append(f": {task_counts(state, is_over=not driven)} in {duration(elapsed_s)}")
     ran = max(0, state.done - state.reused)
-    head.append(f" ({ran / elapsed_s:.1f} tasks/s)")
+    head.append(f" ({task_rate(ran / elapsed_s)})")
     left = TimeLeftEstimator(state).at(now_s) if driven else None
     if left is not None:
         head.append(f", {eta_text(left)}")

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from wfrun.engine.visible import name_line
 from wfrun.runners.display.counts import retries_text, task_counts
-from wfrun.runners.display.durations import duration
+from wfrun.runners.display.durations import duration, task_rate
 from wfrun.runners.display.eta import eta_text
 from wfrun.runners.display.live import WIDE
 from wfrun.runners.display.report import outcome_text
@@ -30,7 +30,7 @@ def heading(look: Observation, width: int) -> list[Text]:
     word = outcome_text(state, driven=not is_over)
     right = Text(f"{settled}/{state.tasks}")
     if not is_over:
-        right.append(f"  {look.tasks_per_s:.1f} tasks/s", style="cyan")
+        right.append(f"  {task_rate(look.tasks_per_s)}", style="cyan")
     right.append(f"  {duration(max(0.0, look.now_s - state.started_s))}")
     if not is_over and look.left is not None:
         left = eta_text(look.left, has_interval=width >= WIDE)
