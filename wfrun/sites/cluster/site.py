@@ -122,8 +122,8 @@ class ClusterSite:
         except (TransientError, NoSpaceError) as error:
             self.head.pause("connection", str(error))
         self._tasks = [
-            asyncio.create_task(self._guarded(self._submission.run())),
-            asyncio.create_task(self._guarded(self._watch.run())),
+            asyncio.create_task(self._guarded(self._submission.run)),
+            asyncio.create_task(self._guarded(self._watch.run)),
         ]
         await self._watch.first_look()
 
@@ -315,9 +315,9 @@ class ClusterSite:
         else:
             self._watch.now.set()  # the watch sets the site up
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception as error:
             _LOGGER.exception("site %s", self.spec.name)
             self.head.pause("defect", f"internal error: {error!r}; wfrun resume may help")
