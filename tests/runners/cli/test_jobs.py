@@ -121,11 +121,16 @@ LOG = """\
 """
 
 
-def test_jobs_of_a_log_are_simulated_as_they_arrive(tmp_path: Path) -> None:
-    log = tmp_path / "two.swf"
+def log_and_site(folder: Path, slots: int) -> tuple[Path, Path]:
+    """A log of jobs, and a catalog of one site."""
+    log, sites = folder / "two.swf", folder / "sites.yaml"
     log.write_text(LOG)
-    sites = tmp_path / "sites.yaml"
-    sites.write_text("sites: {here: {slots: 4}}\n")
+    sites.write_text(f"sites: {{here: {{slots: {slots}}}}}\n")
+    return log, sites
+
+
+def test_jobs_of_a_log_are_simulated_as_they_arrive(tmp_path: Path) -> None:
+    log, sites = log_and_site(tmp_path, 4)
     result = jobs(log, "--sites", sites, "--simulate")
     assert result.exit_code == 0, result.output
     assert "two.swf: 1 job dropped: run time zero" in result.output
@@ -199,10 +204,7 @@ def test_no_size_that_fits_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_job_of_a_log_that_no_site_takes_is_refused_with_its_line(tmp_path: Path) -> None:
-    log = tmp_path / "two.swf"
-    log.write_text(LOG)
-    sites = tmp_path / "sites.yaml"
-    sites.write_text("sites: {here: {slots: 2}}\n")
+    log, sites = log_and_site(tmp_path, 2)
     result = jobs(log, "--sites", sites, "--simulate")
     assert f"{log}:2: task 'job-1' fits no site" in str(result.exception)
 
