@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.events import RunStarted
 from wfrun.engine.state import RunState, WorkflowState
 
 
 class First(Capability):
-    is_dormant = True
+    dormant = EVERY_HOOK
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        return True
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
         return mask & ~1
 
 
 class Last(Capability):
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        return True
+
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
         """Leaves out a site only while others remain."""
         return mask & ~2 or mask

@@ -85,6 +85,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     state.attempts[event.key] = attempt
     site = state.sites[site_index]
     site.committed_cores += cores
+    attempt.found_idle = site.committed_cores <= site.slots_now
     site.phases[_STAGING] += 1
     state.last_site = site_index
     request_inputs(run, w, attempt)

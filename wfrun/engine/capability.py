@@ -6,11 +6,15 @@ keeps its own facts; others find it with ``RunState.find``. `wfrun.engine.capabi
 the capabilities in the order of their calls.
 """
 
+# Hooks are overridden at will.
+# ruff: noqa: B027
+
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, CancelAttempts, SetTimer
@@ -118,7 +122,7 @@ class Run:
         return mask
 
 
-class Capability:
+class Capability(ABC):
     """Base of all capabilities; every hook does nothing.
 
     The interpreter calls hooks after it has changed the state. It calls them for live events and
@@ -127,19 +131,21 @@ class Capability:
     attempts, unless its description allows it.
     """
 
-    is_dormant: ClassVar[bool] = False
-    """Whether only ``events`` and ``timers`` are called until the capability calls
-    ``run.hooks.wake(self)``. Saves the calls in the many runs that need it late or never."""
+    dormant: frozenset[str] = frozenset()
+    """Hooks, by method name, that are not called until the capability calls
+    ``run.hooks.wake(self)``, after which it has none; `EVERY_HOOK` for all. An instance may have
+    other ones than its class. Saves the calls in the many runs that need them late or never."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.state = run.state
 
     @classmethod
+    @abstractmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Whether a run that begins with this event has the capability. The sites, queues and
-        declared information are in the state already."""
-        return True
+        """Whether a run that begins with this event, or goes on with changed options, needs the
+        capability. The sites, queues and declared information are in the state already. A run
+        without the capability must not pay for it, so wanting it needs a reason."""
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         """The types of events that it interprets, with their interpreters."""
@@ -333,44 +339,42 @@ class Hooks:
         self._by_name = dict(vars(self))
         self._ranks: dict[type[Capability], int] = {}
         """The place of each capability in the registry."""
-        self._limit_ranks: list[int] = []
-        self.awake: list[Capability] = []
-        """The capabilities whose hooks are called, in the order in which they woke."""
+        self._ranks_of: dict[str, list[int]] = {name: [] for name in self._by_name}
+        """By hook, the places of the capabilities for which it is called."""
         self.events: dict[type[ev.Event], list[Callable[[Any], None]]] = {}
         self.timers: dict[str, Callable[..., None]] = {}
 
     def add(self, capability: Capability) -> None:
         """Add a capability, to be called after those added before."""
-        self._register(capability)
-        if not capability.is_dormant:
-            self.wake(capability)
-
-    def fill(self, capabilities: Iterable[Capability], awake: Iterable[Capability]) -> None:
-        """Add the capabilities of another run, and wake those that were awake in their order."""
-        for capability in capabilities:
-            self._register(capability)
-        for capability in awake:
-            self.wake(capability)
-
-    def _register(self, capability: Capability) -> None:
         self._ranks[type(capability)] = len(self._ranks)
         for event, interpret in capability.events().items():
             self.events.setdefault(event, []).append(interpret)
         self.timers.update(capability.timers())
+        self._call(capability, EVERY_HOOK - capability.dormant)
 
     def wake(self, capability: Capability) -> None:
-        """Call all hooks of a capability from now on, after those of capabilities that are awake.
-        Candidates are limited in registry order: the last limit, which leaves out sites only while
-        others remain, must see what the others have left."""
-        self.awake.append(capability)
+        """Call the dormant hooks of a capability from now on."""
+        names, capability.dormant = capability.dormant, frozenset()
+        if type(capability) in self._ranks:  # Else it is being made, and `add` follows.
+            self._call(capability, names)
+
+    def _call(self, capability: Capability, names: frozenset[str]) -> None:
+        """Call these hooks, by method name, in registry order, whichever capability woke first: a
+        limit that leaves out sites only while others remain must see what the others have left."""
         kind = type(capability)
+        rank = self._ranks[kind]
         for name, calls in self._by_name.items():
-            method = name if hasattr(Capability, name) else f"on_{name}"
-            if getattr(kind, method) is getattr(Capability, method):
-                continue
-            if calls is self.limit_candidates:
-                place = bisect(self._limit_ranks, self._ranks[kind])
-                self._limit_ranks.insert(place, self._ranks[kind])
+            method = _method(name)
+            if method in names and getattr(kind, method) is not getattr(Capability, method):
+                place = bisect(self._ranks_of[name], rank)
+                self._ranks_of[name].insert(place, rank)
                 calls.insert(place, getattr(capability, method))
-            else:
-                calls.append(getattr(capability, method))
+
+
+def _method(hook: str) -> str:
+    """The method of `Capability` that a list of `Hooks` calls."""
+    return hook if hasattr(Capability, hook) else f"on_{hook}"
+
+
+EVERY_HOOK = frozenset(map(_method, Hooks()._by_name))
+"""The names of all hooks."""

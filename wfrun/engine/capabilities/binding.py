@@ -4,6 +4,7 @@ launchers."""
 from __future__ import annotations
 
 from wfrun.engine.capability import Capability, Run
+from wfrun.engine.events import RunStarted
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.model import SiteSpec
@@ -32,16 +33,24 @@ class Binding(Capability):
     Cost: constant; of a resume, the open attempts.
     """
 
+    dormant = frozenset({"on_ended", "on_done"})
+    """Simulations of a single DAG need no pace of their sites. In a real run displays advise by
+    it, and a bag among several workflows may come when some attempts have ended."""
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        if self.state.own_outputs or self.state.expected != 1:
+            self.dormant = frozenset()
         self.state.binds_late = binds_late(placement_class(self.state.settings.policy))
         self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
         """What was observed of each site; nothing of sites with launchers."""
         self._prefetch = [0] * len(self.state.sites)
         """Cores that prefetched tasks may hold, by site."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
-        self._uses_paces = throttle_of(self.state.settings) == "auto"
+        self._uses_paces = False
         """Whether the number of cores to prefetch is kept up to date."""
+        if throttle_of(self.state.settings) == "auto":
+            self._use_paces()
         information = self.state.information
         if (
             self._beside_launchers
@@ -52,17 +61,29 @@ class Binding(Capability):
         ):
             self._limit_capacity()
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        """Any run may get a bag, which binds late."""
+        return True
+
     def take_over(self, before: Binding) -> None:
         self.paces[: len(before.paces)] = before.paces
 
     def _limit_capacity(self) -> None:
         """Limit the capacity of all sites from now on."""
-        self.state.is_bounded = self._uses_paces = True
+        self.state.is_bounded = True
+        self._use_paces()
         # A policy that estimates queues itself may prefer a queue to idle slots of a slower site.
         estimates_queues = uses_queues(self.state.information) and not self.state.binds_late
         for index, site in enumerate(self.state.sites):
             site.holds_prefetch = self._beside_launchers or not estimates_queues
             self._update(index)
+
+    def _use_paces(self) -> None:
+        """Keep the number of cores to prefetch up to date from now on."""
+        self._uses_paces = True
+        if self.dormant:
+            self.run.hooks.wake(self)
 
     def prefetched_cores(self, site: int) -> int:
         """Cores of attempts to dispatch to a site beyond its slots."""
@@ -100,10 +121,6 @@ class Binding(Capability):
             attempt.found_idle = False
         for pace in self.paces:
             pace.on_interruption()
-
-    def on_placed(self, attempt: Attempt) -> None:
-        site = self.state.sites[attempt.site]
-        attempt.found_idle = site.committed_cores <= site.slots_now
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
         site = self.state.sites[attempt.site]

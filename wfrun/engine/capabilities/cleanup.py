@@ -31,6 +31,9 @@ STORAGE_SHARE = 32
 class Cleanup(Capability):
     """Removes files from sites where nothing needs them any more."""
 
+    dormant = frozenset({"on_left", "on_ended"})
+    """They matter once an attempt is superseded."""
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._readers: list[array[int]] = []
@@ -52,7 +55,11 @@ class Cleanup(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        return begun.settings.keep != "all"
+        """Where files are real, or their removal makes room for others."""
+        state = run.state
+        return begun.settings.keep != "all" and (
+            state.own_outputs or any(site.spec.storage_bytes is not None for site in state.sites)
+        )
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -115,6 +122,8 @@ class Cleanup(Capability):
         self._hold(w, task)
 
     def on_superseded(self, attempt: Attempt) -> None:
+        if self.dormant:
+            self.run.hooks.wake(self)
         self._hold(self.state.workflows[attempt.workflow], attempt.task)
 
     def on_left(self, attempt: Attempt) -> None:

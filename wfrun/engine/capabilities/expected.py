@@ -39,6 +39,11 @@ class ExpectedTimes(Capability):
         self.since = Standing(self.state.started_s, 0.0, 0)
         """Where the run stood when it was started or last resumed."""
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Where people watch the tasks."""
+        return run.state.own_outputs
+
     def take_over(self, before: ExpectedTimes) -> None:
         self.runtimes, self.ratios, self.since = before.runtimes, before.ratios, before.since
 

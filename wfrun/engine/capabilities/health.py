@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from wfrun.engine.attempts import has_inputs
 from wfrun.engine.capability import Capability, Run
-from wfrun.engine.events import AttemptStarted
+from wfrun.engine.events import AttemptStarted, RunStarted
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.failures import telling_line
 from wfrun.engine.state import Attempt, Condition, Phase
@@ -132,10 +132,17 @@ class Health(Capability):
     """
 
     name = "health"
+    dormant = frozenset({"on_placed", "on_started", "on_absent", "on_left"})
+    """They matter once a site has failed."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.sites = [SiteHealth() for _ in self.state.sites]
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        """Any site may fail."""
+        return True
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
         return {"breaker": self._pause_over, "trial": self._trial_over}
@@ -196,7 +203,7 @@ class Health(Capability):
         if self.state.sites[index].reported is not None:
             return  # The site has reported a problem itself.
         if site.breaker is None:
-            site.breaker = Breaker()
+            site.breaker = self._make_breaker()
         breaker = site.breaker
         if breaker.phase in (BreakerPhase.PAUSED, BreakerPhase.GIVEN_UP):
             return
@@ -210,6 +217,11 @@ class Health(Capability):
         on_trial = breaker.phase is BreakerPhase.ON_TRIAL
         if on_trial or outcome.cause == "disk-full" or breaker.failures >= FAILURES_IN_A_ROW:
             self._pause(index, breaker, outcome)
+
+    def _make_breaker(self) -> Breaker:
+        if self.dormant:
+            self.run.hooks.wake(self)
+        return Breaker()
 
     def on_reopened(self, site: int) -> None:
         """Forget the failures of the site."""
@@ -248,7 +260,7 @@ class Health(Capability):
             for other in others
         ):
             return
-        breaker = site.breaker or Breaker()
+        breaker = site.breaker or self._make_breaker()
         if reported is None and breaker.admits_attempts and attempt.placed_s >= breaker.since_s:
             site.breaker = breaker
             breaker.failures = site.quick_failures

@@ -67,6 +67,11 @@ class LateCopies(Capability):
         """When to look next. The log does not state it: each engine sets its own timer."""
         self._late: list[Key] = []
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Where copies are real. Simulated ones take the time that their links promise."""
+        return run.state.own_outputs
+
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
             ev.TransferEnded: self._ended,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wfrun.engine.capability import Capability, Run
-from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded
+from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded, RunStarted
 
 Occurrence = tuple[str, int | None]
 """What happened, as the option ``on`` names it, and the site; None: it happened to the run."""
@@ -21,6 +21,11 @@ class Notifications(Capability):
         self.logins: dict[int, str] = {}
         """What the user has to do, by site that waits for it."""
         self._handled: set[Occurrence] = set()
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        """Any site may ask for a login."""
+        return True
 
     def events(self) -> Mapping[type[Event], Callable[[Any], None]]:
         return {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.task_jobs import job_of
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.capability import EVERY_HOOK, Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.prediction.job import Job, is_plausible
 from wfrun.engine.state import Attempt
@@ -66,17 +66,21 @@ class Observations(Capability):
     Cost: constant, beside that of `job_of`; nothing in runs without a history.
     """
 
-    is_dormant = True
+    dormant = EVERY_HOOK
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._is_awake = False
         self.by_class: dict[Class, deque[Observation]] = {}
         """The latest observations, the oldest first; the class observed last is the last one."""
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Any run may get a history."""
+        return True
+
     def take_over(self, before: Observations) -> None:
         self.by_class = before.by_class
-        if before._is_awake:
+        if not before.dormant:
             self._wake()
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
@@ -86,8 +90,7 @@ class Observations(Capability):
         self._wake()
 
     def _wake(self) -> None:
-        if not self._is_awake:
-            self._is_awake = True
+        if self.dormant:
             self.run.hooks.wake(self)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 from wfrun.engine.bag import tasks_of
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.capability import Capability, Run
+from wfrun.engine.events import RunStarted
 from wfrun.engine.information import Knowledge
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
@@ -28,13 +29,22 @@ class Placements(Capability):
         super().__init__(run)
         self.by_workflow: list[Placement] = []
         """Policy objects by workflow."""
-        self._sites: list[array[int] | None] = []
-        """By workflow: the site of the last placement of each task, -1 before; None for policies
+        self._sites: list[array[int]] = []
+        """By workflow: the site of the last placement of each task, -1 before; empty for policies
         that do not follow placements."""
         settings = self.state.settings
         self._policy = placement_class(settings.policy)
         self._options = placement_options(self._policy, settings.policy_options)
         self._knows_runtimes = self.state.information.task_runtime is Knowledge.KNOWN
+        self._follows = self._policy.placed is not BasePlacement.placed
+        """Whether the policy follows placements."""
+        if not self._follows:
+            self.dormant = frozenset({"on_placed"})
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        """Each workflow has a placement policy."""
+        return True
 
     def on_workflow_added(self, w: WorkflowState) -> None:
         if self._knows_runtimes:
@@ -42,8 +52,7 @@ class Placements(Capability):
         placement = self._policy(StateView(self.run, w), self._options)
         w.order = self._checked(placement.order(), len(w.status))
         self.by_workflow.append(placement)
-        follows = type(placement).placed is not BasePlacement.placed
-        self._sites.append(array("h", [-1]) * len(w.status) if follows else None)
+        self._sites.append(array("h", [-1]) * (len(w.status) if self._follows else 0))
 
     def _checked(self, order: Sequence[float] | None, tasks: int) -> Sequence[float] | None:
         """Raises PolicyError for an order that is no number for each task."""
@@ -60,16 +69,13 @@ class Placements(Capability):
 
     def on_placed(self, attempt: Attempt) -> None:
         self.by_workflow[attempt.workflow].placed(attempt.task, attempt.site)
-        if (sites := self._sites[attempt.workflow]) is not None:
-            sites[attempt.task] = attempt.site
+        self._sites[attempt.workflow][attempt.task] = attempt.site
 
     def take_over(self, before: Placements) -> None:
         """A policy that keeps tasks together goes on with the sites that it has chosen."""
         for number, sites in enumerate(before._sites):
             own = self._sites[number]
-            if sites is None or own is None:
-                continue
-            for task, site in enumerate(sites):
+            for task, site in enumerate(sites if own else ()):
                 if site >= 0 and not self.state.left >> site & 1:
                     own[task] = site
                     self.by_workflow[number].placed(task, site)

@@ -54,6 +54,8 @@ class Predictions(Capability):
         self.run_times = make_run_times(self.state.settings.predictor)
         self._observes = self.state.information.task_runtime is Knowledge.HISTORICAL
         """Whether run times are observed: for the predictions of the policy, or for later runs."""
+        if not self._observes:
+            self.dormant = frozenset({"on_done"})
         self._last: tuple[WorkflowState, int, JobClass, Details] | None = None
         """The latest task that was asked about. A cache: a policy asks about one task for every
         site."""
@@ -62,16 +64,23 @@ class Predictions(Capability):
         """Whether predictions may use sizes of inputs: the policy declares them, or they were
         measured. Those of a document are not for policies that do without them."""
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Each view answers questions about run times."""
+        return True
+
     def take_over(self, before: Predictions) -> None:
         self.run_times = before.run_times
-        self._observes = self._observes or before._observes
+        if before._observes:
+            self._observe()
         self._uses_sizes = self._uses_sizes or before._uses_sizes
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {ev.HistoryRead: self._history_read}
 
     def _history_read(self, event: ev.HistoryRead) -> None:
-        self._observes = self._uses_sizes = True
+        self._observe()
+        self._uses_sizes = True
         speeds = {site.spec.name: site.spec.speed_ratio for site in self.state.sites}
         for job, runtime_s in in_order(event):
             if job.site in speeds:
@@ -79,8 +88,14 @@ class Predictions(Capability):
                 details = Details(job.estimate_s, job.input_bytes)
                 self.run_times.observe(kind, job.site, runtime_s, speeds[job.site], details)
 
+    def _observe(self) -> None:
+        """Observe run times from now on."""
+        if not self._observes:
+            self._observes = True
+            self.run.hooks.wake(self)
+
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        if not self._observes or outcome.started_s is None or outcome.ended_s is None:
+        if outcome.started_s is None or outcome.ended_s is None:
             return
         kind, details = self._class_of(self.state.workflows[attempt.workflow], attempt.task)
         spec = self.state.sites[attempt.site].spec

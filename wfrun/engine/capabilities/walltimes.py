@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import has_launchers
 from wfrun.engine.capabilities.observations import Class, in_order
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.capability import EVERY_HOOK, Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.prediction.intervals import ClassBounds
 from wfrun.engine.prediction.job import is_plausible
@@ -79,26 +79,29 @@ class Walltimes(Capability):
     Cost: constant, and nothing in runs without a history. `work_at`: the types of tasks.
     """
 
-    is_dormant = True
+    dormant = EVERY_HOOK
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._is_awake = False
         self._series: dict[Class, _Series] = {}
         self._left: Counter[_Kind] = Counter()
         """Number of tasks that are not done, by kind."""
         self._missed: set[tuple[int, int]] = set()
         """Tasks that a learned walltime has ended, by workflow and task."""
 
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Any run may get a history."""
+        return True
+
     def take_over(self, before: Walltimes) -> None:
         self._series, self._left = before._series, before._left
         self._missed = before._missed
-        if before._is_awake:
+        if not before.dormant:
             self._wake()
 
     def _wake(self) -> None:
-        if not self._is_awake:
-            self._is_awake = True
+        if self.dormant:
             self.run.hooks.wake(self)
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
@@ -183,7 +186,7 @@ class Walltimes(Capability):
     def work_at(self, site: int) -> Work:
         """What the launchers of a site may have to run."""
         name, core_s, longest_s = self.state.sites[site].spec.name, 0.0, 0.0
-        is_known = self._is_awake and len(self._left) <= MAX_KINDS
+        is_known = not self.dormant and len(self._left) <= MAX_KINDS
         for kind, count in self._left.items() if is_known else ():
             if count <= 0:
                 continue

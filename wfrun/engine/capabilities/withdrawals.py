@@ -11,12 +11,13 @@ from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import LauncherPool
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.capability import EVERY_HOOK, Capability, Decisions, Run
 from wfrun.engine.events import (
     AttemptStarted,
     AttemptsWithdrawn,
     Event,
     RunResumed,
+    RunStarted,
     TimerFired,
     WorkflowAdded,
 )
@@ -71,7 +72,7 @@ class Withdrawals(Capability):
     Cost: constant; of a decision, the square of the number of sites and ``MAX_EXAMINED``.
     """
 
-    is_dormant = True
+    dormant = EVERY_HOOK
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -90,13 +91,17 @@ class Withdrawals(Capability):
         self._wake_up_s = inf
         """When to decide again if nothing happens before. The log does not state it: each engine
         sets its own."""
-        self._is_awake = False
         self._due = False
 
     def stalls(self, site: int) -> bool:
         """Whether attempts were withdrawn from a site because its queue stalls, and it has started
         and ended nothing since."""
         return bool(self._stalled >> site & 1)
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
+        """Any run may get a bag, which binds late."""
+        return True
 
     def events(self) -> Mapping[type, Callable[[Any], None]]:
         return {
@@ -108,9 +113,8 @@ class Withdrawals(Capability):
     def _wake(self, event: Event) -> None:
         """Begin as soon as sites bind late: with a workflow, or after a change of the run. Without
         late binding, tasks wait where the policy wants them."""
-        if self._is_awake or not self.state.is_bounded:
+        if not self.dormant or not self.state.is_bounded:
             return
-        self._is_awake = True
         self.run.hooks.wake(self)
         for attempt in self.state.attempts.values():
             if attempt.started_s is None and attempt.phase is not Phase.STAGING:

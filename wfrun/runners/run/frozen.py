@@ -12,7 +12,7 @@ import io
 import pickle
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any, NoReturn, cast
 
@@ -48,7 +48,7 @@ def freeze(core: Core) -> bytes:
     pickler.dispatch_table[Workflow] = lambda w: (_document, (digests[id(w)],))
     pickler.dispatch_table[WorkflowState] = _without_children
     pickler.dispatch_table[Hooks] = lambda hooks: (Hooks, ())  # `thaw` fills it
-    pickler.dump((run, run.hooks.awake))
+    pickler.dump(run)
     return stream.getvalue()
 
 
@@ -84,10 +84,11 @@ class _Thawer(pickle.Unpickler):
 def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
     """The core whose state was frozen. Raises what pickle raises for bytes that `freeze` has not
     made, or another version of it."""
-    run, awake = _Thawer(body, documents).load()
+    run = _Thawer(body, documents).load()
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")
     for w in run.state.workflows:
         w.children = children_of(w.workflow)
-    run.hooks.fill(cast(Iterable[Capability], run.state.capabilities.values()), awake)
+    for capability in run.state.capabilities.values():
+        run.hooks.add(cast(Capability, capability))
     return Core(documents, run)

@@ -35,6 +35,8 @@ class InOrder(Capability):
         self._waiting: dict[TaskClass, Arrivals] = {}
         """Workflows with tasks that no site had room for, by class. Some entries are stale."""
         self._held = HeldWorkflows(self.state)
+        if self.state.throttle is None:
+            self.dormant = frozenset({"on_left"})
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -46,8 +48,7 @@ class InOrder(Capability):
             self._held.discard(w.index)
 
     def on_left(self, attempt: Attempt) -> None:
-        if self.state.throttle is not None:
-            self._ready.add(attempt.workflow)
+        self._ready.add(attempt.workflow)
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         held = self._held

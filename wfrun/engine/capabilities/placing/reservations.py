@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.capability import EVERY_HOOK, Capability, Run
 from wfrun.engine.eligible import TaskClass
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
@@ -44,17 +44,21 @@ class Reservations(Capability):
     constant.
     """
 
-    is_dormant = True
+    dormant = EVERY_HOOK
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._is_awake = False
         self.at: dict[int, Reservation] = {}
         """Reservations by site."""
         self._by_queue: dict[int, Reservation] = {}
 
         self._declined: dict[tuple[int, int], int] = {}
         """Sites whose reservation the policy of a task declined, by (workflow, task); a mask."""
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """Any task may be too wide for the room of every site."""
+        return True
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -63,8 +67,7 @@ class Reservations(Capability):
         }
 
     def _reserved(self, event: ev.CoresReserved) -> None:
-        if not self._is_awake:
-            self._is_awake = True
+        if self.dormant:
             self.run.hooks.wake(self)
         w = self.state.workflows[event.workflow]
         reservation = Reservation(w, event.task, event.site)

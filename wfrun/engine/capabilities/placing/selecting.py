@@ -49,6 +49,8 @@ class Selecting(Capability):
         ]
         self._passed: list[tuple[WorkflowState, Entry]] = []
         """In a replay: the tasks that the present resource manager has planned at busy sites."""
+        if self.state.throttle is None:
+            self.dormant = frozenset({"on_left"})
         self._changed: set[int] = set()
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
@@ -76,9 +78,8 @@ class Selecting(Capability):
         self._changed.add(w.index)
 
     def on_left(self, attempt: Attempt) -> None:
-        if self.state.throttle is not None:
-            w = self.state.workflows[attempt.workflow]
-            self.managers[w.queue].unthrottle(w)
+        w = self.state.workflows[attempt.workflow]
+        self.managers[w.queue].unthrottle(w)
 
     def on_placed(self, attempt: Attempt) -> None:
         w = self.state.workflows[attempt.workflow]
