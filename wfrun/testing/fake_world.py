@@ -60,6 +60,7 @@ class FakeWorld:
     sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
     workflow ``i`` joins resource manager ``i % len(queues)``.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
+    ``own_outputs``: whether files are real, as in a run, or not, as in a simulation.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class FakeWorld:
         arrive_s: Sequence[float] = (),
         queues: tuple[tuple[int, ...], ...] = (),
         keep_log: bool = True,
+        own_outputs: bool = True,
     ) -> None:
         self._workflows = workflows
         self._documents = {str(i): w for i, w in enumerate(workflows)}
@@ -108,7 +110,7 @@ class FakeWorld:
         """Arrival time of the last event, by channel."""
         self._sites = [self._make_site(i, spec) for i, spec in enumerate(catalog.sites)]
         self.post(0.0, ev.RunStarted(0.0, "w", settings, catalog.sites, catalog.links,
-                                     len(workflows), queues, own_outputs=True))  # fmt: skip
+                                     len(workflows), queues, own_outputs=own_outputs))  # fmt: skip
         for i, workflow in enumerate(workflows):
             at_s = arrive_s[i] if arrive_s else 0.0
             queue = i % len(queues) if queues else 0
