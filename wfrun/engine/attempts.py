@@ -70,8 +70,9 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     if event.size:
         w.choose_size(task, event.size)
     cores = w.asked(task).cores
-    attempt = Attempt(event.key, event.workflow, task, site_index, event.at_s, cores)
-    attempt.walltime_s = event.walltime_s
+    attempt = Attempt(
+        event.key, event.workflow, task, site_index, event.at_s, cores, event.walltime_s
+    )
     status = w.status[task]
     if status == DISPATCHED:
         _add_replica(state, w, attempt)

@@ -43,7 +43,7 @@ def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
             _enqueue(run, key, copy, rank_s)
         copy.waiting.append(attempt.key)
         attempt.missing += 1
-    if attempt.missing:
+    if attempt.missing and state.copy_queue.waiting:
         start_copies(run)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import inf
 
+import msgspec
+
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 
 Key = tuple[int, int, int]
@@ -19,25 +21,22 @@ its inputs; and a serial number. The lowest comes first: an attempt that misses 
 for the many inputs of another, and an early one is not overtaken for ever."""
 
 
-class Copy:
+class Copy(msgspec.Struct, eq=False):
     """A file that is being copied to a site, or waits for room."""
 
-    __slots__ = ("avoid", "awaits_source", "failures", "rank", "slow", "source", "waiting")
-
-    def __init__(self) -> None:
-        self.source = ORIGIN
-        self.waiting: list[str] = []
-        """Keys of the attempts that wait for it."""
-        self.failures = 0
-        self.awaits_source = False
-        """Whether its source has been paused since before the copy started."""
-        self.rank: Rank | None = None
-        """Its place in the queue; None: it does not wait for room."""
-        self.slow = 0
-        """Places from which the copy was late, as a mask. They are sources only if there is no
-        other."""
-        self.avoid: tuple[str, ...] = ()
-        """Transfer methods by which the copy was late. They are used only if there is no other."""
+    source: int = ORIGIN
+    waiting: list[str] = []
+    """Keys of the attempts that wait for it."""
+    failures: int = 0
+    awaits_source: bool = False
+    """Whether its source has been paused since before the copy started."""
+    rank: Rank | None = None
+    """Its place in the queue; None: it does not wait for room."""
+    slow: int = 0
+    """Places from which the copy was late, as a mask. They are sources only if there is no
+    other."""
+    avoid: tuple[str, ...] = ()
+    """Transfer methods by which the copy was late. They are used only if there is no other."""
 
     @property
     def was_late(self) -> bool:

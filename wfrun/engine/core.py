@@ -70,23 +70,28 @@ class Core:
         self._decided = decided
         try:
             self._interpreter.apply(event)
-            is_due = run.placement_possible or run.decision_due
-            while is_due and state.is_placing:
-                possible, run.placement_possible = run.placement_possible, False
-                run.decision_due = run.has_new_room = False
-                for decide in run.hooks.decide:
-                    decide(self, possible)
-                # Decisions set it again, but all possible placements have been made.
-                # Those in room that they made have not.
-                is_due = run.placement_possible = run.has_new_room
+            if run.placement_possible or run.decision_due:
+                self._decide()
         except Exception as error:
             self._blame_policy(error)
             raise
         # Checked only when nothing that matters is under way, so that other events cost nothing.
-        if len(state.attempts) <= state.superseded and not state.copies and state.ended is None:
+        if not state.copies and len(state.attempts) <= state.superseded and state.ended is None:
             self._settle()
         actions, run.outbox = run.outbox, []
         return decided, actions
+
+    def _decide(self) -> None:
+        run, state = self.run, self.state
+        is_due = True
+        while is_due and state.is_placing:
+            possible, run.placement_possible = run.placement_possible, False
+            run.decision_due = run.has_new_room = False
+            for decide in run.hooks.decide:
+                decide(self, possible)
+            # Decisions set it again, but all possible placements have been made.
+            # Those in room that they made have not.
+            is_due = run.placement_possible = run.has_new_room
 
     def _blame_policy(self, error: Exception) -> None:
         """Raise PolicyError if the error comes out of a policy."""

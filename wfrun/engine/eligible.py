@@ -79,8 +79,10 @@ class EligibleSet:
         """Remove a task, which must be in the set. ``kind`` is the class that it was added with."""
         serial = self._serials[task]
         self._serials[task] = 0
-        self._moved.pop(task, None)
-        self._returned.discard(task)
+        if self._moved:
+            self._moved.pop(task, None)
+        if self._returned:
+            self._returned.discard(task)
         if not serial:
             assert self._fresh is not None, "a task without an entry is a fresh one"
             self._fresh.remove(task)
@@ -91,11 +93,11 @@ class EligibleSet:
         else:
             del self.counts[kind]
         heap = self._heaps.get(kind)
-        if heap is None:
+        if not heap:
             return
         if not left:
             del self._heaps[kind]
-        elif heap and heap[0][1] == serial:
+        elif heap[0][1] == serial:
             heapq.heappop(heap)
         elif len(heap) > 2 * left + MAX_STALE:
             # Stale entries would accumulate while no site of this class has room.
@@ -125,7 +127,9 @@ class EligibleSet:
 
     def _is_valid(self, entry: Entry) -> bool:
         _, serial, task, kind = entry
-        return self._serials[task] == serial and self._moved.get(task, kind) == kind
+        if self._moved and self._moved.get(task, kind) != kind:
+            return False
+        return self._serials[task] == serial
 
     def fresh_serial(self, task: int) -> int:
         """Serial number of a fresh task."""

@@ -33,12 +33,15 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     if end_outdated(run, event):
         return
     state = run.state
+    queue = state.copy_queue
     w = state.workflows[event.workflow]
     key = (event.workflow, event.file, event.destination)
     copy = state.copies.pop(key, None)
-    bit = state.network.bit(event.source)
-    if copy is None or not copy.is_given_up(event.source, bit, event.avoided):
-        state.copy_queue.end(key)
+    if key in queue.running and (
+        copy is None
+        or not copy.is_given_up(event.source, state.network.bit(event.source), event.avoided)
+    ):
+        queue.end(key)
     if w.sizes[event.file] < 0:
         w.sizes[event.file] = event.size_bytes
     bit = state.network.bit(event.destination)
@@ -56,7 +59,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
             attempt.missing -= 1
             if attempt.missing == 0:
                 ready(run, attempt)
-    start_copies(run)
+    if queue.waiting:
+        start_copies(run)
 
 
 def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:

@@ -70,8 +70,9 @@ class Interpreter:
     def apply(self, event: ev.Event) -> None:
         """Change the state by one fact or decision. A fact that is known already changes
         nothing."""
-        if event.at_s > self.state.now_s:
-            self.state.now_s = event.at_s
+        state = self.state
+        if event.at_s > state.now_s:
+            state.now_s = event.at_s
         self._interpret[type(event)](self.run, event)
 
     def _begin(self, run: Run, event: ev.RunStarted) -> None:

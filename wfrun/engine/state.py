@@ -54,45 +54,38 @@ class Phase(IntEnum):
     RUNNING = 3
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """An open attempt of a task at a site."""
 
-    __slots__ = ("cores", "found_idle", "host", "is_moving", "is_replica", "key", "launcher",
-                 "missing", "phase", "placed_s", "ready_s", "site", "started_s", "superseded",
-                 "task", "walltime_s", "withdrawn", "workflow")  # fmt: skip
-
-    def __init__(
-        self, key: str, workflow: int, task: int, site: int, placed_s: float, cores: int
-    ) -> None:
-        self.key = key
-        self.workflow = workflow
-        self.task = task
-        self.site = site
-        self.cores = cores
-        self.phase = Phase.STAGING
-        self.missing = 0
-        """Number of inputs that have not arrived yet."""
-        self.placed_s = placed_s
-        self.ready_s: float | None = None
-        """Time when the last input arrived."""
-        self.found_idle = False
-        """Whether its site had idle slots for it when it was placed, and an engine has observed it
-        since."""
-        self.started_s: float | None = None
-        self.launcher = ""
-        """Key of the launcher that runs it; empty if none does."""
-        self.host = ""
-        """Node that it runs on, as the batch system names it; empty: unknown."""
-        self.withdrawn = False
-        """Whether its cancellation was ordered, in case it has not started."""
-        self.is_moving = False
-        """Whether it was withdrawn to be submitted elsewhere, or with another size."""
-        self.walltime_s: float | None = None
-        """The walltime that its job requests, learned from earlier tasks; None: no such one."""
-        self.is_replica = False
-        self.superseded = False
-        """Whether another attempt of its task was done first. It is being cancelled, and its
-        outcome does not matter."""
+    key: str
+    workflow: int
+    task: int
+    site: int
+    placed_s: float
+    cores: int
+    walltime_s: float | None = None
+    """The walltime that its job requests, learned from earlier tasks; None: no such one."""
+    phase: Phase = Phase.STAGING
+    missing: int = 0
+    """Number of inputs that have not arrived yet."""
+    ready_s: float | None = None
+    """Time when the last input arrived."""
+    found_idle: bool = False
+    """Whether its site had idle slots for it when it was placed, and an engine has observed it
+    since."""
+    started_s: float | None = None
+    launcher: str = ""
+    """Key of the launcher that runs it; empty if none does."""
+    host: str = ""
+    """Node that it runs on, as the batch system names it; empty: unknown."""
+    withdrawn: bool = False
+    """Whether its cancellation was ordered, in case it has not started."""
+    is_moving: bool = False
+    """Whether it was withdrawn to be submitted elsewhere, or with another size."""
+    is_replica: bool = False
+    superseded: bool = False
+    """Whether another attempt of its task was done first. It is being cancelled, and its outcome
+    does not matter."""
 
 
 class Siblings:

@@ -4,7 +4,7 @@ log."""
 from __future__ import annotations
 
 from wfrun.engine.capability import Run
-from wfrun.engine.eligible import Entry, FreshTasks, TaskClass
+from wfrun.engine.eligible import FreshTasks, TaskClass
 from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED = (int(s) for s in TaskStatus)
@@ -66,11 +66,7 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
 
 def enter(w: WorkflowState, task: int) -> None:
     """Add an eligible task to the eligible set, at the position of its last serial number."""
-    w.eligible.add(_entry(w, task))
-
-
-def _entry(w: WorkflowState, task: int) -> Entry:
-    return order_of(w, task), w.serials[task], task, w.task_class(task)
+    w.eligible.add((order_of(w, task), w.serials[task], task, w.task_class(task)))
 
 
 def order_of(w: WorkflowState, task: int) -> float:
@@ -92,7 +88,7 @@ def reclassify(w: WorkflowState, task: int, before: TaskClass) -> None:
     """Move an eligible task from its class ``before`` to its present one, at the same position."""
     if not w.serials[task]:
         w.serials[task] = w.eligible.fresh_serial(task)
-    w.eligible.move(_entry(w, task), before)
+    w.eligible.move((order_of(w, task), w.serials[task], task, w.task_class(task)), before)
 
 
 def block(state: RunState, w: WorkflowState, task: int) -> None:

@@ -38,13 +38,14 @@ class Arrivals:
             heapq.heappop(self._heap)
         return self._heap[0]
 
-    def pop(self) -> int:
-        """Remove and return the smallest number. The set must not be empty."""
-        while True:
+    def pop(self) -> int | None:
+        """Remove and return the smallest number; None if the set is empty."""
+        while self._numbers:
             number = heapq.heappop(self._heap)
             if number in self._numbers:
                 self._numbers.remove(number)
                 return number
+        return None
 
     def __contains__(self, number: object) -> bool:
         return number in self._numbers

@@ -76,7 +76,7 @@ class InOrder(Capability):
         if self.state.raised and (index := self._next_raised()) is not None:
             return index
         if not (self._waiting or self._held.reasons):
-            return self._ready.pop() if self._ready else None
+            return self._ready.pop()
         best: Arrivals | None = self._ready if self._ready else None
         best_kind: TaskClass | None = None
         if self._waiting:
