@@ -7,8 +7,6 @@ task, or the attempts that the event names; nothing else.
 
 from __future__ import annotations
 
-from itertools import zip_longest
-
 import msgspec
 
 from wfrun.engine import events as ev
@@ -87,7 +85,7 @@ def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
     site = state.sites[site_index]
     site.committed_cores += cores
     attempt.found_idle = site.committed_cores <= site.slots_now
-    site.phases[_STAGING] += 1
+    site.attempts[event.key] = attempt
     state.last_site = site_index
     request_inputs(run, w, attempt)
     if state.is_bounded:
@@ -145,10 +143,10 @@ def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
 
 def ready(run: Run, attempt: Attempt) -> None:
     """Submit an attempt whose inputs are all at its site."""
-    now_s = run.state.now_s
-    attempt.ready_s = now_s
-    run.state.workflows[attempt.workflow].staging_s += now_s - attempt.placed_s
-    _set_phase(run.state, attempt, _SUBMITTING)
+    state = run.state
+    attempt.ready_s = now_s = state.now_s
+    state.workflows[attempt.workflow].staging_s += now_s - attempt.placed_s
+    attempt.phase = _SUBMITTING
     for call in run.hooks.ready:
         call(attempt)
     _submit(run, attempt)
@@ -158,13 +156,6 @@ def _submit(run: Run, attempt: Attempt) -> None:
     run.outbox.append(
         SubmitAttempts(attempt.site, ((attempt.key, attempt.workflow, attempt.task),))
     )
-
-
-def _set_phase(state: RunState, attempt: Attempt, phase: Phase) -> None:
-    phases = state.sites[attempt.site].phases
-    phases[attempt.phase] -= 1
-    phases[phase] += 1
-    attempt.phase = phase
 
 
 def attempts_submitted(run: Run, event: ev.AttemptsSubmitted) -> None:
@@ -178,7 +169,7 @@ def attempts_submitted(run: Run, event: ev.AttemptsSubmitted) -> None:
 
 
 def _queue(run: Run, attempt: Attempt) -> None:
-    _set_phase(run.state, attempt, _QUEUED)
+    attempt.phase = _QUEUED
     for call in run.hooks.queued:
         call(attempt)
 
@@ -189,7 +180,7 @@ def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
     attempt = state.attempts.get(event.key)
     if attempt is None or attempt.phase is _RUNNING:
         return
-    _set_phase(state, attempt, _RUNNING)
+    attempt.phase = _RUNNING
     attempt.started_s = event.at_s
     attempt.host = event.host
     if attempt.ready_s is not None:
@@ -214,7 +205,7 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
             continue
         for call in run.hooks.absent:
             call(attempt)
-        _set_phase(state, attempt, _SUBMITTING)
+        attempt.phase = _SUBMITTING
         attempt.started_s = None
         attempt.launcher = attempt.host = ""
         attempt.withdrawn = False
@@ -318,7 +309,7 @@ def close(run: Run, attempt: Attempt) -> None:
     site = state.sites[attempt.site]
     w = state.workflows[attempt.workflow]
     site.committed_cores -= attempt.cores
-    site.phases[attempt.phase] -= 1
+    del site.attempts[attempt.key]
     w.dispatched -= 1
     if attempt.superseded:
         state.superseded -= 1
@@ -343,7 +334,7 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
     state = run.state
     state.sites[attempt.site].done += 1
     task = attempt.task
-    if state.own_outputs:
+    if state.own_outputs and w.attempts_of[task] > 1:
         w.variants.pop(task, None)
         if number := variant(attempt.key):
             w.variants[task] = number
@@ -352,31 +343,42 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
     for call in run.hooks.done:
         call(attempt, outcome)
     set_status(state, w, task, DONE)
-    bit = 1 << attempt.site
-    files = w.workflow.files
-    definition = w.workflow.tasks[task]
-    for file, size in zip_longest(definition.outputs, outcome.sizes[: len(definition.outputs)]):
-        w.lost.discard(file)
-        if size is None and file not in definition.optional:
-            size = 0  # A record must not hide a missing output: who needs it finds out.
+    if outputs := w.workflow.tasks[task].outputs:
+        _write(run, w, attempt, outputs, outcome)
+    waiting = w.waiting
+    for child in w.children[task]:
+        waiting[child] -= 1
+        if waiting[child] == 0 and w.status[child] == WAITING:
+            make_eligible(run, w, child)
+
+
+def _write(
+    run: Run, w: WorkflowState, attempt: Attempt, outputs: tuple[int, ...], outcome: Outcome
+) -> None:
+    """Note the files that a task has written, and collect final ones."""
+    state, bit, files = run.state, 1 << attempt.site, w.workflow.files
+    sizes = outcome.sizes
+    if len(sizes) < len(outputs):
+        sizes += (None,) * (len(outputs) - len(sizes))
+    if w.lost:
+        w.lost.difference_update(outputs)
+    for file, size in zip(outputs, sizes, strict=False):
         if size is None:
-            if files[file].collect:
-                w.to_collect -= 1
-            continue
+            if file in w.workflow.tasks[attempt.task].optional:
+                if files[file].collect:
+                    w.to_collect -= 1
+                continue
+            size = 0  # A record must not hide a missing output: who needs it finds out.
         w.present[file] = bit
         w.sizes[file] = size
         if state.redone:
             outdate_copies(state, w, file)
         if files[file].collect and not state.killed:
             request_output(run, w, file)
-    for file, digest in zip(definition.outputs, outcome.digests, strict=False):
-        if digest is not None:
-            w.digests[file] = digest
-    waiting = w.waiting
-    for child in w.children[task]:
-        waiting[child] -= 1
-        if waiting[child] == 0 and w.status[child] == WAITING:
-            make_eligible(run, w, child)
+    if outcome.digests:
+        for file, digest in zip(outputs, outcome.digests, strict=False):
+            if digest is not None:
+                w.digests[file] = digest
 
 
 def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:

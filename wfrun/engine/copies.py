@@ -49,14 +49,16 @@ def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
 
 def request_output(run: Run, w: WorkflowState, file: int) -> None:
     """Copy a final output to ORIGIN."""
-    copy = run.state.copies[w.index, file, ORIGIN] = Copy()
-    request_again(run, (w.index, file, ORIGIN), copy)
+    key = w.index, file, ORIGIN
+    copy = run.state.copies[key] = Copy()
+    request_again(run, key, copy)
 
 
 def request_again(run: Run, key: Key, copy: Copy) -> None:
     """Start a copy that does not run, or let it wait for room behind those that wait already."""
     _enqueue(run, key, copy, run.state.now_s)
-    start_copies(run)
+    if run.state.copy_queue.waiting:
+        start_copies(run)
 
 
 def restart_copies(run: Run) -> None:
@@ -137,7 +139,7 @@ def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
     queue = run.state.copy_queue
     if queue.under_way.get(key) == begun:
         del queue.under_way[key]
-    if queue.outdated.get(key) != begun:
+    if not queue.outdated or queue.outdated.get(key) != begun:
         return False
     del queue.outdated[key]
     queue.end(key)
@@ -178,12 +180,11 @@ def start_copies(run: Run) -> None:
 def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
     """Let a copy wait for room. Files that need none are started at once."""
     state, queue = run.state, run.state.copy_queue
-    if key in queue.outdated:  # Its end starts this one: both would write the same file.
-        copy.source, _ = queue.outdated[key]
+    if queue.outdated and key in queue.outdated:
+        copy.source, _ = queue.outdated[key]  # Its end starts this one: both write the same file.
         return
-    under_way = queue.running.get(key)
-    if under_way is not None:  # Given up before it ended: its end serves this request.
-        copy.source, _ = under_way
+    if queue.running and key in queue.running:
+        copy.source, _ = queue.running[key]  # It was given up; its end serves this request.
         return
     copy.source = _nearest(state, key, copy)
     if queue.is_bounded and not 0 <= state.workflows[key[0]].sizes[key[1]] <= SHARED_BYTES:
@@ -200,18 +201,23 @@ def _start(run: Run, key: Key, copy: Copy) -> None:
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
     copy.rank = None  # A resumed copy may have a rank from before its size was known.
-    copy.awaits_source = copy.source != ORIGIN and pause_timer(copy.source) in run.state.timers
-    run.state.copy_queue.under_way[key] = copy.source, copy.avoid
-    run.outbox.append(CopyFile(*key[:2], copy.source, key[2], copy.avoid))
+    source, avoid = copy.source, copy.avoid
+    timers = run.state.timers
+    copy.awaits_source = bool(timers) and source != ORIGIN and pause_timer(source) in timers
+    run.state.copy_queue.under_way[key] = source, avoid
+    workflow, file, destination = key
+    run.outbox.append(CopyFile(workflow, file, source, destination, avoid))
     for call in run.hooks.copy_started:
-        call(key, copy.source)
+        call(key, source)
 
 
 def _nearest(state: RunState, key: Key, copy: Copy) -> int:
     """The place with the fastest link to the destination of those that have the file."""
-    present = state.workflows[key[0]].present[key[1]]
-    present = present & ~copy.slow or present
-    if key[2] != ORIGIN and present >> key[2] & 1:  # It is at the site, outside of the store.
-        return key[2]
-    source, _, _ = state.network.best_source(present, key[2])
-    return source
+    workflow, file, destination = key
+    present = state.workflows[workflow].present[file]
+    if copy.slow:
+        present = present & ~copy.slow or present
+    if destination != ORIGIN and present >> destination & 1:
+        return destination  # It is at the site, outside of the store.
+    network = state.network
+    return (network.best[destination].get(present) or network.best_source(present, destination))[0]

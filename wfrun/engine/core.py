@@ -69,7 +69,9 @@ class Core:
         decided: list[Event] = []
         self._decided = decided
         try:
-            self._interpreter.apply(event)
+            if event.at_s > state.now_s:  # As in `Interpreter.apply`, without a call.
+                state.now_s = event.at_s
+            self._interpreter.interpret[type(event)](run, event)
             if run.placement_possible or run.decision_due:
                 self._decide()
         except Exception as error:
@@ -122,13 +124,16 @@ class Core:
                 "It returns one of view.candidates(task), or None",
             )
         key = key_of(state, w, task, w.attempts_of[task] + 1)
-        walltime_s = None
-        for limit in self.run.hooks.limit_walltime:
-            walltime_s = limit(w, task, site)
-        size = 0
-        for choose in self.run.hooks.choose_size if task in w.workflow.moldable else ():
-            size = size or choose(w, task, site)
-        self.take(AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s, size))
+        hooks, walltime_s, size = self.run.hooks, None, 0
+        if hooks.limit_walltime:
+            for limit in hooks.limit_walltime:
+                walltime_s = limit(w, task, site)
+        if w.workflow.moldable and task in w.workflow.moldable:
+            for choose in hooks.choose_size:
+                size = size or choose(w, task, site)
+        placed = AttemptPlaced(state.now_s, key, w.index, task, site, walltime_s, size)
+        self._interpreter.interpret[AttemptPlaced](self.run, placed)
+        self._decided.append(placed)
 
     def _settle(self) -> None:
         """Decide what waited until nothing that matters is under way, and end the run if nothing

@@ -42,17 +42,18 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
         or not copy.is_given_up(event.source, state.network.bit(event.source), event.avoided)
     ):
         queue.end(key)
-    if w.sizes[event.file] < 0:
-        w.sizes[event.file] = event.size_bytes
+    file = event.file
+    if w.sizes[file] < 0:
+        w.sizes[file] = event.size_bytes
     bit = state.network.bit(event.destination)
-    if not w.present[event.file] & bit:
-        w.present[event.file] |= bit
-        _count_arrival(state, w, event)
+    if not w.present[file] & bit:
+        w.present[file] |= bit
+        _count_arrival(state, event)
         state.network.observe(event)
-    elif w.originals and event.file in w.originals:
-        w.originals[event.file] &= ~bit
+    elif w.originals and file in w.originals:
+        w.originals[file] &= ~bit
     if event.digest is not None:
-        w.digests.setdefault(event.file, event.digest)
+        w.digests.setdefault(file, event.digest)
     for waiting in copy.waiting if copy is not None else ():
         attempt = state.attempts.get(waiting)
         if attempt is not None:
@@ -63,7 +64,7 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
         start_copies(run)
 
 
-def _count_arrival(state: RunState, w: WorkflowState, event: ev.TransferEnded) -> None:
+def _count_arrival(state: RunState, event: ev.TransferEnded) -> None:
     if event.method:
         state.transfer_methods[event.method] += 1
     if event.fallback and event.fallback not in state.fallbacks:

@@ -70,10 +70,9 @@ class Interpreter:
     def apply(self, event: ev.Event) -> None:
         """Change the state by one fact or decision. A fact that is known already changes
         nothing."""
-        state = self.state
-        if event.at_s > state.now_s:
-            state.now_s = event.at_s
-        self._interpret[type(event)](self.run, event)
+        if event.at_s > self.state.now_s:
+            self.state.now_s = event.at_s
+        self.interpret[type(event)](self.run, event)
 
     def _begin(self, run: Run, event: ev.RunStarted) -> None:
         """Begin the run, and let its capabilities interpret events from now on."""
@@ -108,9 +107,10 @@ class Interpreter:
 
     def _chain(self) -> None:
         """Chain the core's interpreters of events and those of capabilities."""
-        self._interpret = _INTERPRET | self._own
+        self.interpret = _INTERPRET | self._own
+        """The interpreter of each type of event."""
         for kind, calls in self.run.hooks.events.items():
-            self._interpret[kind] = _then(self._interpret[kind], calls)
+            self.interpret[kind] = _then(self.interpret[kind], calls)
 
     def actions(self) -> list[Action]:
         """Remove and return the actions in the outbox."""

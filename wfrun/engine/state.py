@@ -122,9 +122,9 @@ def pause_timer(site: int) -> str:
 class SiteState:
     """The state of a site."""
 
-    __slots__ = ("bytes_in", "capacity", "commands", "committed_cores", "conditions", "connections",
-                 "done", "failed", "foreign_cores", "head_cpu_s", "holds_prefetch", "is_healthy",
-                 "is_provisioned", "job_limit", "phases", "reported", "slots", "slots_now", "spec",
+    __slots__ = ("attempts", "bytes_in", "capacity", "commands", "committed_cores", "conditions",
+                 "connections", "done", "failed", "foreign_cores", "head_cpu_s", "holds_prefetch", "is_healthy",
+                 "is_provisioned", "job_limit", "reported", "slots", "slots_now", "spec",
                  "transfers_in", "used_core_s")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
@@ -149,8 +149,8 @@ class SiteState:
         site has idle slots for it."""
         self.committed_cores = 0
         """Cores of all attempts that are dispatched to the site."""
-        self.phases = [0, 0, 0, 0]
-        """Number of open attempts, by Phase."""
+        self.attempts: dict[str, Attempt] = {}
+        """Open attempts, by key."""
         self.foreign_cores = 0
         """Cores requested by other users' running and queued jobs, as last observed."""
         self.done = 0
@@ -168,6 +168,14 @@ class SiteState:
         """Number of commands run on its head node, by program name."""
         self.head_cpu_s = 0.0
         """CPU seconds used by us on its head node."""
+
+    @property
+    def phases(self) -> list[int]:
+        """Number of open attempts, by Phase. Cost: these attempts."""
+        phases = [0, 0, 0, 0]
+        for attempt in self.attempts.values():
+            phases[attempt.phase] += 1
+        return phases
 
     @property
     def others_wait(self) -> bool:

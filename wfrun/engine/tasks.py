@@ -37,9 +37,9 @@ def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
             settle(state, w, state.now_s)
         return
     set_status(state, w, task, ELIGIBLE)
-    state.eligible_serial += 1
-    w.serials[task] = state.eligible_serial
-    enter(w, task)
+    state.eligible_serial = serial = state.eligible_serial + 1
+    w.serials[task] = serial
+    w.eligible.add((order_of(w, task), serial, task, w.task_class(task)))
     run.placement_possible = True
     for call in run.hooks.eligible:
         call(w)

@@ -273,8 +273,8 @@ class Health(Capability):
             index,
             [
                 attempt
-                for attempt in self.state.attempts.values()
-                if attempt.site == index and attempt.phase in (Phase.SUBMITTING, Phase.QUEUED)
+                for attempt in self.state.sites[index].attempts.values()
+                if attempt.phase in (Phase.SUBMITTING, Phase.QUEUED)
             ],
         )
 

@@ -65,7 +65,8 @@ class StateView:
         return len(self._state.sites)
 
     def candidates(self, task: int) -> tuple[int, ...]:
-        mask = self._run.candidates(self._workflow, task, self.cores(task))
+        w = self._workflow
+        mask = self._run.candidates(w, task, w.workflow.tasks[task].resources.cores)
         tuples = self._state.site_tuples
         found = tuples.get(mask)
         if found is None:
@@ -146,7 +147,7 @@ class StateView:
         return start_s - now_s + staging_s + runtime_s
 
     def open_tasks(self, site: int) -> int:
-        return sum(self._state.sites[site].phases)
+        return len(self._state.sites[site].attempts)
 
     def open_time_s(self, site: int) -> float:
         return self._queues.models[site].sums.time_s
