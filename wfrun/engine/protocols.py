@@ -156,6 +156,10 @@ class View(Protocol):
         """The first of these sites with the smallest ``estimate_completion_s`` of the task [status,
         task_runtime, processing_speed=K]."""
 
+    def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
+        """The same with ``transfer_s`` of the task as its ``staging_s`` at each site [status,
+        task_runtime, processing_speed=K, link_speed, file_size]."""
+
 
 class Placement(Protocol):
     """Decides which site gets an eligible task. One object serves one workflow of one run, as in

@@ -136,7 +136,7 @@ class QueueModel(ABC):
         ``predict_s`` is given if ``runtime_s`` is a prediction. It is called at each rebuild, when
         more tasks of its class have ended (thesis section 7.3.1).
         """
-        planned = self.end_plan()
+        planned = self.end_plan() if self._planned else ()
         held_s = self.held_s(runtime_s, requested_s)
         end_s = self._reserve(cores, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
         wait_s = end_s - runtime_s - now_s
@@ -166,6 +166,11 @@ class QueueModel(ABC):
             self._save()
         self._planned.append((cores, runtime_s, from_s))
         self._reserve(cores, runtime_s, from_s)
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether tasks are planned that are not placed."""
+        return bool(self._planned)
 
     def end_plan(self) -> Sequence[tuple[int, float, float]]:
         """Forget the tasks that were planned. Returns them."""

@@ -200,3 +200,9 @@ class FakeView:
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return min(sites, key=lambda site: self.estimate_completion_s(site, task))
+
+    def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
+        def end_s(site: int) -> float:
+            return self.estimate_completion_s(site, task, self.transfer_s(task, site))
+
+        return min(sites, key=end_s)

@@ -44,8 +44,8 @@ class Binding(Capability):
         self.state.binds_late = binds_late(placement_class(self.state.settings.policy))
         self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
         """What was observed of each site; nothing of sites with launchers."""
-        self._prefetch = [0] * len(self.state.sites)
-        """Cores that prefetched tasks may hold, by site."""
+        self.prefetched_cores = [0] * len(self.state.sites)
+        """Cores of attempts to dispatch to each site beyond its slots."""
         self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
         self._uses_paces = False
         """Whether the number of cores to prefetch is kept up to date."""
@@ -85,10 +85,6 @@ class Binding(Capability):
         if self.dormant:
             self.run.hooks.wake(self)
 
-    def prefetched_cores(self, site: int) -> int:
-        """Cores of attempts to dispatch to a site beyond its slots."""
-        return self._prefetch[site]
-
     def _update(self, index: int) -> None:
         """Recompute the capacity of a site."""
         site = self.state.sites[index]
@@ -97,7 +93,7 @@ class Binding(Capability):
         if not self.state.is_bounded:
             self.run.site_changed(index)
             return
-        capacity = site.slots_now + self._prefetch[index]
+        capacity = site.slots_now + self.prefetched_cores[index]
         site.capacity = (
             capacity
             if self.state.binds_late
@@ -143,8 +139,8 @@ class Binding(Capability):
         if not self._uses_paces:
             return
         prefetch = pace.prefetched_cores(site.slots_now)
-        if prefetch != self._prefetch[index]:
-            self._prefetch[index] = prefetch
+        if prefetch != self.prefetched_cores[index]:
+            self.prefetched_cores[index] = prefetch
             self._update(index)
 
 

@@ -39,6 +39,7 @@ class QueueEstimates(Capability):
             make_queue_model(site.spec.slots, backfills=bool(site.spec.backfills))
             for site in self.state.sites
         ]
+        self._speed_ratios = [site.spec.speed_ratio for site in self.state.sites]
         predictor = self.state.settings.predictor
         self._foreign = [ForeignRuntimes(predictor) for _ in self.state.sites]
         """Predictors of the run times of other users' jobs, by site."""
@@ -84,7 +85,10 @@ class QueueEstimates(Capability):
     def rebuilds(self) -> int:
         """Number of times that a model was rebuilt. Between them the models only grow by the tasks
         that are placed."""
-        return sum(model.rebuilds for model in self.models)
+        rebuilds = 0
+        for model in self.models:
+            rebuilds += model.rebuilds
+        return rebuilds
 
     def request(self, w: WorkflowState, task: int, site: int) -> Request:
         """What a task would ask of a site."""
@@ -108,7 +112,8 @@ class QueueEstimates(Capability):
     def end_plan(self) -> None:
         """Forget what was planned."""
         for model in self.models:
-            model.end_plan()
+            if model.has_plan:
+                model.end_plan()
 
     def _observed(self, event: ev.SiteObserved) -> None:
         index = event.site
@@ -153,7 +158,9 @@ class QueueEstimates(Capability):
         it learns of unexpected ends later."""
         there, now_s = self.state.sites[site], self.state.now_s
         cores = w.workflow.tasks[task].resources.cores
-        if there.committed_cores + cores <= there.slots_now and not there.others_wait:
+        if there.committed_cores + cores <= there.slots_now and (
+            not there.foreign_cores or not there.others_wait
+        ):
             return now_s
         model = self.models[site]
         if model.follows_plan:
@@ -165,17 +172,26 @@ class QueueEstimates(Capability):
         walltime_s = w.asked(task).walltime_s
         return None if walltime_s is None else walltime_s / self.state.sites[site].spec.speed_ratio
 
-    def earliest_completion(self, w: WorkflowState, task: int, sites: Sequence[int]) -> int:
-        """The first of these sites with the earliest completion of the task, without transfers."""
-        now_s = self.state.now_s
+    def earliest_completion(
+        self, w: WorkflowState, task: int, sites: Sequence[int], *, staged: bool = False
+    ) -> int:
+        """The first of these sites with the earliest completion of the task; ``staged``: after the
+        transfers of its inputs there, one after another."""
+        now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
+        staging_s = 0.0
         best, best_s = sites[0], inf
         for site in sites:
-            runtime_s = expected_s(w, task, site)
-            if runtime_s >= best_s:
+            if runtimes_s is not None:
+                runtime_s = runtimes_s[task] / self._speed_ratios[site]
+            else:
+                runtime_s = expected_s(w, task, site)
+            if staged:
+                staging_s = transfer_s(self.state, w, task, site)
+            if staging_s + runtime_s >= best_s:
                 continue  # However soon it starts there.
             # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
-            end_s = start_s(w, task, site, runtime_s) - now_s + runtime_s
+            end_s = start_s(w, task, site, staging_s + runtime_s) - now_s + staging_s + runtime_s
             if end_s < best_s:
                 best, best_s = site, end_s
         return best

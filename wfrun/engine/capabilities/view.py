@@ -169,6 +169,9 @@ class StateView:
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return self._queues.earliest_completion(self._workflow, task, sites)
 
+    def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
+        return self._queues.earliest_completion(self._workflow, task, sites, staged=True)
+
     def _expected_s(self, task: int, site: int) -> float:
         runtimes_s = self._workflow.runtimes_s
         if runtimes_s is not None:
@@ -181,8 +184,8 @@ def refusals(information: Information) -> list[tuple[str, _Refusal]]:
     """Methods of the view that a policy with this declaration must not call, with their refusals.
     They replace the methods of the instance, so that allowed ones cost no check."""
     of_queues = (
-        "estimate_start_s", "estimate_completion_s", "earliest_completion", "mean_wait",
-        "last_end_s", "weighted_completion",
+        "estimate_start_s", "estimate_completion_s", "earliest_completion",
+        "earliest_staged_completion", "mean_wait", "last_end_s", "weighted_completion",
     )  # fmt: skip
     refused = {
         "status": (
@@ -191,12 +194,12 @@ def refusals(information: Information) -> list[tuple[str, _Refusal]]:
         "processing_speed": (
             "speed_ratio", "performance", *of_queues,
         ),
-        "link_speed": ("transfer_s", "reference_seconds_per_byte"),
+        "link_speed": ("transfer_s", "reference_seconds_per_byte", "earliest_staged_completion"),
         "task_runtime": (
             "runtime_s", "runtimes_s", "predict_s", "predict", "open_time_s", "open_work_s",
             *of_queues,
         ),
-        "file_size": ("transfer_s", "size_bytes"),
+        "file_size": ("transfer_s", "size_bytes", "earliest_staged_completion"),
     }  # fmt: skip
     found = [
         (method, _Refusal(method, piece))
@@ -209,7 +212,10 @@ def refusals(information: Information) -> list[tuple[str, _Refusal]]:
     if information.processing_speed is Knowledge.KNOWN:
         found.append(("performance", _Refusal("performance", "processing_speed=H")))
     if information.processing_speed is Knowledge.HISTORICAL:
-        only_known = ("speed_ratio", "estimate_completion_s", "earliest_completion")
+        only_known = (
+            "speed_ratio", "estimate_completion_s", "earliest_completion",
+            "earliest_staged_completion",
+        )  # fmt: skip
         found += [(m, _Refusal(m, "processing_speed=K")) for m in only_known]
     return found
 

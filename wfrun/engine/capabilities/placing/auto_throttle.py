@@ -57,7 +57,8 @@ class AutoThrottle(Capability):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._binding = self.state.get(Binding)
+        self._prefetched_cores = self.state.get(Binding).prefetched_cores
+        self._has_launchers = [has_launchers(site.spec) for site in self.state.sites]
         self._queues = self.state.find(QueueEstimates)
         self.plans = self._queues is not None and self.state.find(Storage) is None
         """Whether tasks are planned at busy sites; otherwise they enter the queues there."""
@@ -133,10 +134,10 @@ class AutoThrottle(Capability):
     def _update(self, index: int) -> None:
         site, bit = self.state.sites[index], 1 << index
         slots = site.slots_now
-        if has_launchers(site.spec):
+        if self._has_launchers[index]:
             has_room = site.committed_cores < site.capacity
         else:
-            most = max(1, slots) + self._binding.prefetched_cores(index)
+            most = (slots if slots > 1 else 1) + self._prefetched_cores[index]
             has_room = site.committed_cores < most or site.foreign_cores > site.slots - slots
         if has_room:
             self.soon |= bit

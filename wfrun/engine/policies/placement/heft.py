@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import ClassVar, Literal
 
 import msgspec
@@ -41,14 +40,7 @@ class Heft(BasePlacement):
         return [-rank for rank in upward_ranks_s(self.view)]
 
     def place(self, task: int) -> int | None:
-        view = self.view
-        complete_s, transfer_s = view.estimate_completion_s, view.transfer_s
-        best, best_s = None, inf
-        for site in view.candidates(task):
-            end_s = complete_s(site, task, transfer_s(task, site))
-            if end_s < best_s or best is None:
-                best, best_s = site, end_s
-        return best
+        return self.view.earliest_staged_completion(task, self.view.candidates(task))
 
     def scores(self, task: int) -> Scores:
         view = self.view

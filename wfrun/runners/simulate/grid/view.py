@@ -140,6 +140,9 @@ class GridView:
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return min(sites, key=partial(self.estimate_completion_s, task=task))
 
+    def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
+        return self.earliest_completion(task, sites)
+
     def open_tasks(self, site: int) -> int:
         return self._state.open_jobs[site]
 
