@@ -18,6 +18,7 @@ from wfrun.engine.model import Axis, Bag, Catalog, Progression, Resources, Task,
 from wfrun.engine.policies.placement import PLACEMENT, binds_late, throttle_of
 from wfrun.engine.policies.placement.heft import Heft
 from wfrun.engine.queue_model import make_queue_model
+from wfrun.engine.state import WorkflowState
 from wfrun.testing.fake_world import FakeWorld
 
 Throttled = ev.Settings("heft")
@@ -216,8 +217,10 @@ class Checked:
         self.recalled = 0
         recall = AutoThrottle.recall
 
-        def checked(auto: AutoThrottle, entry: Entry) -> Planned | None:
-            planned = recall(auto, entry)
+        def checked(
+            auto: AutoThrottle, w: WorkflowState, entry: Entry, mask: int
+        ) -> Planned | None:
+            planned = recall(auto, w, entry, mask)
             if planned is not None:
                 policy = auto.state.get(Placements).by_workflow[planned.w.index]
                 assert policy.place(entry[2]) == planned.site

@@ -144,7 +144,10 @@ class EligibleSet:
             return None
         heap = self._heaps.get(kind)
         if heap:
-            while heap and not self._is_valid(heap[0]):
+            serials = self._serials
+            while heap and (
+                serials[heap[0][2]] != heap[0][1] or (self._moved and not self._is_valid(heap[0]))
+            ):
                 heapq.heappop(heap)
         fresh = self._fresh
         if fresh is None or not fresh.left or fresh.task_class != kind:

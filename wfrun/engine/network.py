@@ -60,6 +60,8 @@ class Network:
             self._latency_s[source][destination] = link.latency_s
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
         """Results of ``best_source``, by destination and mask of places."""
+        self.links: dict[int, list[tuple[float, float]]] = {}
+        """Results of ``best_links``, by mask of places."""
 
     def take_over(self, before: Network) -> None:
         """Take over what a run knew before a change of its sites, which keep their numbers."""
@@ -106,6 +108,7 @@ class Network:
         if latency_s is not None:
             self._latency_s[source][destination] = latency_s
         self.best[destination].clear()
+        self.links.clear()
 
     def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
         """Expected time of a copy that has its link for itself, by the copies of this run if they
@@ -140,6 +143,15 @@ class Network:
                 for i, s in enumerate(places)
             )
             found = answers[present] = (site, seconds_per_byte, latency_s)
+        return found
+
+    def best_links(self, present: int) -> list[tuple[float, float]]:
+        """The fastest link to each site from the places in the mask ``present``, which is not 0:
+        (seconds per byte, latency in seconds), both 0 for a site in the mask."""
+        found = self.links[present] = [
+            (0.0, 0.0) if present >> site & 1 else self.best_source(present, site)[1:]
+            for site in range(self.sites)
+        ]
         return found
 
     def reference_seconds_per_byte(self) -> float:

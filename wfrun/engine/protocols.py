@@ -182,6 +182,9 @@ class Placement(Protocol):
     replans: ClassVar[bool]
     """Whether tasks for which it prefers a busy site stay with the engine, and are planned again at
     each decision, whatever the throttle is."""
+    completes_earliest: ClassVar[bool]
+    """Whether it places each task where it is completed first, so that its answer stays the same
+    while only other sites get more to do. Such answers are kept."""
     replicas: ClassVar[int]
     """Maximum number of replicas of a task, unless the user sets it; 0: no replication."""
     throttle: ClassVar[Literal["auto", "none"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wfrun.engine.state import RunState, WorkflowState
 
 
@@ -22,3 +24,21 @@ def transfer_s(state: RunState, w: WorkflowState, task: int, site: int) -> float
             size_bytes = 1  # so that the sites that have it come first
         total_s += latency_s + size_bytes * seconds_per_byte if size_bytes > 0 else latency_s
     return total_s
+
+
+def transfers_s(state: RunState, w: WorkflowState, task: int, sites: Sequence[int]) -> list[float]:
+    """`transfer_s` at each of these sites. Cost: the number of inputs times that of sites."""
+    network, presents, sizes = state.network, w.present, w.sizes
+    totals_s = [0.0] * len(sites)
+    for file in w.workflow.tasks[task].inputs:
+        present = presents[file]
+        if not present:
+            continue
+        links = network.links.get(present) or network.best_links(present)
+        size_bytes = sizes[file]
+        if size_bytes < 0:
+            size_bytes = 1 if file in w.originals else 0
+        for place, site in enumerate(sites):
+            seconds_per_byte, latency_s = links[site]
+            totals_s[place] += latency_s + size_bytes * seconds_per_byte
+    return totals_s

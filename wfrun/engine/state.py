@@ -123,7 +123,8 @@ class SiteState:
     """The state of a site."""
 
     __slots__ = ("attempts", "bytes_in", "capacity", "commands", "committed_cores", "conditions",
-                 "connections", "done", "failed", "foreign_cores", "head_cpu_s", "holds_prefetch", "is_healthy",
+                 "connections", "done", "failed", "foreign_cores", "head_cpu_s",
+                 "holds_prefetch", "is_healthy",
                  "is_provisioned", "job_limit", "reported", "slots", "slots_now", "spec",
                  "transfers_in", "used_core_s")  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
@@ -13,16 +13,8 @@ from wfrun.engine.capability import Capability, Run
 from wfrun.engine.information import Knowledge, uses_queues
 from wfrun.engine.prediction.job import Job
 from wfrun.engine.queue_model import Expected, QueueModel, make_queue_model
-from wfrun.engine.staging import transfer_s
+from wfrun.engine.staging import transfer_s, transfers_s
 from wfrun.engine.state import Attempt, WorkflowState
-
-
-class Request(NamedTuple):
-    """What a task asks of a site."""
-
-    cores: int
-    runtime_s: float
-    staging_s: float
 
 
 class QueueEstimates(Capability):
@@ -65,10 +57,10 @@ class QueueEstimates(Capability):
         self.models[site].place(
             attempt.key,
             attempt.cores,
-            self._predictions.expected_s(w, task, site),
+            self.expected_s(w, task, site),
             now_s,
             now_s + transfer_s(self.state, w, task, site),
-            self._predictions.prediction(w, task, site),
+            None if w.runtimes_s is not None else self._predictions.prediction(w, task, site),
             self._requested_s(w, task, site),
         )
 
@@ -90,18 +82,11 @@ class QueueEstimates(Capability):
             rebuilds += model.rebuilds
         return rebuilds
 
-    def request(self, w: WorkflowState, task: int, site: int) -> Request:
-        """What a task would ask of a site."""
-        return Request(
-            w.workflow.tasks[task].resources.cores,
-            self._predictions.expected_s(w, task, site),
-            transfer_s(self.state, w, task, site),
-        )
-
-    def plan(self, site: int, request: Request) -> None:
-        """Plan a task at the end of the queue of a site, until ``end_plan``."""
-        cores, runtime_s, staging_s = request
-        self.models[site].plan(cores, runtime_s, self.state.now_s + staging_s)
+    def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
+        """Expected run time of a task at a site."""
+        if w.runtimes_s is not None:
+            return w.runtimes_s[task] / self._speed_ratios[site]
+        return self._predictions.expected_s(w, task, site)
 
     def cancel_first(self, site: int) -> None:
         """Forget the first task that was planned at a site."""
@@ -179,15 +164,13 @@ class QueueEstimates(Capability):
         transfers of its inputs there, one after another."""
         now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
-        staging_s = 0.0
+        stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
         best, best_s = sites[0], inf
-        for site in sites:
+        for site, staging_s in zip(sites, stagings_s, strict=True):
             if runtimes_s is not None:
                 runtime_s = runtimes_s[task] / self._speed_ratios[site]
             else:
                 runtime_s = expected_s(w, task, site)
-            if staged:
-                staging_s = transfer_s(self.state, w, task, site)
             if staging_s + runtime_s >= best_s:
                 continue  # However soon it starts there.
             # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.

@@ -14,44 +14,44 @@ class Arrivals:
     """A set of workflow numbers, of which the smallest arrived first. Every operation except
     iteration takes O(log n) amortized time."""
 
-    __slots__ = ("_heap", "_numbers")
+    __slots__ = ("_heap", "numbers")
 
     def __init__(self) -> None:
-        self._numbers: set[int] = set()
+        self.numbers: set[int] = set()
         self._heap: list[int] = []
 
     def add(self, number: int) -> None:
         """Add a number, unless it is in the set."""
-        if number not in self._numbers:
-            self._numbers.add(number)
+        if number not in self.numbers:
+            self.numbers.add(number)
             heapq.heappush(self._heap, number)
 
     def discard(self, number: int) -> None:
         """Remove a number, if it is in the set."""
-        self._numbers.discard(number)
-        if len(self._heap) > 2 * len(self._numbers) + MAX_STALE:
-            self._heap = sorted(self._numbers)
+        self.numbers.discard(number)
+        if len(self._heap) > 2 * len(self.numbers) + MAX_STALE:
+            self._heap = sorted(self.numbers)
 
     def first(self) -> int:
         """The smallest number. The set must not be empty."""
-        while self._heap[0] not in self._numbers:
+        while self._heap[0] not in self.numbers:
             heapq.heappop(self._heap)
         return self._heap[0]
 
     def pop(self) -> int | None:
         """Remove and return the smallest number; None if the set is empty."""
-        while self._numbers:
+        while self.numbers:
             number = heapq.heappop(self._heap)
-            if number in self._numbers:
-                self._numbers.remove(number)
+            if number in self.numbers:
+                self.numbers.remove(number)
                 return number
         return None
 
     def __contains__(self, number: object) -> bool:
-        return number in self._numbers
+        return number in self.numbers
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted(self._numbers))
+        return iter(sorted(self.numbers))
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self.numbers)

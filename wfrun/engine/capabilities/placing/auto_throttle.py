@@ -6,12 +6,13 @@ from collections import deque
 from typing import NamedTuple
 
 from wfrun.engine.capabilities.binding import Binding, has_launchers
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates, Request
+from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
-from wfrun.engine.policies.placement import plans_again, throttle_of
+from wfrun.engine.policies.placement import placement_class, plans_again, throttle_of
+from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
 
 MAX_PLANNED = 16
@@ -29,7 +30,8 @@ class Planned(NamedTuple):
     w: WorkflowState
     entry: Entry
     site: int
-    request: Request
+    runtime_s: float
+    staging_s: float
 
 
 class AutoThrottle(Capability):
@@ -49,14 +51,20 @@ class AutoThrottle(Capability):
 
     Otherwise each decision would ask the policy about all tasks that wait for a busy site. Its
     answers are kept until a model is rebuilt or the health of a site changes, and for each task
-    until one that was not planned comes before it. A site that no eligible task chose is not
-    offered again either, until a further task becomes eligible.
+    until one that was not planned comes before it and takes the same site; with a policy that does
+    not complete tasks as early as possible, whichever site it takes. A site that no eligible task
+    chose is not offered again either, until a further task becomes eligible.
 
     Cost of a placement and an end: constant.
     """
 
+    dormant = frozenset({"limit_candidates"})
+    """It matters once sites are bounded."""
+
     def __init__(self, run: Run) -> None:
         super().__init__(run)
+        if self.state.is_bounded:
+            run.hooks.wake(self)
         self._prefetched_cores = self.state.get(Binding).prefetched_cores
         self._has_launchers = [has_launchers(site.spec) for site in self.state.sites]
         self._queues = self.state.find(QueueEstimates)
@@ -67,9 +75,17 @@ class AutoThrottle(Capability):
         self._answers: deque[Planned] = deque()
         """Tasks that the latest decisions planned and the present one has not considered yet, in
         their order."""
+        self._stale: set[int] = set()
+        """Serial numbers of those whose site has got more to do since they were planned."""
+        self._asked_again: int | None = None
+        """The site where the task that is asked about was planned; None: nowhere."""
+        self._keeps = getattr(
+            placement_class(self.state.settings.policy), "completes_earliest", False
+        )
+        """Whether a task stays at its site while only other sites get more to do."""
         self.soon = 0
         """The sites that start a task soon, as a mask."""
-        self._declined = 0
+        self.declined = 0
         """Of these the sites that no eligible task chose when it was last asked about them."""
         self._rebuilds = 0
         """Number of rebuilds of the models of queues until the latest decision."""
@@ -89,11 +105,6 @@ class AutoThrottle(Capability):
             return "throttle auto"
         return f"policy {settings.policy}"
 
-    @property
-    def open(self) -> int:
-        """The sites that start a task soon and that the policy may choose, as a mask."""
-        return self.soon & ~self._declined
-
     def begin(self) -> None:
         """Begin a decision."""
         rebuilds = 0 if self._queues is None else self._queues.rebuilds
@@ -104,11 +115,15 @@ class AutoThrottle(Capability):
 
     def _forget(self) -> None:
         """Forget what the policy answered."""
-        self._declined = 0
+        self.declined = 0
+        self._clear_answers()
+
+    def _clear_answers(self) -> None:
         self._answers.clear()
+        self._stale.clear()
 
     def on_eligible(self, w: WorkflowState) -> None:
-        self._declined = 0
+        self.declined = 0
 
     def on_health_changed(self, site: int) -> None:
         self._reconsider()
@@ -144,50 +159,79 @@ class AutoThrottle(Capability):
         else:
             self.soon &= ~bit
 
-    def holds(self, site: int) -> bool:
-        """Whether a task that the policy wants to place at this site is to be planned there."""
-        return not self.soon >> site & 1 and self.plans
+    @property
+    def placing(self) -> int:
+        """The sites where tasks are placed that the policy wants there, as a mask. They are planned
+        at others."""
+        return self.soon if self.plans else -1
 
     @property
     def has_planned(self) -> bool:
         """Whether the present decision has planned tasks."""
         return bool(self._planned)
 
+    def on_workflow_added(self, w: WorkflowState) -> None:
+        if self.state.is_bounded and self.dormant:
+            self.run.hooks.wake(self)
+
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
         """Leave out busy sites once as many tasks are planned there as may be: the tasks of a bag
         would otherwise be bound to queues although other sites are idle."""
-        if len(self._planned) < MAX_PLANNED_OF_BAGS or not self.state.is_bounded:
+        if len(self._planned) < MAX_PLANNED_OF_BAGS:
             return mask
         return mask & self.soon or mask
 
-    def recall(self, entry: Entry) -> Planned | None:
+    def recall(self, w: WorkflowState, entry: Entry, mask: int) -> Planned | None:
         """How the next task in order was planned, if the policy would answer the same again; None
-        if it has to be asked."""
-        answers = self._answers
+        if it has to be asked. ``mask``: the sites that it may get."""
+        answers, self._asked_again = self._answers, None
         if not answers:
             return None
-        if answers[0].entry is not entry:
-            answers.clear()  # This task may take cores that the later ones were to have.
+        first = answers[0]
+        if first.entry is not entry:
+            # This task may take cores that the later ones were to have.
+            if not self._keeps or first.w is not w or first.entry < entry:
+                self._clear_answers()
             return None
-        return answers.popleft()
+        answers.popleft()
+        if mask >> first.site & 1 and entry[1] not in self._stale:
+            return first
+        self._stale.discard(entry[1])
+        self._asked_again = first.site
+        return None
+
+    def answered(self, site: int) -> None:
+        """Note the site of a task that the policy was asked about."""
+        before, self._asked_again = self._asked_again, None
+        if not self._answers or not self._keeps:
+            return
+        if before is None:
+            for later in self._answers:
+                if later.site == site:
+                    self._stale.add(later.entry[1])
+        elif before != site:
+            self._clear_answers()  # The former site has less to do.
 
     def plan(self, planned: Planned, decisions: Decisions) -> bool:
         """Plan a task at the end of the queue of a site. Returns whether it was planned: if there
         are too many and the queue has no room for the first one, the decision ends."""
         assert self._queues is not None
         if len(self._planned) == MAX_PLANNED and not self._dispatch_first(decisions):
-            self._declined = -1
+            self.declined = -1
             return False
-        w, entry, site, request = planned
+        w, entry, site, runtime_s, staging_s = planned
         self._planned.append(planned)
         w.eligible.set_aside(entry)
-        self._queues.plan(site, request)
+        from_s = self.state.now_s + staging_s
+        self._queues.models[site].plan(entry[3].cores, runtime_s, from_s)
         return True
 
     def planned(self, w: WorkflowState, entry: Entry, site: int) -> Planned:
         """A task that the policy wants to place at a busy site."""
         assert self._queues is not None
-        return Planned(w, entry, site, self._queues.request(w, entry[2], site))
+        task = entry[2]
+        runtime_s = self._queues.expected_s(w, task, site)
+        return Planned(w, entry, site, runtime_s, transfer_s(self.state, w, task, site))
 
     def _dispatch_first(self, decisions: Decisions) -> bool:
         """Dispatch the first planned task. Returns whether its site has room for it."""
@@ -205,14 +249,14 @@ class AutoThrottle(Capability):
     def end_plan(self, *, all_asked: bool) -> list[tuple[WorkflowState, TaskClass]]:
         """End a decision: make the planned tasks eligible again. Returns their workflows and
         classes. ``all_asked``: no eligible task was left out that could go to an open site."""
-        self._declined = self.soon if all_asked else 0
+        self.declined = self.soon if all_asked else 0
         planned = self._planned
         if not planned:
             return []
         assert self._queues is not None
         self._queues.end_plan()
         waiting = {}
-        for w, entry, _, _ in planned:
+        for w, entry, *_ in planned:
             w.eligible.put_back(entry)
             waiting[w.index, entry[3]] = w
         self._answers.extendleft(reversed(planned))

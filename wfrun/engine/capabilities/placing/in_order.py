@@ -77,11 +77,11 @@ class InOrder(Capability):
             return index
         if not (self._waiting or self._held.reasons):
             return self._ready.pop()
-        best: Arrivals | None = self._ready if self._ready else None
+        best: Arrivals | None = self._ready if self._ready.numbers else None
         best_kind: TaskClass | None = None
         if self._waiting:
-            openings_for = self.state.openings_for
-            offered = -1 if self._auto is None else self._auto.open
+            openings_for, auto = self.state.openings_for, self._auto
+            offered = -1 if auto is None else auto.soon & ~auto.declined
             for kind, arrivals in self._waiting.items():
                 mask = kind.mask & openings_for(kind.cores).open & offered
                 if not mask or (best is not None and best.first() <= arrivals.first()):
@@ -90,7 +90,7 @@ class InOrder(Capability):
                     continue
                 best, best_kind = arrivals, kind
         index = None if best is None else best.pop()
-        if best_kind is not None and not best:
+        if best_kind is not None and best is not None and not best.numbers:
             del self._waiting[best_kind]
         if self._held.reasons:
             freed = self._held.release_first()
@@ -104,8 +104,8 @@ class InOrder(Capability):
     def _next_raised(self) -> int | None:
         """Remove and return the first raised workflow that may have a task to place. Cost: the
         raised workflows times the classes."""
-        openings_for = self.state.openings_for
-        offered = -1 if self._auto is None else self._auto.open
+        openings_for, auto = self.state.openings_for, self._auto
+        offered = -1 if auto is None else auto.soon & ~auto.declined
         for index in sorted(self.state.raised, key=self.state.raised.__getitem__):
             if index in self._ready:
                 self._ready.discard(index)
@@ -136,13 +136,11 @@ class InOrder(Capability):
                 continue
             if self._storage is not None:
                 room = self._storage.with_room(w, task, mask)
-                if room != mask and not room & (-1 if auto is None else auto.open):
+                if room != mask and not room & (-1 if auto is None else auto.soon & ~auto.declined):
                     decisions.take(self._storage.awaited(w, task, mask & ~room))
                     continue
                 mask = room
-            recalled = None if auto is None else auto.recall(entry)
-            if recalled is not None and not mask >> recalled.site & 1:
-                recalled = None
+            recalled = None if auto is None else auto.recall(w, entry, mask)
             site = placement.place(task) if recalled is None else recalled.site
             if site is None:
                 candidates = self.run.candidates(w, task, kind.cores)
@@ -152,7 +150,9 @@ class InOrder(Capability):
                 for call in self.run.hooks.declined:
                     call(w, task, candidates)
                 return
-            if auto is not None and auto.holds(site):
+            if auto is not None and recalled is None:
+                auto.answered(site)
+            if auto is not None and not auto.placing >> site & 1:
                 if not auto.plan(recalled or auto.planned(w, entry, site), decisions):
                     break
             else:
@@ -170,7 +170,8 @@ class InOrder(Capability):
     def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
         """The first task of a workflow that a site has room for, with these sites as a mask."""
         eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
-        offered = -1 if self._auto is None else self._auto.open
+        auto = self._auto
+        offered = -1 if auto is None else auto.soon & ~auto.declined
         best: Entry | None = None
         best_mask = 0
         for kind in eligible.counts:

@@ -153,7 +153,7 @@ class Selecting(Capability):
                 decisions.take(declined)
             for call in self.run.hooks.declined:
                 call(w, entry[2], candidates)
-        elif self._auto is not None and self._auto.holds(site):
+        elif self._auto is not None and not self._auto.placing >> site & 1:
             if not self._auto.plan(self._auto.planned(w, entry, site), decisions):
                 return False
             manager.planned(w)

@@ -25,6 +25,7 @@ class BasePlacement(ABC):
     replans: ClassVar[bool] = False
     replicas: ClassVar[int] = 0
     throttle: ClassVar[Literal["auto", "none"]] = "none"
+    completes_earliest: ClassVar[bool] = False
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         self.view = view

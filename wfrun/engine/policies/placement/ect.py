@@ -23,6 +23,7 @@ class Ect(BasePlacement):
     name = "ect"
     information = Information(status=R, processing_speed=K, task_runtime=K)
     replans = True
+    completes_earliest = True
     summary = "the cluster where the task is completed first, its queue counted"
 
     def place(self, task: int) -> int | None:

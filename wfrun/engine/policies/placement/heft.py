@@ -34,6 +34,7 @@ class Heft(BasePlacement):
         background_runtime=K,
     )
     throttle: ClassVar[Literal["auto", "none"]] = "auto"
+    completes_earliest = True
     summary = "highest upward rank first, to the cluster with the earliest completion"
 
     def order(self) -> list[float] | None:
@@ -71,10 +72,11 @@ def upward_ranks_s(view: View) -> list[float]:
     """Per task, the length of the longest path from it to an exit task: run times on the reference
     processor, and transfers at the reference bandwidth."""
     seconds_per_byte = view.reference_seconds_per_byte()
+    runtimes_s = view.runtimes_s()
     ranks_s = [0.0] * view.task_count
     longest_s = [0.0] * view.task_count  # The longest path through the children visited so far.
     for task in reversed(topological_order(view.parents, view.children)):
-        rank_s = ranks_s[task] = view.runtime_s(task) + longest_s[task]
+        rank_s = ranks_s[task] = runtimes_s[task] + longest_s[task]
         received: dict[int, int] = dict.fromkeys(view.parents[task], 0)
         for file in view.inputs(task):
             producer = view.producer(file)
