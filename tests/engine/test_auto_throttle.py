@@ -223,7 +223,7 @@ class Checked:
             planned = recall(auto, w, entry, mask)
             if planned is not None:
                 policy = auto.state.get(Placements).by_workflow[planned.w.index]
-                assert policy.place(entry[2]) == planned.site
+                assert policy.place(entry[2]) == planned.found.site
                 self.recalled += 1
             return planned
 

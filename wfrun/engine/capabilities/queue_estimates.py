@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.foreign_runtimes import ForeignRuntimes
@@ -15,6 +15,21 @@ from wfrun.engine.prediction.job import Job
 from wfrun.engine.queue_model import Expected, QueueModel, make_queue_model
 from wfrun.engine.staging import transfer_s, transfers_s
 from wfrun.engine.state import Attempt, WorkflowState
+
+MIN_LEAD_S = 1e-6
+"""Minimum difference of two completions that rounding cannot explain, in seconds."""
+
+
+class Completion(NamedTuple):
+    """The earliest completion of a task, as it was found."""
+
+    workflow: int
+    task: int
+    site: int
+    runtime_s: float
+    staging_s: float
+    later_s: float
+    """When it would be completed at any other site, at the earliest; infinite without one."""
 
 
 class QueueEstimates(Capability):
@@ -39,6 +54,8 @@ class QueueEstimates(Capability):
         """Other users' jobs of the latest observation, by site and id."""
         self.planned_s: list[dict[str, float]] = [{} for _ in self.state.sites]
         """Starts of our waiting attempts as the queue of each site last planned them, by key."""
+        self.latest = Completion(-1, -1, -1, 0.0, 0.0, 0.0)
+        """The latest answer of ``earliest_completion``."""
 
     def take_over(self, before: QueueEstimates) -> None:
         """The next observations show other users' jobs again."""
@@ -165,19 +182,36 @@ class QueueEstimates(Capability):
         now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
         stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
-        best, best_s = sites[0], inf
+        best, best_s, second_s = sites[0], inf, inf
+        best_runtime_s = best_staging_s = 0.0
         for site, staging_s in zip(sites, stagings_s, strict=True):
             if runtimes_s is not None:
                 runtime_s = runtimes_s[task] / self._speed_ratios[site]
             else:
                 runtime_s = expected_s(w, task, site)
-            if staging_s + runtime_s >= best_s:
-                continue  # However soon it starts there.
+            if staging_s + runtime_s >= best_s:  # However soon it starts there.
+                second_s = min(second_s, staging_s + runtime_s)
+                continue
             # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
             end_s = start_s(w, task, site, staging_s + runtime_s) - now_s + staging_s + runtime_s
             if end_s < best_s:
-                best, best_s = site, end_s
+                best, best_s, second_s = site, end_s, best_s
+                best_runtime_s, best_staging_s = runtime_s, staging_s
+            elif end_s < second_s:
+                second_s = end_s
+        self.latest = Completion(
+            w.index, task, best, best_runtime_s, best_staging_s, now_s + second_s
+        )
         return best
+
+    def completes_before(self, w: WorkflowState, found: Completion) -> bool:
+        """Whether a task is still completed at the site that was found before any other site could,
+        however much more that site has to do since."""
+        if found.later_s == inf:
+            return True
+        duration_s = found.staging_s + found.runtime_s
+        end_s = self.start_s(w, found.task, found.site, duration_s) + duration_s
+        return end_s < found.later_s - MIN_LEAD_S
 
 
 def _job_of(job: ev.BackgroundJob | ev.EndedJob) -> Job:

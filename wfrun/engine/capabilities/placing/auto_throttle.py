@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from wfrun.engine.capabilities.binding import Binding, has_launchers
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.queue_estimates import Completion, QueueEstimates
 from wfrun.engine.capabilities.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.eligible import Entry, TaskClass
@@ -29,9 +29,7 @@ class Planned(NamedTuple):
 
     w: WorkflowState
     entry: Entry
-    site: int
-    runtime_s: float
-    staging_s: float
+    found: Completion
 
 
 class AutoThrottle(Capability):
@@ -194,10 +192,14 @@ class AutoThrottle(Capability):
                 self._clear_answers()
             return None
         answers.popleft()
-        if mask >> first.site & 1 and entry[1] not in self._stale:
+        site, is_stale = first.found.site, entry[1] in self._stale
+        if is_stale:
+            self._stale.discard(entry[1])
+            assert self._queues is not None
+            is_stale = not self._queues.completes_before(w, first.found)
+        if mask >> site & 1 and not is_stale:
             return first
-        self._stale.discard(entry[1])
-        self._asked_again = first.site
+        self._asked_again = site
         return None
 
     def answered(self, site: int) -> None:
@@ -207,7 +209,7 @@ class AutoThrottle(Capability):
             return
         if before is None:
             for later in self._answers:
-                if later.site == site:
+                if later.found.site == site:
                     self._stale.add(later.entry[1])
         elif before != site:
             self._clear_answers()  # The former site has less to do.
@@ -219,31 +221,34 @@ class AutoThrottle(Capability):
         if len(self._planned) == MAX_PLANNED and not self._dispatch_first(decisions):
             self.declined = -1
             return False
-        w, entry, site, runtime_s, staging_s = planned
+        w, entry, found = planned
         self._planned.append(planned)
         w.eligible.set_aside(entry)
-        from_s = self.state.now_s + staging_s
-        self._queues.models[site].plan(entry[3].cores, runtime_s, from_s)
+        from_s = self.state.now_s + found.staging_s
+        self._queues.models[found.site].plan(entry[3].cores, found.runtime_s, from_s)
         return True
 
     def planned(self, w: WorkflowState, entry: Entry, site: int) -> Planned:
         """A task that the policy wants to place at a busy site."""
         assert self._queues is not None
-        task = entry[2]
-        runtime_s = self._queues.expected_s(w, task, site)
-        return Planned(w, entry, site, runtime_s, transfer_s(self.state, w, task, site))
+        task, found = entry[2], self._queues.latest
+        if (found.workflow, found.task, found.site) != (w.index, task, site) or not self._keeps:
+            runtime_s = self._queues.expected_s(w, task, site)
+            staging_s = transfer_s(self.state, w, task, site)
+            found = Completion(w.index, task, site, runtime_s, staging_s, 0.0)
+        return Planned(w, entry, found)
 
     def _dispatch_first(self, decisions: Decisions) -> bool:
         """Dispatch the first planned task. Returns whether its site has room for it."""
         assert self._queues is not None
         first = self._planned[0]
         cores = first.entry[3].cores
-        if not self.state.openings_for(cores).open >> first.site & 1:
+        if not self.state.openings_for(cores).open >> first.found.site & 1:
             return False
         self._planned.popleft()
         first.w.eligible.put_back(first.entry)
-        self._queues.cancel_first(first.site)
-        decisions.place(first.w, first.entry[2], first.site, first.entry[3].mask)
+        self._queues.cancel_first(first.found.site)
+        decisions.place(first.w, first.entry[2], first.found.site, first.entry[3].mask)
         return True
 
     def end_plan(self, *, all_asked: bool) -> list[tuple[WorkflowState, TaskClass]]:
@@ -256,7 +261,7 @@ class AutoThrottle(Capability):
         assert self._queues is not None
         self._queues.end_plan()
         waiting = {}
-        for w, entry, *_ in planned:
+        for w, entry, _ in planned:
             w.eligible.put_back(entry)
             waiting[w.index, entry[3]] = w
         self._answers.extendleft(reversed(planned))

@@ -141,7 +141,7 @@ class InOrder(Capability):
                     continue
                 mask = room
             recalled = None if auto is None else auto.recall(w, entry, mask)
-            site = placement.place(task) if recalled is None else recalled.site
+            site = placement.place(task) if recalled is None else recalled.found.site
             if site is None:
                 candidates = self.run.candidates(w, task, kind.cores)
                 self._held.add(w.index, kind)
