@@ -95,6 +95,15 @@ def test_more_tasks_than_are_planned_keep_their_order(
     assert starts == sorted(range(40), key=lambda task: -runtimes_s[task])
 
 
+@pytest.mark.parametrize("policy", ["ect", "max-min"])
+@pytest.mark.parametrize("throttle", [1, 2, 7])
+def test_a_throttle_below_the_free_slots_lets_all_tasks_run(policy: str, throttle: int) -> None:
+    settings = ev.Settings(policy, throttle=throttle)
+    for workflow in (independent([10.0] * 6), chain((0, 1, 1), runtimes_s=[1.0] * 6)):
+        ran(workflow, sites((8, 1.0)), settings)
+        ran(workflow, sites((8, 1.0), (2, 4.0)), settings)
+
+
 def test_narrow_tasks_do_not_starve_a_wide_one() -> None:
     workflow = independent([10.0, *[float(s) for s in range(1, 10)]], [4] + [1] * 9)
     done = ran(workflow, sites((4, 1.0)), Throttled)

@@ -35,6 +35,8 @@ class InOrder(Capability):
         self._waiting: dict[TaskClass, Arrivals] = {}
         """Workflows with tasks that no site had room for, by class. Some entries are stale."""
         self._held = HeldWorkflows(self.state)
+        self._is_cut = False
+        """Whether the throttle has cut the present decision short."""
         if self.state.throttle is None:
             self.dormant = frozenset({"on_left"})
 
@@ -65,8 +67,9 @@ class InOrder(Capability):
             if index not in held.reasons:
                 self._place(w, decisions)
         if auto is not None:
-            for w, kind in auto.end_plan(all_asked=not held.reasons):
+            for w, kind in auto.end_plan(all_asked=not (held.reasons or self._is_cut)):
                 self._wait(w, kind)
+            self._is_cut = False
         if held.reasons:
             self.run.decision_due = True  # Their policies are asked after the next event.
 
@@ -126,6 +129,7 @@ class InOrder(Capability):
         eligible = w.eligible
         while eligible.count:
             if throttle is not None and w.dispatched >= throttle:
+                self._is_cut = True
                 return  # Added again when one of its attempts leaves.
             first = self._first(w)
             if first is None:
