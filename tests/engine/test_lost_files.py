@@ -14,8 +14,10 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SubmitAttempts
+from wfrun.engine.core import Core
+from wfrun.engine.exchange import Outcome
 from wfrun.engine.files import MAX_REMAKES
-from wfrun.engine.model import ORIGIN, Catalog, File, Task, Workflow
+from wfrun.engine.model import ORIGIN, Catalog, File, SiteSpec, Task, Workflow
 from wfrun.engine.retry import MAX_SETBACKS
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
@@ -226,3 +228,34 @@ def test_files_that_vanish_before_they_are_copied(
         given = len(world.actions)
     assert world.core.state.ended == "done", world.log[-3:]
     assert not world.core.state.uncollected
+
+
+def test_an_attempt_waits_for_an_input_that_was_written_again_elsewhere() -> None:
+    """t1 reads file 0 of t0, t2 file 1 and an initial input. File 0 vanishes while t2 waits for its
+    initial input, and t0 writes both files again at the other site."""
+    tasks = [
+        Task("t0", "x", "x", outputs=(0, 1)),
+        Task("t1", "x", "x", inputs=(0,)),
+        Task("t2", "x", "x", inputs=(1, 2)),
+    ]
+    files = [File("a", 1, producer=0), File("b", 1, producer=0), File("c", 1)]
+    workflow = Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])
+    core = Core({"": workflow})
+    specs = SiteSpec("alpha", 4), SiteSpec("beta", 4)
+    done = Outcome("done", sizes=(1, 1))
+
+    def step(event: ev.Event) -> list[object]:
+        decided, actions = core.step(event)
+        return [*decided, *actions]
+
+    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), specs, (), 1, own_outputs=True))
+    step(ev.WorkflowAdded(1.0, 0, "w", ""))
+    step(ev.AttemptEnded(2.0, "r.0.0.1", done))
+    assert core.state.attempts["r.0.2.1"].site == 0
+    step(ev.FilesLost(3.0, 0, ((0, 0),)))
+    assert core.state.attempts["r.0.0.2"].site == 1
+    step(ev.AttemptEnded(4.0, "r.0.0.2", done))
+    (copy,) = step(ev.TransferEnded(5.0, 0, 2, ORIGIN, 0, 1, 0.1))
+    assert copy == CopyFile(0, 1, 1, 0)
+    (submitted,) = step(ev.TransferEnded(6.0, 0, 1, 1, 0, 1, 0.1))
+    assert submitted == SubmitAttempts(0, (("r.0.2.1", 0, 2),))

@@ -170,10 +170,13 @@ class KnownRun:
         missing = set(lost)
         for one in [t for t in self._open.values() if not t.submitted]:
             workflow = one.task[0]
-            for file in self._task(one.task).inputs:
-                place = workflow, file, one.placed.site
-                if place in missing or (workflow, file) in gone:
-                    self._open.pop(one.key, None)
+            inputs = self._task(one.task).inputs
+            if any((workflow, file, one.placed.site) in missing for file in inputs):
+                self._open.pop(one.key, None)
+            elif any((workflow, file) in gone for file in inputs):
+                # It is taken back if it waits for a copy. The log does not tell: a file that is
+                # optional may have been written first after the attempt was placed.
+                one.doubtful = True
         for number, document in self._workflows.items():
             self._redo(number, document)
 
