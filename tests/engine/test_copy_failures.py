@@ -243,3 +243,24 @@ def test_failures_in_older_logs_have_no_cause() -> None:
         "destination":0,"message":"no room","transient":false}"""
     event = msgspec.json.decode(text, type=ev.TransferFailed)
     assert (event.cause, event.end) == ("unknown", "")
+
+
+def test_a_copy_that_two_attempts_of_a_task_wait_for_fails_the_task_once() -> None:
+    """The replica, whose failure is no fault of the task, would let it be tried again, and the task
+    that depends on it would stay blocked for ever."""
+    tasks = [
+        Task("t0", "x", "x", inputs=(0,), outputs=(1,)),
+        Task("t1", "x", "x", inputs=(1,)),
+    ]
+    files = [File("in", 1), File("out", 1, producer=0)]
+    core = Core({"": Workflow("w", "w.dax", tasks, files, [(), (0,)])})
+    settings = ev.Settings("round-robin", retries=0, replicas=1)
+    specs = (SiteSpec("alpha", 4),)
+    core.step(ev.RunStarted(0.0, "r", settings, specs, (), 1, own_outputs=True))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", ""))
+    assert len(core.state.attempts) == 2
+    core.step(ev.TransferFailed(1.0, 0, 0, ORIGIN, 0, "for a test", False, "unknown"))
+    w = core.state.workflows[0]
+    assert list(w.status) == [TaskStatus.FAILED, TaskStatus.BLOCKED]
+    assert core.state.ended == "failed"
+    assert not core.state.timers

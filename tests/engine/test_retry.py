@@ -252,3 +252,20 @@ def test_logs_whose_rules_were_others_are_read() -> None:
     assert (w.done, w.failed, w.blocked, w.delayed, w.eligible.count) == (2, 0, 0, 0, 0)
     assert not w.open
     assert not core.state.timers
+
+
+def test_a_site_that_fails_everything_costs_a_task_half_of_its_retries_at_most() -> None:
+    """A task that has failed at each site goes to them in turn: the failing one is always free."""
+    alpha, beta = TWO
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        place = next(e.site for e in world.log if isinstance(e, ev.AttemptPlaced) and e.key == key)
+        failures = [e for e in world.log if isinstance(e, ev.AttemptEnded)]
+        good = place == 1 and len(failures) > 4
+        return Outcome("done", exit_code=0) if good else Outcome("exit", exit_code=1)
+
+    settings = ev.Settings("cluster-min", retries=6)
+    world = FakeWorld([one_task(PLAIN)], Catalog((msgspec.structs.replace(alpha, speed_ratio=9.0),
+                      beta)), settings, result=result)  # fmt: skip
+    assert world.run() == "done"
+    assert placed(world) == [0, 1, 0, 1, 0, 1]

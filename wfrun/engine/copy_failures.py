@@ -17,7 +17,7 @@ from wfrun.engine.exchange import Cause, CopyCause, Outcome
 from wfrun.engine.files import lose_file, remake
 from wfrun.engine.model import ORIGIN, File
 from wfrun.engine.state import RunState, pause_timer
-from wfrun.engine.tasks import settle
+from wfrun.engine.tasks import DISPATCHED, settle
 
 
 class Treatment(NamedTuple):
@@ -155,9 +155,11 @@ def _give_up(run: Run, key: Key, copy: Copy, event: ev.TransferFailed, *, is_gon
     if waiting and _blames_destination(event):
         for call in run.hooks.undelivered:
             call(waiting[-1], outcome)
-    for attempt in waiting:
+    # A task fails once, also if several of its attempts waited; that of its first one counts.
+    for attempt in sorted(waiting, key=lambda attempt: attempt.is_replica):
         own = not event.transient and not _blames_destination(event)
-        fail_attempt(run, w, attempt, outcome, own=own, final=is_gone)
+        if w.status[attempt.task] == DISPATCHED:
+            fail_attempt(run, w, attempt, outcome, own=own, final=is_gone)
     settle(state, w, event.at_s)
 
 

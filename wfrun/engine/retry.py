@@ -37,7 +37,8 @@ class Rule(NamedTuple):
     setback."""
     where: Literal["elsewhere first", "elsewhere", "never there", "anywhere"]
     """Where the task is retried. ``elsewhere first``: at sites where it has not failed, while there
-    are any. ``elsewhere``: only at such sites. ``never there``: the site never accepts the task."""
+    are any, then at all sites in turn. ``elsewhere``: only at sites where it has not failed.
+    ``never there``: the site never accepts the task."""
     grows: Literal["memory", "walltime"] | None = None
     """The request that is doubled, within what sites grant."""
 
@@ -109,8 +110,8 @@ def apply_retry_rule(
         w.asks[task] = asked
         w.masks[task] = _possible_sites(state, w, task) & ~w.refused.get(task, 0)
     else:
-        w.avoid[task] = w.avoid.get(task, 0) | bit
-        if rule.where == "elsewhere" and not w.feasible_sites(task) & ~w.avoid[task]:
+        has_others = _avoid(w, task, bit)
+        if rule.where == "elsewhere" and not has_others:
             return RetryDecision(False, 0.0, "")
     return RetryDecision(True, delay_s, note)
 
@@ -128,7 +129,17 @@ def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
     if rule.where == "never there":
         _exclude_site(w, attempt.task, bit)
     if rule.grows is None:
-        w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | bit
+        _avoid(w, attempt.task, bit)
+
+
+def _avoid(w: WorkflowState, task: int, bit: int) -> bool:
+    """Let a task avoid a site where it has failed. Returns whether there are sites where it has
+    not. If there are none, all others come before this one: a site that fails everything at once is
+    always free, and would use up the retries of the task."""
+    avoid = w.avoid.get(task, 0) | bit
+    has_others = bool(w.feasible_sites(task) & ~avoid)
+    w.avoid[task] = avoid if has_others else bit
+    return has_others
 
 
 def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
@@ -142,7 +153,7 @@ def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
     if not sizes or sizes[0] > most:
         return False
     w.narrowed[attempt.task, attempt.site] = most
-    w.avoid[attempt.task] = w.avoid.get(attempt.task, 0) | 1 << attempt.site
+    _avoid(w, attempt.task, 1 << attempt.site)
     return True
 
 
