@@ -62,10 +62,13 @@ def request_again(run: Run, key: Key, copy: Copy) -> None:
 
 
 def restart_copies(run: Run) -> None:
-    """Start all copies again: they ended with the engine that ran them."""
+    """Start all copies again that are still wanted: they ended with the engine that ran them."""
     run.state.copy_queue.clear()
-    for key, copy in run.state.copies.items():
-        _enqueue(run, key, copy, run.state.now_s)
+    for key, copy in list(run.state.copies.items()):
+        if is_wanted(run.state, key):
+            _enqueue(run, key, copy, run.state.now_s)
+        else:
+            drop_copy(run, key)
     start_copies(run)
 
 

@@ -198,8 +198,8 @@ def _grown(
     more. None as the result if the task requested nothing and its use is unknown."""
     asked = w.asked(attempt.task)
     is_moldable = attempt.task in w.workflow.moldable and state.settings.sizing is not None
-    refused = w.refused.get(attempt.task, 0)
-    specs = [s.spec for i, s in enumerate(state.sites) if not refused >> i & 1]
+    offered = state.queue_sites(w) & ~w.refused.get(attempt.task, 0)
+    specs = [s.spec for i, s in enumerate(state.sites) if offered >> i & 1]
     replace = msgspec.structs.replace
     if outcome.cause == "memory":
         had = asked.memory_bytes or outcome.peak_memory_bytes or 0

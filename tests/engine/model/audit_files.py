@@ -103,31 +103,33 @@ class FileRules(KnownRun):
         """Check that the files at the site of a new attempt, with those on their way and the
         declared outputs of open attempts, do not exceed its storage. One that adds nothing may be
         placed at any time."""
-        outputs = self._task(placed.task).outputs
-        placed.reserved_bytes = sum(max(0, self._size_of(placed.task[0], f)) for f in outputs)
+        self._reserve(placed)
         site = placed.placed.site
         limit = self._specs[site].storage_bytes
         if limit is None:
             return
-        before, total = self._stored_bytes(site, without=placed), self._stored_bytes(site)
-        self._require("storage", total in (before, min(total, limit)), f"{what}: {total} bytes")
+        total = self._stored_bytes(site)
+        adds_nothing = any(
+            self._stored_bytes(site, without=placed, doubtful=doubtful)
+            == self._stored_bytes(site, doubtful=doubtful)
+            for doubtful in (False, True)
+        )
+        self._require("storage", adds_nothing or total <= limit, f"{what}: {total} bytes")
 
-    def _stored_bytes(self, site: int, without: OpenAttempt | None = None) -> int:
+    def _stored_bytes(
+        self, site: int, without: OpenAttempt | None = None, *, doubtful: bool = False
+    ) -> int:
+        """``doubtful``: with what attempts wait for that may have been taken back."""
         files = {file for file, places in self.present.items() if site in places}
         files |= {(workflow, file) for workflow, file, place in self._under_way if place == site}
         total = 0
         for one in self._open.values():
-            if one.placed.site == site and one is not without and not one.doubtful:
+            if one.placed.site == site and one is not without and (doubtful or not one.doubtful):
                 task, workflow = self._task(one.task), one.task[0]
                 inputs = {(workflow, f) for f in task.inputs} if not one.submitted else set()
                 files |= {file for file in inputs if self.present.get(file)}
                 total += one.reserved_bytes  # an end of another attempt tells more, too late
         return total + sum(max(0, self._size_of(*file)) for file in files)
-
-    def _size_of(self, workflow: int, file: int) -> int:
-        """Size as written, copied or documented; -1 if unknown."""
-        documented = self._workflows[workflow].files[file].size_bytes
-        return self._sizes.get((workflow, file), -1 if documented is None else documented)
 
     def on_transfer_failed(self, event: ev.TransferFailed) -> None:
         if self._ends_outdated(event):

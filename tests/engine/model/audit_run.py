@@ -67,6 +67,7 @@ class RunRules(KnownRun):
         self._lose(event.lost)
         for one in self._open.values():
             one.withdrawn = False  # The order may be lost with the engine.
+            self._reserve(one)  # The next engine counts again.
         for launchers in self._launchers.values():
             for key, launcher in list(launchers.items()):
                 launcher.is_live = False

@@ -144,6 +144,16 @@ class KnownRun:
     def _task(self, task: tuple[int, int]) -> Task:
         return self._workflows[task[0]].tasks[task[1]]
 
+    def _size_of(self, workflow: int, file: int) -> int:
+        """Size as written, copied or documented; -1 if unknown."""
+        documented = self._workflows[workflow].files[file].size_bytes
+        return self._sizes.get((workflow, file), -1 if documented is None else documented)
+
+    def _reserve(self, one: OpenAttempt) -> None:
+        """Note the size of the outputs of an attempt, as far as it is known now."""
+        outputs = self._task(one.task).outputs
+        one.reserved_bytes = sum(max(0, self._size_of(one.task[0], f)) for f in outputs)
+
     def _open_attempts(self, task: tuple[int, int]) -> list[OpenAttempt]:
         """Open attempts of a task, without superseded and doubtful ones."""
         return [

@@ -129,13 +129,16 @@ class Storage(Capability):
 
     def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
         """Bytes that a task adds to a site, as far as they are known: its inputs that are neither
-        there nor on their way, and its declared outputs."""
+        there nor on their way, its declared outputs, and what an input has grown by that was
+        written again since it was sent."""
         files, sizes, index = self._sites[site].files, w.sizes, w.index
         definition = w.workflow.tasks[task]
         needed = self._output_bytes(w, task)
         for file in definition.inputs:
-            if (index, file) not in files and w.present[file]:
-                needed += max(0, sizes[file])
+            if w.present[file]:
+                size_bytes, counted = max(0, sizes[file]), files.get((index, file), 0)
+                if size_bytes != counted and not w.is_stored(file, site):
+                    needed += size_bytes - counted
         return needed
 
     def _output_bytes(self, w: WorkflowState, task: int) -> int:
@@ -392,15 +395,13 @@ class Storage(Capability):
 
     def _expect_no_more(self, index: int, site: SiteStorage, key: FileKey) -> None:
         """Note that an attempt waits no longer for a file. Without others the file is not counted,
-        unless its copy is under way."""
+        unless its copy is under way: one that was given up goes on until it ends."""
         attempts = site.staged.get(key, 0) - 1
         if attempts > 0:
             site.staged[key] = attempts
         elif attempts == 0:
             del site.staged[key]
-            copy = self.state.copies.get((*key, index))
-            is_delayed = f"copy:{key[0]}:{key[1]}:{index}" in self.state.timers
-            if copy is None or copy.rank is not None or is_delayed:
+            if (*key, index) not in self.state.copy_queue.under_way:
                 site.drop(key)
 
     def _learn(self, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
@@ -463,8 +464,10 @@ class Storage(Capability):
             self._freed |= 1 << destination
 
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
-        storage = self._sites.get(site)
-        if storage is not None and storage.drop((w.index, file)):
+        storage, key = self._sites.get(site), (w.index, file)
+        if storage is None or (*key, site) in self.state.copy_queue.under_way:
+            return  # A copy brings it again.
+        if storage.drop(key):
             self._freed |= 1 << site
 
     def on_resumed(self, dismissed: bool) -> None:
