@@ -16,7 +16,13 @@ from wfrun.engine.copies import outdate_copies, request_inputs, request_output
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.failures import Failure
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.retry import RULES, apply_retry_rule, is_too_short, note_site_to_avoid
+from wfrun.engine.retry import (
+    RULES,
+    apply_retry_rule,
+    is_too_short,
+    note_acceptance,
+    note_site_to_avoid,
+)
 from wfrun.engine.state import (
     HELD,
     SUPERSEDED,
@@ -344,6 +350,8 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
         w.variants.pop(task, None)
         if number := variant(attempt.key):
             w.variants[task] = number
+    if w.refused and task in w.refused:
+        note_acceptance(state, w, attempt)
     if w.siblings:  # also where the run was resumed with fewer replicas
         _supersede(run, w, attempt)
     for call in run.hooks.done:

@@ -12,11 +12,19 @@ from typing import Literal
 from wfrun.engine.actions import Action, EndRun
 from wfrun.engine.attempts import key_of
 from wfrun.engine.capability import Run
-from wfrun.engine.events import AttemptPlaced, Event, RunChanged, RunEnded, RunResumed
+from wfrun.engine.events import (
+    AttemptPlaced,
+    AvoidanceEnded,
+    Event,
+    RunChanged,
+    RunEnded,
+    RunResumed,
+)
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.policy_error import answer_error, policy_error
+from wfrun.engine.retry import avoiding_tasks
 from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
 
 
@@ -155,6 +163,8 @@ class Core:
             or any(expects() for expects in self.run.hooks.expects)
         ):
             return
+        if not (state.draining or state.stopping) and self._end_avoidance():
+            return
         reason = None
         outcome: Literal["done", "failed", "cancelled"]
         if state.draining:
@@ -174,6 +184,16 @@ class Core:
             outcome = "done"
         self.take(RunEnded(state.now_s, outcome, reason))
         self.run.outbox.append(EndRun(outcome))
+
+    def _end_avoidance(self) -> bool:
+        """Let tasks go to sites where they have failed rather than end the run without them.
+        Returns whether any were placed."""
+        state = self.state
+        tasks = avoiding_tasks(state) if state.open_workflows else ()
+        if tasks:
+            self.take(AvoidanceEnded(state.now_s, tasks))
+            self._decide()
+        return len(state.attempts) > state.superseded
 
     def _explain_end(self) -> str | None:
         """Why a capability leaves eligible tasks unplaced; None without one that does."""

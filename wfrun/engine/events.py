@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
@@ -44,7 +44,7 @@ added ``Settings.sizing``, ``Settings.reallocate`` and its companions, JobsReall
 ``AttemptPlaced.size``, ``Resources.parallel``, ``Workflow.moldable`` and
 ``SiteSpec.max_nodes``. Version 9 added ``BackgroundJob.requested_s``, ``BackgroundJob.planned_s``
 and ``SiteObserved.planned``, and leaves out fields of a BackgroundJob that are unknown. Version 10
-added ``JobsReallocated.expected``."""
+added ``JobsReallocated.expected``, version 11 AvoidanceEnded."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -468,6 +468,14 @@ class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
     sites: tuple[int, ...]
 
 
+class AvoidanceEnded(Event, frozen=True, tag="avoidance-ended"):
+    """The core decided that tasks may go to sites again where they have failed: nothing is under
+    way, and the sites that they were kept for will not run them."""
+
+    tasks: tuple[tuple[int, int], ...]
+    """(workflow, task) of each."""
+
+
 class SitePaused(Event, frozen=True, tag="site-paused"):
     """The site reported that it accepts no work for now."""
 
@@ -638,6 +646,7 @@ AnyEvent = (
     | ReservationDeclined
     | SitesDeclined
     | StorageAwaited
+    | AvoidanceEnded
     | CopyLate
     | SitePaused
     | SiteReopened
@@ -662,6 +671,6 @@ AnyEvent = (
 DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, JobsReallocated, CoresReserved, LaunchersAsked,
     LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
-    FilesDiscarded, CopyLate,
+    FilesDiscarded, CopyLate, AvoidanceEnded,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

@@ -31,12 +31,14 @@ from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowS
 from wfrun.engine.tasks import (
     BLOCKED,
     DELAYED,
+    ELIGIBLE,
     FAILED,
     WAITING,
     block_descendants,
     enter_eligible,
     make_all_eligible,
     make_eligible,
+    reclassify,
     reopen,
     set_status,
     settle,
@@ -288,6 +290,18 @@ def _attempts_withdrawn(run: Run, event: ev.AttemptsWithdrawn) -> None:
 # Sites and timers
 
 
+def _avoidance_ended(run: Run, event: ev.AvoidanceEnded) -> None:
+    for workflow, task in event.tasks:
+        w = run.state.workflows[workflow]
+        before = w.task_class(task)
+        w.avoid.pop(task, None)
+        if w.status[task] == ELIGIBLE:
+            reclassify(w, task, before)
+            for call in run.hooks.eligible:
+                call(w)
+    run.placement_possible = True
+
+
 def _site_observed(run: Run, event: ev.SiteObserved) -> None:
     _set_foreign_load(
         run,
@@ -399,6 +413,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.TransferEnded: files.transfer_ended,
     ev.TransferFailed: copy_failures.transfer_failed,
     ev.CopyLate: copy_late,
+    ev.AvoidanceEnded: _avoidance_ended,
     ev.SiteObserved: _site_observed,
     ev.SiteLoadObserved: _site_load_observed,
     ev.SitePaused: _site_paused,

@@ -16,7 +16,7 @@ from wfrun.engine.fit import (
     greatest_growth,
 )
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.state import Attempt, RunState, WorkflowState
+from wfrun.engine.state import Attempt, RunState, TaskStatus, WorkflowState
 
 MAX_SETBACKS = 10
 """Maximum number of failures of a task that are not its own fault; the number of retries, if that
@@ -161,6 +161,26 @@ def _exclude_site(w: WorkflowState, task: int, bit: int) -> None:
     """Never run the task at this site again."""
     w.refused[task] = w.refused.get(task, 0) | bit
     w.masks[task] = w.feasible_sites(task) & ~bit
+
+
+def avoiding_tasks(state: RunState) -> tuple[tuple[int, int], ...]:
+    """The eligible tasks that avoid a healthy site, as (workflow, task). Cost: the tasks that have
+    failed anywhere."""
+    healthy = sum(1 << index for index, site in enumerate(state.sites) if site.is_healthy)
+    return tuple(
+        (w.index, task)
+        for w in state.workflows
+        for task, avoid in sorted(w.avoid.items())
+        if w.status[task] == TaskStatus.ELIGIBLE
+        and w.feasible_sites(task) & avoid & healthy & ~w.allowed_sites(task)
+    )
+
+
+def note_acceptance(state: RunState, w: WorkflowState, attempt: Attempt) -> None:
+    """Note that a site has run a task which it refused before, as it may a replica."""
+    refused = w.refused.get(attempt.task, 0) & ~(1 << attempt.site)
+    w.refused[attempt.task] = refused
+    w.masks[attempt.task] = _possible_sites(state, w, attempt.task) & ~refused
 
 
 def reset_retries(state: RunState, w: WorkflowState) -> None:

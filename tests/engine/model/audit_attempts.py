@@ -183,6 +183,7 @@ class AttemptRules(FileRules):
         self._require("success", one.task not in self.done, f"{one.key} is done again")
         self.done.add(one.task)
         self._once_done.add(one.task)
+        self._refused.discard((*one.task, site))
         for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
             if size is not None:
                 self.present[number, file] = {site}

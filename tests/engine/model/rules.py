@@ -13,7 +13,8 @@ RULES: dict[str, str] = {
     "replica-share": "replicas hold no more than their share of the cores",
     "fits": "a task is placed at a site that it fits",
     "queue-site": "a task is placed at a site of its resource manager",
-    "refused": "a task is not placed at a site that refused it, until the run is resumed",
+    "refused": "a task is not placed at a site that refused it, until the run is resumed or the "
+    "site has run it",
     "paused": "no task is placed at a site that reports a problem",
     "held": "nothing is placed or submitted at a site that the user has paused",
     "task-cancelled": "no task is placed that the user has cancelled, until a failed run is "

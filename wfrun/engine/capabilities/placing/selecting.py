@@ -15,6 +15,7 @@ from wfrun.engine.eligible import Entry
 from wfrun.engine.events import (
     DECISIONS,
     AttemptPlaced,
+    AvoidanceEnded,
     CoresReserved,
     Event,
     PriorityRaised,
@@ -191,7 +192,9 @@ class Selecting(Capability):
             self._exhaust()
 
     def after_replay(self, event: Event) -> None:
-        if isinstance(event, DECISIONS) or not self.state.is_placing:
+        if not self.state.is_placing or (
+            isinstance(event, DECISIONS) and not isinstance(event, AvoidanceEnded)
+        ):
             return
         if self.run.placement_possible or any(manager.held.reasons for manager in self.managers):
             self._note_changed_bags()
