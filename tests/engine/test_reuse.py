@@ -26,7 +26,13 @@ CHAIN = Workflow(
     [(), (0,), (1,)],
 )
 STARTED = ev.RunStarted(
-    0.0, "r", ev.Settings("round-robin"), (SiteSpec("s", 2), SiteSpec("t", 2)), (), 1
+    0.0,
+    "r",
+    ev.Settings("round-robin"),
+    (SiteSpec("s", 2), SiteSpec("t", 2)),
+    (),
+    1,
+    own_outputs=True,
 )
 
 

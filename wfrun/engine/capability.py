@@ -50,6 +50,8 @@ class Run:
         self.has_new_room = False
         """Whether a decision made room for a placement, which follows the same event: nothing else
         may happen any more."""
+        self.is_watched = True
+        """Whether people may look at the run. What informs them alone is not wanted otherwise."""
         self.hypothetical: tuple[WorkflowState, int, int] | None = None
         """A hypothetical question to a placement policy: a workflow, one of its tasks, and the
         candidates to assume, a mask, although they have no room. None outside such a question."""

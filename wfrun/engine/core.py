@@ -158,12 +158,7 @@ class Core:
     def _end_if_settled(self) -> None:
         """End the run if nothing can start any more."""
         state = self.state
-        if not (state.draining or state.stopping) and (
-            (self._may_go_on() and state.open_workflows)
-            or any(expects() for expects in self.run.hooks.expects)
-        ):
-            return
-        if not (state.draining or state.stopping) and self._end_avoidance():
+        if not (state.draining or state.stopping) and (self._goes_on() or self._end_avoidance()):
             return
         reason = None
         outcome: Literal["done", "failed", "cancelled"]
@@ -187,13 +182,20 @@ class Core:
 
     def _end_avoidance(self) -> bool:
         """Let tasks go to sites where they have failed rather than end the run without them.
-        Returns whether any were placed."""
+        Returns whether the run goes on."""
         state = self.state
         tasks = avoiding_tasks(state) if state.open_workflows else ()
-        if tasks:
-            self.take(AvoidanceEnded(state.now_s, tasks))
-            self._decide()
-        return len(state.attempts) > state.superseded
+        if not tasks:
+            return False
+        self.take(AvoidanceEnded(state.now_s, tasks))
+        self._decide()
+        return len(state.attempts) > state.superseded or self._goes_on()
+
+    def _goes_on(self) -> bool:
+        """Whether something may still happen although nothing is under way."""
+        return bool(self._may_go_on() and self.state.open_workflows) or any(
+            expects() for expects in self.run.hooks.expects
+        )
 
     def _explain_end(self) -> str | None:
         """Why a capability leaves eligible tasks unplaced; None without one that does."""

@@ -83,6 +83,7 @@ class FakeWorld:
         self._workflows = workflows
         self._documents = {str(i): w for i, w in enumerate(workflows)}
         self.core = Core(self._documents)
+        self.core.run.is_watched = own_outputs
         self.catalog = catalog
         self.log: list[ev.Event] = []
         self.actions: list[act.Action] = []

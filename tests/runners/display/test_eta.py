@@ -61,6 +61,7 @@ def test_it_follows_a_run_without_flicker(monkeypatch: pytest.MonkeyPatch) -> No
         Settings(policy="single-cluster"),
         observers=[observe],
     )
+    simulation.core.run.is_watched = True
     end_s = simulation.run().end_s
     errors = [abs(at_s + left.value_s - end_s) / end_s for at_s, left in shown]
     assert max(errors) < 0.2

@@ -20,7 +20,8 @@ def ran(site: SiteSpec, runtime_s: float, cost_s: float, tasks: int = 32) -> Run
     """The state after these tasks, all at once, with such a cost beside each run time."""
     documents = [Task(f"t{n}", "x", "x") for n in range(tasks)]
     core = Core({"w": Workflow("w", "w.dax", documents, [], [()] * tasks)})
-    core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (site,), (), 1))
+    settings = ev.Settings("round-robin")
+    core.step(ev.RunStarted(0.0, "r", settings, (site,), (), 1, own_outputs=True))
     core.step(ev.WorkflowAdded(0.0, 0, "w", "w"))
     done = Outcome("done", started_s=0.5, ended_s=0.5 + runtime_s)
     for key in list(core.state.attempts):

@@ -51,6 +51,7 @@ def looks(
         [workflow], Platform(Catalog(tuple(sites))), Settings(policy="all-clusters"),
         observers=[observe], runtime_s=runtime_s,
     )  # fmt: skip
+    simulation.core.run.is_watched = True
     end_s = simulation.run().end_s
     assert simulation.state.ended == "done"
     return [Look(at_s, each, end_s - at_s) for at_s, each in found]

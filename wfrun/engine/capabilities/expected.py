@@ -41,8 +41,7 @@ class ExpectedTimes(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Where people watch the tasks."""
-        return run.state.own_outputs
+        return run.is_watched
 
     def take_over(self, before: ExpectedTimes) -> None:
         self.runtimes, self.ratios, self.since = before.runtimes, before.ratios, before.since

@@ -173,6 +173,7 @@ class _Broker:
         self._workflow = workflow
         self._settings = msgspec.structs.replace(settings, seed=settings.seed + number)
         core = Core({"0": workflow})
+        core.run.is_watched = False
         self._sizes = [file.size_bytes or 0 for file in workflow.files]
         self._site_of: dict[str, int] = {}
         """The site of each open attempt, by key."""

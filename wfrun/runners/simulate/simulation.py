@@ -139,6 +139,7 @@ class Simulation:
     ) -> None:
         self.clock = VirtualClock()
         self.core = Core(documents)
+        self.core.run.is_watched = False
         self.state = self.core.state
         self._platform = platform
         self._settings = settings
