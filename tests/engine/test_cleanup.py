@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_lost_files import starts
+from tests.engine.test_lost_files import Vanishing, starts
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.actions import RemoveFiles
 from wfrun.engine.capabilities.cleanup import BATCH_BYTES, BATCH_FILES
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.model import Catalog, File, Task, Workflow
+from wfrun.engine.model import ORIGIN, Catalog, File, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld
 
 LARGE = BATCH_BYTES
@@ -171,3 +171,26 @@ def test_a_file_leaves_although_the_run_ends_with_a_superseded_attempt() -> None
     assert world.run() == "done"
     assert world.core.state.superseded == 1
     assert world.core.state.workflows[0].present == [0b11, 0]
+
+
+def test_an_optional_output_leaves_that_a_repeated_task_did_not_write_again() -> None:
+    """t0 is repeated, since file 0 vanished, and writes its final output the first time alone."""
+    tasks = [
+        Task("t0", "x", "x", outputs=(0, 1), optional=(1,), runtime_s=5.0),
+        Task("t1", "x", "x", inputs=(0,)),
+        Task("t2", "x", "x", runtime_s=1000.0),  # Something is under way all the time.
+    ]
+    files = [File("a", 1, producer=0), File("log", 1, producer=0, collect=True)]
+    workflow = Workflow("w", "w.dax", tasks, files, [(), (0,), ()])
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        sizes = (1, 1 if key.endswith(".1") else None) if task == 0 else ()
+        return Outcome("done", exit_code=0, sizes=sizes)
+
+    world = FakeWorld(
+        [workflow], sites((2, 1.0)), settings(), result=result, behaviour=Vanishing(1)
+    )
+    assert world.run() == "done"
+    assert sorted(starts(world)) == ["t0", "t0", "t1", "t1", "t2"]
+    origin = world.core.state.network.bit(ORIGIN)
+    assert world.core.state.workflows[0].present == [0, origin]

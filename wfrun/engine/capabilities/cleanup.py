@@ -112,7 +112,13 @@ class Cleanup(Capability):
             readers[file] -= 1
             if not readers[file]:
                 self._add(w, file, w.present[file])
-        for file in task.outputs:
+        for number, file in enumerate(task.outputs):
+            if (
+                task.optional
+                and file in task.optional
+                and not any(size is not None for size in outcome.sizes[number : number + 1])
+            ):
+                continue  # It was not written, and what an earlier attempt wrote stays.
             # Of a repeated task: the copies of the former ones are out of date.
             self._due_bytes -= self._due.pop((w.index, file), 0)
             if not readers[file] and not files[file].collect:
