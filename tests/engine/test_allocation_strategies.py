@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.test_policies import bag, places, run, sites
+from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import refusals
+from wfrun.engine.core import Core
+from wfrun.engine.model import SiteSpec, Task, Workflow
 from wfrun.engine.open_sums import OpenSums, Weight
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.allocation import STRATEGIES, Strategy
@@ -63,6 +66,19 @@ def test_mst_goes_where_a_queue_starts_a_task_first() -> None:
     world = run("mst", [bag(6)], sites((1, 1.0), (2, 5.0)))
     # Starts at (0, 0), (-, 0), (-, 0); then the second site has cores again after 2 s.
     assert list(places(world).values()) == [0, 1, 1, 1, 1, 1]
+
+
+def test_mst_prefers_free_processors_to_those_of_an_overdue_task() -> None:
+    """Task 0 takes much longer at the first site than is expected."""
+    later = Workflow("later", "w.dax", [Task("t", "x", "x", runtime_s=1.0)], [], [()])
+    core = Core({"0": bag(1), "1": later})
+    specs = SiteSpec("a", 1), SiteSpec("b", 1)
+    core.step(ev.RunStarted(0.0, "r", ev.Settings("mst"), specs, (), 2))
+    core.step(ev.WorkflowAdded(0.0, 0, "bag", "0"))
+    core.step(ev.AttemptStarted(0.0, "r.0.0.1"))
+    (placed,), _ = core.step(ev.WorkflowAdded(500.0, 1, "later", "1"))
+    assert isinstance(placed, ev.AttemptPlaced)
+    assert placed.site == 1
 
 
 def test_mwt_goes_where_tasks_wait_least_on_average() -> None:

@@ -7,10 +7,13 @@ the site gives it by the expected run times of all jobs there.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from wfrun.engine.open_sums import Weight
 from wfrun.engine.policies.placement.allocation.strategy import INFORMATION, Strategy
+from wfrun.engine.policies.placement.base import least
+from wfrun.engine.policies.placement.scores import Scores, first_where, lowest, score
 
 
 class Mct(Strategy):
@@ -80,7 +83,8 @@ class MwwtW(_Waits):
 
 
 class Mst(Strategy):
-    """MST, minimum start time: the site whose queue would start the job first."""
+    """MST, minimum start time: the site whose queue would start the job first. Processors that are
+    free come before those of overdue jobs, which are expected to end now."""
 
     name = "mst"
     symbol = "MST"
@@ -92,6 +96,22 @@ class Mst(Strategy):
 
     def value(self, site: int, task: int) -> float:
         return self.view.estimate_start_s(site, task)
+
+    def place(self, task: int) -> int | None:
+        view = self.view
+        return least(
+            view.candidates(task),
+            partial(self.value, task=task),
+            lambda site: view.idle(site) < view.cores(task),
+        )
+
+    def scores(self, task: int) -> Scores:
+        view = self.view
+        return score(
+            view.candidates(task),
+            lowest(self.quantity, self.unit, partial(self.value, task=task)),
+            first_where("has free cores", lambda site: view.idle(site) >= view.cores(task)),
+        )
 
 
 class MswctW(Strategy):
