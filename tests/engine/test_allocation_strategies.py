@@ -81,6 +81,23 @@ def test_mst_prefers_free_processors_to_those_of_an_overdue_task() -> None:
     assert placed.site == 1
 
 
+@BOTH
+def test_an_overdue_task_is_completed_now_at_the_earliest(backfills: bool) -> None:
+    """Two tasks of two cores and 10 s run since time 0; at time 30 one of them is still there, and
+    a third one has run for 4 s."""
+    model = make_queue_model(4, backfills=backfills)
+    for key, at_s in (("a", 0.0), ("b", 0.0), ("c", 26.0)):
+        model.place(key, 2, 10.0, at_s, at_s)
+        model.start(key, at_s)
+        if key == "b":
+            model.end("b", 10.0)
+    assert model.sums.weighted_completion == pytest.approx(20.0 * (10.0 + 36.0))
+    assert model.overdue_work(30.0) == pytest.approx(20.0 * (30.0 - 10.0))
+    model.end("a", 40.0)
+    assert model.overdue_work(36.0) == 0.0
+    assert model.overdue_work(37.0) == pytest.approx(20.0)
+
+
 def test_mwt_goes_where_tasks_wait_least_on_average() -> None:
     """Two sites of one core. Each task that goes to a site raises the mean wait there: means are
     0, 5 and 10 s with one, two and three tasks of 10 s."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
 from wfrun.engine import events as ev
@@ -298,13 +299,9 @@ def test_the_view_refuses_what_is_not_declared(
     workflow = chain((0, 1, 5), runtimes_s=[1.0, 1.0])
     everything = PLACEMENT["heft"].information
     ask(_view(workflow, sites((1, 1.0)), everything))  # declared: an answer
-    blind = Information(**{**_pieces(everything), piece: Knowledge.UNKNOWN})
+    blind = msgspec.structs.replace(everything, **{piece: Knowledge.UNKNOWN})
     with pytest.raises(InvalidError, match=piece):
         ask(_view(workflow, sites((1, 1.0)), blind))
-
-
-def _pieces(information: Information) -> dict[str, Knowledge]:
-    return {name: getattr(information, name) for name in information.__struct_fields__}
 
 
 class _Wrong(BasePlacement):

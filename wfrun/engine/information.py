@@ -39,6 +39,8 @@ class Information(msgspec.Struct, frozen=True):
     file_size: Knowledge = U
     background_runtime: Knowledge = U
     """Run times of other users' jobs: the difference between HEFT (K) and HEFT-P (R, predicted)."""
+    totals: bool = False
+    """Sums over the run's open tasks at each site: their run times, work, waits and completions."""
 
 
 Observed = Literal["nothing", "load", "jobs"]

@@ -3,11 +3,18 @@ compare (Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, Table 1)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 Weight = Literal["one", "size", "time", "work"]
 """By what the wait of a task is weighted: nothing, its cores, its expected run time in seconds, or
 the product of both."""
+
+
+def overdue_work(running: Iterable[tuple[float, float]], now_s: float) -> float:
+    """What running tasks beyond their expected ends add to the sum of completion times weighted by
+    work: they are completed now at the earliest. ``running``: (expected end, work) of each."""
+    return sum(work_s * (now_s - end_s) for end_s, work_s in running if end_s < now_s)
 
 
 class OpenSums:
@@ -73,5 +80,5 @@ class OpenSums:
     @property
     def weighted_completion(self) -> float:
         """Sum over the tasks of completion time (submission, wait and run time) times work, in
-        core-seconds times seconds."""
+        core-seconds times seconds. See `overdue_work` for running tasks that are overdue."""
         return self._completion + self._work

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.open_sums import OpenSums
+from wfrun.engine.open_sums import OpenSums, overdue_work
 from wfrun.engine.profile import Profile
 
 MAX_PASSED_S = 600.0
@@ -76,8 +76,12 @@ class _Open(msgspec.Struct):
 class QueueModel(ABC):
     """The expected schedule of one site, other users' jobs included."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, *, keeps_totals: bool = True) -> None:
+        """``keeps_totals``: whether ``sums`` and ``overdue_work`` are kept up to date."""
         self._slots = slots
+        self._keeps_totals = keeps_totals
+        self._running: dict[str, _Open] = {}
+        """Running tasks, by key, for the totals."""
         self._open: dict[str, _Open] = {}
         self._background: tuple[Expected, ...] = ()
         self._deviations = 0
@@ -143,7 +147,8 @@ class QueueModel(ABC):
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s, requested_s)
         self._held_cores += cores
         self._last_end_s = max(self._last_end_s, end_s)
-        self.sums.add(cores, runtime_s, now_s, wait_s)
+        if self._keeps_totals:
+            self.sums.add(cores, runtime_s, now_s, wait_s)
         if (
             predict_s is not None
             and self._held_cores > self._slots
@@ -185,13 +190,16 @@ class QueueModel(ABC):
         job = self._open.get(key)
         if job is not None:
             job.started_s = now_s
-            self._wait(job, now_s - job.submitted_s)
+            if self._keeps_totals:
+                self._running[key] = job
+                self._wait(job, now_s - job.submitted_s)
 
     def unstart(self, key: str) -> None:
         """Note that a task waits that was believed to run."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = None
+            self._running.pop(key, None)
 
     def end(self, key: str, now_s: float) -> None:
         """Remove a task that has ended or was withdrawn."""
@@ -199,7 +207,9 @@ class QueueModel(ABC):
         if job is None:
             return
         self._held_cores -= job.cores
-        self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
+        if self._keeps_totals:
+            self._running.pop(key, None)
+            self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
         if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
             self._count_deviation(now_s)
 
@@ -213,8 +223,15 @@ class QueueModel(ABC):
         """Other users' jobs of the latest observation, running ones first."""
         return self._background
 
+    def overdue_work(self, now_s: float) -> float:
+        """See `wfrun.engine.open_sums.overdue_work`. Cost: the running tasks."""
+        running = self._running.values()
+        ends = ((_expected_end_s(job), job.cores * job.runtime_s) for job in running)
+        return overdue_work(ends, now_s)
+
     def _wait(self, job: _Open, wait_s: float) -> None:
-        self.sums.wait(job.cores, job.runtime_s, wait_s - job.wait_s)
+        if self._keeps_totals:
+            self.sums.wait(job.cores, job.runtime_s, wait_s - job.wait_s)
         job.wait_s = wait_s
 
     def _count_deviation(self, now_s: float) -> None:
@@ -286,8 +303,9 @@ class QueueModel(ABC):
         """This model if it backfills, else one with the same tasks, to be observed next."""
         if isinstance(self, BackfillModel):
             return self
-        made = BackfillModel(self._slots)
+        made = BackfillModel(self._slots, keeps_totals=self._keeps_totals)
         made._open, made._held_cores, made.sums = self._open, self._held_cores, self.sums
+        made._running = self._running
         made.rebuilds, made._last_end_s = self.rebuilds, self._last_end_s
         for task in self.end_plan():
             made.plan(*task)
@@ -296,9 +314,10 @@ class QueueModel(ABC):
     def _expect(self, job: _Open, runtime_s: float) -> None:
         """Change the expected run time of an open task."""
         if runtime_s != job.runtime_s:
-            self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
+            if self._keeps_totals:
+                self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
+                self.sums.add(job.cores, runtime_s, job.submitted_s, job.wait_s)
             job.runtime_s = runtime_s
-            self.sums.add(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
 
 
 def left_s(job: Expected | _Open, now_s: float) -> float:
@@ -425,6 +444,7 @@ NEAR_STEPS = 64
 """Number of first steps of a plan whose holes are never given up."""
 
 
-def make_queue_model(slots: int, *, backfills: bool) -> QueueModel:
+def make_queue_model(slots: int, *, backfills: bool, keeps_totals: bool = True) -> QueueModel:
     """A model of an idle site whose LRM backfills or does not."""
-    return BackfillModel(slots) if backfills else FcfsModel(slots)
+    kind = BackfillModel if backfills else FcfsModel
+    return kind(slots, keeps_totals=keeps_totals)

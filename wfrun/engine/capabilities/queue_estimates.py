@@ -43,7 +43,11 @@ class QueueEstimates(Capability):
         super().__init__(run)
         self._predictions = self.state.get(Predictions)
         self.models: list[QueueModel] = [
-            make_queue_model(site.spec.slots, backfills=bool(site.spec.backfills))
+            make_queue_model(
+                site.spec.slots,
+                backfills=bool(site.spec.backfills),
+                keeps_totals=self.state.information.totals,
+            )
             for site in self.state.sites
         ]
         self._speed_ratios = [site.spec.speed_ratio for site in self.state.sites]

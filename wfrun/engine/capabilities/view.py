@@ -164,7 +164,8 @@ class StateView:
 
     def weighted_completion(self, site: int) -> float:
         sums = self._queues.models[site].sums
-        return sums.weighted_completion - self._state.started_s * sums.work_s
+        since_start = sums.weighted_completion - self._state.started_s * sums.work_s
+        return since_start + self._queues.models[site].overdue_work(self._state.now_s)
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         return self._queues.earliest_completion(self._workflow, task, sites)
@@ -207,6 +208,9 @@ def refusals(information: Information) -> list[tuple[str, _Refusal]]:
         if getattr(information, piece) is _UNKNOWN
         for method in methods
     ]
+    if not information.totals:
+        of_totals = ("open_time_s", "open_work_s", "mean_wait", "weighted_completion")
+        found = [(method, _Refusal(method, "totals")) for method in of_totals] + found
     if information.task_runtime is Knowledge.HISTORICAL:
         found += [(m, _Refusal(m, "task_runtime=K")) for m in ("runtime_s", "runtimes_s")]
     if information.processing_speed is Knowledge.KNOWN:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.engine.open_sums import OpenSums
+from wfrun.engine.open_sums import OpenSums, overdue_work
 from wfrun.engine.queues import Lrm
 
 
@@ -35,6 +35,9 @@ class Estimates(Protocol):
     def loads(self) -> OpenSums:
         """The same sums without the waits, which may be those of an earlier time."""
 
+    def overdue_work(self, now_s: float) -> float:
+        """See `wfrun.engine.open_sums.overdue_work`."""
+
     def last_end_s(self, now_s: float) -> float:
         """Time at which all jobs of the site are expected to have ended."""
 
@@ -61,6 +64,7 @@ class LrmEstimates:
         self._remembers = remembers
         self._open: dict[int, _Open] = {}
         self._waiting: dict[int, None] = {}
+        self._running: dict[int, _Open] = {}
         self._new: list[int] = []
         """Jobs submitted since the latest question."""
         self._sums = OpenSums()
@@ -75,10 +79,12 @@ class LrmEstimates:
 
     def start(self, job: int, now_s: float) -> None:
         del self._waiting[job]
-        self._starts(self._open[job], now_s)
+        one = self._running[job] = self._open[job]
+        self._starts(one, now_s)
 
     def end(self, job: int, now_s: float) -> None:
         one = self._open.pop(job)
+        self._running.pop(job, None)
         if not self._remembers:
             self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
@@ -106,6 +112,13 @@ class LrmEstimates:
         self._plan = self._lrm.plan_number
         self._new.clear()
         return self._sums
+
+    def overdue_work(self, now_s: float) -> float:
+        ends = (
+            (one.submitted_s + one.wait_s + one.length_s, one.cores * one.length_s)
+            for one in self._running.values()
+        )
+        return overdue_work(ends, now_s)
 
     def _starts(self, job: _Open, start_s: float) -> None:
         """Note when a job starts, or is planned to start."""

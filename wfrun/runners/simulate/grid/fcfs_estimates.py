@@ -95,6 +95,10 @@ class FcfsEstimates:
             sums.add(self._cores[job], self._lengths_s[job], at_s, self._planned_s[job] - at_s)
         return sums
 
+    def overdue_work(self, now_s: float) -> float:
+        """0: the expected run time of an overdue job grows."""
+        return 0.0
+
     def last_end_s(self, now_s: float) -> float:
         """Cost: the open jobs."""
         self._refresh(now_s)

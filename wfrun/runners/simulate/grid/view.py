@@ -160,7 +160,10 @@ class GridView:
         return max(0.0, state.estimates[site].last_end_s(state.now_s) - state.now_s)
 
     def weighted_completion(self, site: int) -> float:
-        return self._sums(site).weighted_completion
+        state = self._state
+        return self._sums(site).weighted_completion + state.estimates[site].overdue_work(
+            state.now_s
+        )
 
     def _sums(self, site: int) -> OpenSums:
         return self._state.estimates[site].sums(self._state.now_s)

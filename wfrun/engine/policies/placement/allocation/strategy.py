@@ -15,8 +15,8 @@ Level = Literal[1, 2, 3]
 
 INFORMATION: dict[Level, Information] = {
     1: Information(status=R),
-    2: Information(status=R, task_runtime=K),
-    3: Information(status=R, processing_speed=K, task_runtime=K),
+    2: Information(status=R, task_runtime=K, totals=True),
+    3: Information(status=R, processing_speed=K, task_runtime=K, totals=True),
 }
 """What a strategy of each level may ask. The view refuses the rest."""
 
