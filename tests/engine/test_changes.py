@@ -14,7 +14,7 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.model import ORIGIN, File, SiteSpec, Task, Workflow
+from wfrun.engine.model import ORIGIN, File, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState, TaskStatus
 
 TWO = (SiteSpec("a", 2), SiteSpec("b", 2))
@@ -218,3 +218,43 @@ def test_random_worlds_that_change(seeds: Sequence[int]) -> None:
         core.replay(explorer.world.log)
         assert _shown(core.state) == _shown(explorer.world.core.state), seed
     assert explored >= len(FOUND)
+
+
+@pytest.mark.parametrize("backfills", [False, True])
+@pytest.mark.parametrize("policy", ["heft", "ect", "mst", "rr", "cluster-min"])
+def test_a_site_with_fewer_cores_than_an_open_attempt_holds(policy: str, backfills: bool) -> None:
+    """The attempt that runs there is awaited. One that the site does not have is not submitted
+    there again."""
+    tasks = [
+        Task(f"t{n}", "x", "x", resources=Resources(cores), runtime_s=10.0)
+        for n, cores in enumerate((8, 4, 1, 1))
+    ]
+    workflow = Workflow("w", "w", tasks, [], [()] * 4)
+    for is_there in (True, False):
+        core = Core({"w": workflow})
+        settings = ev.Settings(policy)
+        wide, narrow = (SiteSpec("a", slots, backfills=backfills) for slots in (16, 3))
+        log: list[ev.Event] = []
+        for event in (ev.RunStarted(0.0, "r", settings, (wide,), (), 1, own_outputs=True),
+                      ev.WorkflowAdded(0.0, 0, "w", "w"),
+                      ev.AttemptStarted(1.0, "r.0.0.1")):  # fmt: skip
+            log += [event, *core.step(event)[0]]
+        again, _, _ = changed(core, log, change(core, (narrow,)))
+        keys = tuple(again.state.attempts)
+        found = (("r.0.0.1",), keys[1:]) if not is_there else ((), keys)
+        _, actions = again.step(ev.AttemptsFound(9.0, 0, *found))
+        submitted = {
+            key for a in actions if isinstance(a, act.SubmitAttempts) for key, _, _ in a.attempts
+        }
+        assert "r.0.0.1" not in submitted
+        for key in keys:
+            again.step(ev.AttemptEnded(30.0, key, Outcome("done")))
+        for timer, at_s in list(again.state.timers.items()):
+            again.step(ev.TimerFired(at_s, timer))
+        if is_there:
+            assert again.state.ended == "done"
+        else:
+            assert again.state.ended == "failed"
+            reason = "task 't0', which needs 8 cores, fits no site of the catalog"
+            assert again.state.end_reason is not None
+            assert again.state.end_reason.startswith(reason)

@@ -210,7 +210,9 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
         if attempt is None:
             continue
         is_held = HELD in state.sites[attempt.site].conditions
-        closing = state.draining or state.stopping or state.left >> attempt.site & 1 or is_held
+        w = state.workflows[attempt.workflow]
+        fits = w.feasible_sites(attempt.task) >> attempt.site & 1  # Not if the catalog has changed.
+        closing = state.draining or state.stopping or not fits or is_held
         leaves = attempt.superseded or attempt.is_moving
         if leaves or closing or not has_inputs(state, attempt):
             undispatch(run, attempt)

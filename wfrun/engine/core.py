@@ -174,11 +174,25 @@ class Core:
             if reason is None and paused:
                 reason = "no site is left that could run the rest: " + "; ".join(paused)
             elif reason is None:
-                reason = f"policy {state.settings.policy!r} places none of the eligible tasks"
+                reason = self._explain_unplaced()
         else:
             outcome = "done"
         self.take(RunEnded(state.now_s, outcome, reason))
         self.run.outbox.append(EndRun(outcome))
+
+    def _explain_unplaced(self) -> str:
+        """Why eligible tasks are left although sites are open."""
+        state = self.state
+        for w in state.workflows:
+            for kind in w.eligible.counts:
+                first = None if kind.mask else w.eligible.first_of(kind)
+                if first is not None:
+                    return (
+                        f"task {w.workflow.tasks[first[2]].id!r}, which needs "
+                        f"{kind.cores} core{'s' * (kind.cores > 1)}, fits no site of the catalog; "
+                        "add one, or make one larger, then `wfrun resume --sites`"
+                    )
+        return f"policy {state.settings.policy!r} places none of the eligible tasks"
 
     def _end_avoidance(self) -> bool:
         """Let tasks go to sites where they have failed rather than end the run without them.

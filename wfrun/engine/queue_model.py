@@ -142,7 +142,9 @@ class QueueModel(ABC):
         """
         planned = self.end_plan() if self._planned else ()
         held_s = self.held_s(runtime_s, requested_s)
-        end_s = self._reserve(cores, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
+        # A task may hold more cores than the site has: the catalog may change when a run is resumed.
+        fitting = min(cores, self._slots)
+        end_s = self._reserve(fitting, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
         wait_s = end_s - runtime_s - now_s
         self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s, requested_s)
         self._held_cores += cores

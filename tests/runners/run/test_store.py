@@ -83,6 +83,7 @@ EVENTS: list[ev.AnyEvent] = [
     ev.CopyLate(3.0, 0, 5, 1, 0, 120.5, "rsync", "stream"),
     ev.CopyRouted(3.0, 0, 5, 1, 0, "rsync", "stream"),
     ev.StorageAwaited(3.0, 0, 5, (1,)),
+    ev.AvoidanceEnded(3.0, ((0, 5), (1, 2))),
     ev.FilesDiscarded(3.0, 1, ((0, 7), (0, 8))),
     ev.FilesLost(3.0, 1, ((0, 7),)),
     ev.FilesRemoved(3.0, 1),
