@@ -140,7 +140,7 @@ def real_s(workflow: Workflow, catalog: Catalog, settings: Settings) -> float:
             time_scale=settings.time_scale,
             run_dir=Path(folder) / "run",
         )
-    if result.outcome != "done":
+    if result.makespan_s is None:
         raise SystemExit(f"{settings.policy}: the run ended as {result.outcome}")
     return result.makespan_s
 

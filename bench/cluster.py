@@ -140,6 +140,7 @@ async def measure_bag(catalog: Catalog, count: int, seconds: float, scratch: Pat
         observer=seen,
     )
     assert result.outcome == "done", result
+    assert result.makespan_s is not None
     table = headed(
         f"{count} × sleep {seconds:g}: {result.makespan_s:.0f} s, {count / result.makespan_s:.1f} "
         "tasks/s",

@@ -48,6 +48,7 @@ def test_run_a_workflow_built_in_python(folder: Path) -> None:
     assert result.directory == Path("wfrun-runs/chain-1")
     assert (result.outputs / "b.txt").read_text() == "one\n"
     assert lines_of(folder / "record") == ["a", "b"]
+    assert result.makespan_s is not None
     assert 0 < result.makespan_s < 1000
     assert isinstance(seen[0], RunStarted)
     assert isinstance(next(e for e in reversed(seen) if not isinstance(e, FilesRemoved)), RunEnded)

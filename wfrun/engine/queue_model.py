@@ -142,7 +142,7 @@ class QueueModel(ABC):
         """
         planned = self.end_plan() if self._planned else ()
         held_s = self.held_s(runtime_s, requested_s)
-        # A task may hold more cores than the site has: the catalog may change when a run is resumed.
+        # A task may hold more cores than the site has, whose catalog entry changed on resume.
         fitting = min(cores, self._slots)
         end_s = self._reserve(fitting, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
         wait_s = end_s - runtime_s - now_s

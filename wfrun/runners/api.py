@@ -60,8 +60,8 @@ class RunResult(msgspec.Struct, frozen=True):
     """Tasks that depend on a failed task."""
     reused: int
     """Tasks, of the done ones, that an earlier run did."""
-    makespan_s: float
-    """Seconds from the start of the run to its last event."""
+    makespan_s: float | None
+    """Seconds from the start of the run to its last event; None: the run did not finish."""
     failures: tuple[Failure, ...]
     """The latest failed attempts."""
 
@@ -218,6 +218,6 @@ def _result(state: RunState, run: rundir.RunDir) -> RunResult:
         failed=state.failed,
         blocked=state.blocked,
         reused=state.reused,
-        makespan_s=state.end_s - state.started_s,
+        makespan_s=state.end_s - state.started_s if state.ended == "done" else None,
         failures=tuple(state.recent_failures),
     )

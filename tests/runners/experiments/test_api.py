@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from inspect import signature
+from math import inf
 from pathlib import Path
 
+import msgspec
 import pytest
+from rich.console import Console
 
 import wfrun
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 from wfrun.runners.cli.simulate import simulate as command
 from wfrun.runners.experiments.api import _FLAGS
 from wfrun.runners.experiments.concerns import CONCERNS
+from wfrun.runners.experiments.table import ResultTable
 
 CATALOG = Catalog(
     (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0)),
     (LinkSpec("near", "far", 1e7, 0.01), LinkSpec("far", "near", 1e7, 0.01)),
 )
 MONTAGE = wfrun.generate("montage", 30, seed=1)
+
+
+def test_a_run_that_did_not_finish_has_no_makespan_and_is_never_the_best(tmp_path: Path) -> None:
+    """It would look fastest: it ended early."""
+    result = wfrun.simulate(
+        MONTAGE, sites=CATALOG, policy=["heft", "round-robin"], failure_rate=0.05, retries=0,
+        seeds=8, output=tmp_path / "rows.csv", jobs=1,
+    )  # fmt: skip
+    failed = [row for row in result.rows if row.failed]
+    assert failed
+    assert all(row.makespan_s is None and row.nsl is None for row in failed)
+    assert all(row.makespan_s for row in result.rows if not row.failed)
+    with pytest.raises(InvalidError, match="tasks failed under all of them"):
+        result.best()
+    sound = next(row for row in result.rows if row.makespan_s)
+    other = msgspec.structs.replace(failed[0], policy="ect", seed=sound.seed)
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(ResultTable([other, msgspec.structs.replace(sound, policy="heft")]))
+    heading, first, last, *_ = shown.get().splitlines()
+    assert heading.split()[:4] == ["policy", "makespan", "s", "vs"]
+    assert first.split()[0] == "heft"
+    assert first.split()[2] == "best"
+    assert last.split()[:4] == ["ect", "-", "-", "-"]
 
 
 def test_policies_and_throttles_are_compared() -> None:
@@ -28,7 +57,7 @@ def test_policies_and_throttles_are_compared() -> None:
     assert {(row.policy, row.throttle) for row in result.rows} == {
         ("heft", None), ("heft", 1), ("round-robin", None), ("round-robin", 1),
     }  # fmt: skip
-    assert result.best().makespan_s == min(row.makespan_s for row in result.rows)
+    assert result.best().makespan_s == min(row.makespan_s or inf for row in result.rows)
     assert result.best().throttle is None
 
 

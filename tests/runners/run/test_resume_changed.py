@@ -69,6 +69,7 @@ def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:
     assert again.makespan_s == first.makespan_s
     state = read_state(RunDir(first.directory))
     record = run_record(first.directory, state, driven=False)
+    assert first.makespan_s is not None
     assert record.elapsed_s == first.makespan_s < state.now_s - state.started_s
 
 

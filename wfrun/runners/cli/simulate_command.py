@@ -18,7 +18,7 @@ from wfrun.runners.cli.line_options import line_template
 from wfrun.runners.cli.simulate_queue import simulate_queue
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.report import summary
-from wfrun.runners.experiments.cells import Throttle
+from wfrun.runners.experiments.cells import Throttle, makespan_of
 from wfrun.runners.experiments.command import run_shown
 from wfrun.runners.experiments.concerns import check_concerns
 from wfrun.runners.experiments.describe import (
@@ -81,7 +81,7 @@ def simulate(
         quiet=options["quiet"],
         on=options["on_catalog"],
     )
-    longer = sum(1 for row in rows if row.makespan_s > HORIZON_S)
+    longer = sum(1 for row in rows if makespan_of(row) > HORIZON_S)
     if experiment.background is not None and longer:
         _warn(
             f"{longer} of {len(rows)} simulated runs took longer than the "

@@ -20,7 +20,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import make_settings
 from wfrun.parsers.bags.line_template import LineTemplate
-from wfrun.runners.experiments.cells import Row, grouped
+from wfrun.runners.experiments.cells import Row, grouped, makespan_of
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.concerns import check_concerns
 from wfrun.runners.experiments.describe import (
@@ -68,7 +68,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
         ]
         if not sound:
             raise InvalidError("there is no best variant: tasks failed under all of them")
-        return min(sound, key=lambda rows: fsum(row.makespan_s for row in rows) / len(rows))[0]
+        return min(sound, key=lambda rows: fsum(makespan_of(row) for row in rows) / len(rows))[0]
 
 
 def simulate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -59,15 +60,16 @@ class Row(Cell, frozen=True, kw_only=True):
     5.3.2.
     """
 
-    makespan_s: float
-    """Documents: from the submission to the end of the last workflow (the total makespan).
-    Workloads of bags: mean over the bags, from the arrival of a bag to the end of its last task."""
-    nsl: float
-    """Mean over workflows or bags. Workflow: makespan over the critical path on the reference
-    processor; workflows whose tasks take no time have none. Bag: makespan over the sum of its run
-    times on the reference processor."""
+    makespan_s: float | None
+    """None: the run did not finish. Documents: from the submission to the end of the last workflow
+    (the total makespan). Workloads of bags: mean over the bags, from the arrival of a bag to
+    the end of its last task."""
+    nsl: float | None
+    """None: the run did not finish. Mean over workflows or bags. Workflow: makespan over the
+    critical path on the reference processor; workflows whose tasks take no time have none. Bag:
+    makespan over the sum of its run times on the reference processor."""
     failed: int = 0
-    """Tasks that failed for good, and tasks blocked by them."""
+    """Tasks that are not done at the end: they failed for good, wait for those, or fit no site."""
     qwt_s: float | None = None
     """Queue wait, mean over the attempts."""
     ftd_s: float | None = None
@@ -100,6 +102,16 @@ class Row(Cell, frozen=True, kw_only=True):
     """By class of SIZES: number of bags, and means of makespan and NSL; 0 without a bag."""
     class_makespan_s: tuple[float, ...] = ()
     class_nsl: tuple[float, ...] = ()
+
+
+def makespan_of(row: Row) -> float:
+    """The makespan of a run that finished, in seconds; infinite for one that did not."""
+    return inf if row.makespan_s is None else row.makespan_s
+
+
+def nsl_of(row: Row) -> float:
+    """The NSL of a run that finished; infinite for one that did not."""
+    return inf if row.nsl is None else row.nsl
 
 
 def size_class(size: int) -> int:

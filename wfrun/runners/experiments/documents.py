@@ -80,24 +80,25 @@ def _content(workflow: Workflow) -> Workflow:
 
 
 def row_of(cell: Cell, state: RunState) -> Row:
-    """The measures of a run that has ended."""
+    """The measures of a run that has ended. One that did not finish has no makespan."""
     attempts = max(1, state.done + sum(site.failed for site in state.sites))
     makespans_s = [
         (state.now_s if w.ended_s is None else w.ended_s) - w.added_s for w in state.workflows
     ]
     paths_s = [critical_path_s(w.workflow, _runtimes_s(w.workflow)) for w in state.workflows]
     lengths = [m / path for m, path in zip(makespans_s, paths_s, strict=True) if path > 0]
+    is_finished = state.done == state.tasks
     return Row(
         **msgspec.structs.asdict(cell),
-        makespan_s=max(makespans_s, default=0.0),
-        nsl=sum(lengths) / max(1, len(lengths)),
-        failed=state.failed + state.blocked,
+        makespan_s=max(makespans_s, default=0.0) if is_finished else None,
+        nsl=sum(lengths) / max(1, len(lengths)) if is_finished else None,
+        failed=state.tasks - state.done,
         qwt_s=sum(w.waiting_s for w in state.workflows) / attempts,
         ftd_s=sum(w.staging_s for w in state.workflows) / attempts,
         transfers=state.transfers,
         moved_bytes=state.moved_bytes,
         core_s=sum(site.used_core_s for site in state.sites),
-        makespans_s=tuple(makespans_s),
+        makespans_s=tuple(makespans_s) if is_finished else (),
     )
 
 

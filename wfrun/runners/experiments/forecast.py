@@ -57,9 +57,10 @@ MIN_OBSERVED = 4
 class End(msgspec.Struct, frozen=True):
     """The end of the whole, in seconds from now."""
 
-    makespan_s: float
+    makespan_s: float | None
+    """None: some tasks would not end."""
     unfinished: int
-    """Number of tasks that are never placed."""
+    """Number of tasks that would not end."""
     low_s: float | None
     high_s: float | None
     """`COVERAGE` of the simulations end within; None: too few, or nothing is known to vary."""
@@ -160,7 +161,7 @@ def _end(
     if not planned.unfinished and (draws.varied or any(inputs.platform.background.values())):
         found = sorted(_sampled_ends(inputs, draws, limit_s))
     low_s = high_s = None
-    if len(found) >= MIN_SAMPLES:
+    if len(found) >= MIN_SAMPLES and planned.makespan_s is not None:
         beyond = (1 - COVERAGE) / 2 * (len(found) + 1)
         low_s = min(planned.makespan_s, found[max(0, floor(beyond) - 1)])
         high_s = max(planned.makespan_s, found[min(len(found), ceil(len(found) + 1 - beyond)) - 1])

@@ -38,10 +38,11 @@ def print_forecast(console: Console, found: RunForecast) -> None:
             "from earlier runs; assume one for all such tasks: --runtime SECONDS"
         )
     else:
-        text = f"{tasks} end after {duration(found.end.makespan_s)}{_interval(found.end)}"
+        if found.end.makespan_s is None:
+            text = f"{found.end.unfinished} of {tasks} would not end"
+        else:
+            text = f"{tasks} end after {duration(found.end.makespan_s)}{_interval(found.end)}"
         console.print(Text(f"{text} with {with_policy}", style="bold"))
-        if found.end.unfinished:
-            console.print(f"tasks that are never placed: {found.end.unfinished}")
     print_without(console, [site.present for site in found.sites])
     console.print()
     console.print(_types(found.types))

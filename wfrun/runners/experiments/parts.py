@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -14,6 +15,7 @@ from wfrun.runners.experiments.cells import (
     Row,
     Variant,
     grouped,
+    makespan_of,
     short_names,
 )
 from wfrun.runners.experiments.metrics.samples import summarize
@@ -87,7 +89,14 @@ def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
     parts = [
         (
             name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…",
-            numbers([[summarize([row.makespans_s[n] for row in group]).mean] for group in groups]),
+            numbers(
+                [
+                    [summarize([row.makespans_s[n] for row in group]).mean]
+                    if all(row.makespans_s for row in group)
+                    else []
+                    for group in groups
+                ]
+            ),
         )
         for n, name in enumerate(names)
     ]
@@ -136,9 +145,7 @@ class LoadTables:
         workloads = list(dict.fromkeys(row.workload for row in rows))
         lines = dict.fromkeys((case.workload, variant) for case, variant in self._groups)
         means = {
-            line: summarize(
-                [row.makespan_s for load in self._loads for row in self._rows(*line, load)]
-            ).mean
+            line: fsum(makespan_of(row) for load in self._loads for row in self._rows(*line, load))
             for line in lines
         }
         self._lines = sorted(lines, key=lambda line: (workloads.index(line[0]), means[line]))

@@ -26,18 +26,17 @@ _MAX_STEPS = 8
 def print_plan(console: Console, plan: RunPlan) -> None:
     """Print a plan: the sites, the critical path, the sources of the numbers, the alternatives."""
     run = plan.run
-    head = (
-        f"{counted(run.tasks, 'task')} end{'s' * (run.tasks == 1)} after "
-        f"{duration(run.makespan_s)} with "
-        f"{chosen(plan.policy, plan.throttle)}: {_hours(run.core_hours)} core-hours"
-    )
+    if run.makespan_s is None:
+        what = f"{run.unfinished} of {counted(run.tasks, 'task')} would not end"
+    else:
+        end = f"end{'s' * (run.tasks == 1)} after {duration(run.makespan_s)}"
+        what = f"{counted(run.tasks, 'task')} {end}"
+    head = f"{what} with {chosen(plan.policy, plan.throttle)}: {_hours(run.core_hours)} core-hours"
     console.print(Text(head, style="bold"))
     console.print(
         f"copies: {run.copied_bytes / 1e6:,.1f} MB to sites, "
         f"{run.collected_bytes / 1e6:,.1f} MB of outputs to this machine"
     )
-    if run.unfinished:
-        console.print(f"tasks that are never placed: {run.unfinished}")
     print_without(console, plan.present)
     console.print()
     console.print(_sites(plan))
@@ -203,7 +202,9 @@ def _comparison(plan: RunPlan) -> Iterator[Text]:
         yield Text(f"best: unknown ({within})")
         return
     best = compared.alternatives[0]
-    if makespan_s - best.makespan_s > NOTABLE * makespan_s:
+    if makespan_s is None:
+        yield Text(f"best: {_options(best)} ends after {duration(best.makespan_s)}", style="bold")
+    elif makespan_s - best.makespan_s > NOTABLE * makespan_s:
         gain = 1 - best.makespan_s / makespan_s
         best_s = duration(best.makespan_s)
         yield Text(f"best: {_options(best)} ends after {best_s}, {gain:.0%} sooner", style="bold")

@@ -53,7 +53,11 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     places = figure.subplots(below, across, squeeze=False).T.flat  # down, then to the right
     for number, ((workload, measure), axes) in enumerate(zip(panels, places, strict=False), 1):
         found = {key: g for key, g in groups.items() if key[0].workload == workload}
-        samples = {key: summarize(getattr(row, measure) for row in g) for key, g in found.items()}
+        samples = {
+            key: summarize(getattr(row, measure) for row in g)
+            for key, g in found.items()
+            if all(getattr(row, measure) is not None for row in g)
+        }
         if over_loads:
             _draw_lines(axes, samples, variants)
         else:
@@ -115,9 +119,14 @@ def _draw_bars(axes: Axes, samples: Samples, variants: Sequence[Variant], *, nam
     found = {variant: summary for (_, variant), summary in samples.items()}
     bar = 0.8 / len(others)
     for number, other in enumerate(others):
-        summaries = [found[other._replace(policy=policy)] for policy in policies]
+        shown = [
+            (place, found[variant])
+            for place, policy in enumerate(policies)
+            if (variant := other._replace(policy=policy)) in found
+        ]
+        summaries = [summary for _, summary in shown]
         axes.bar(
-            [place + (number - (len(others) - 1) / 2) * bar for place in range(len(policies))],
+            [place + (number - (len(others) - 1) / 2) * bar for place, _ in shown],
             [s.mean for s in summaries],
             bar,
             yerr=_error_bars(summaries),
@@ -141,7 +150,7 @@ def _error_bars(summaries: Sequence[Summary]) -> list[list[float]] | None:
 
 
 def _scale(axes: Axes, means: Sequence[float]) -> None:
-    if 0 < min(means) * SPREAD < max(means):
+    if means and 0 < min(means) * SPREAD < max(means):
         axes.set_yscale("log")
         axes.set_ylim(bottom=min(means) / 2)
     else:

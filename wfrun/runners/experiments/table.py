@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isclose
+from math import fsum, isclose
 from typing import Literal, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -15,6 +15,7 @@ from wfrun.runners.experiments.cells import (
     Row,
     Variant,
     grouped,
+    makespan_of,
     short_names,
     varies_throttle,
 )
@@ -62,6 +63,7 @@ _LEGENDS = (
     ("QWT s", "QWT: queue wait of a task"),
     ("FTD s", "FTD: file transfer delay of a task"),
     ("core h", "core h: cores in use times hours"),
+    ("failed", "failed: tasks that are not done, without which there is no makespan"),
 )
 _LEGENDS_OF_BAGS = (
     ("NSL", "makespan, NSL: means over the bags, NSL relative to the sum of their run times"),
@@ -87,7 +89,7 @@ class ResultTable:
         self.groups = grouped(rows)
         self._names = short_names(rows)
         self._means = {
-            key: summarize([row.makespan_s for row in group]).mean
+            key: fsum(makespan_of(row) for row in group) / len(group)
             for key, group in self.groups.items()
         }
         self._best = self._least_means()
@@ -133,7 +135,7 @@ class ResultTable:
         columns = self.key_columns()
         for measure in MEASURES.values():
             samples = [values(self.groups[key], measure) for key in order]
-            if not all(samples) or (measure.hidden_at_zero and not any(map(any, samples))):
+            if not any(samples) or (measure.hidden_at_zero and not any(map(any, samples))):
                 continue
             columns.append((measure.heading, numbers(samples, measure.decimals)))
             if measure.heading == "makespan s":
@@ -175,9 +177,12 @@ def _or_dash(value: float | str | None) -> str:
 
 
 def values(rows: Sequence[Row], measure: Measure) -> list[float]:
-    """A measure of rows that have it, in the unit of the heading."""
+    """A measure of rows, in the unit of the heading; empty if one of them does not have it: the
+    mean of the others would hide that."""
     found = [getattr(row, measure.field) for row in rows]
-    return [value * measure.factor for value in found if value is not None]
+    if None in found:
+        return []
+    return [value * measure.factor for value in found]
 
 
 def legend(headings: Sequence[str], *, bags: bool) -> list[str]:
@@ -219,14 +224,15 @@ def table_width(columns: Sequence[Column]) -> int:
 
 def numbers(samples: Sequence[Sequence[float]], decimals: int | None = None) -> list[str]:
     """Means of samples with their confidence intervals, all with the same decimals, by default
-    about three digits of the largest; means of whole numbers have none."""
-    summaries = [summarize(sample) for sample in samples]
+    about three digits of the largest; means of whole numbers have none. An empty sample is "-"."""
+    summaries = [summarize(sample) if sample else None for sample in samples]
+    known = [summary for summary in summaries if summary is not None]
     if decimals is None:
-        largest = max(abs(s.mean) for s in summaries)
+        largest = max((abs(s.mean) for s in known), default=0.0)
         decimals = 2 if largest < 10 else 1 if largest < 1000 else 0
-    if all(s.mean == int(s.mean) and not s.half_width for s in summaries):
+    if all(s.mean == int(s.mean) and not s.half_width for s in known):
         decimals = 0
-    return [_number(s, decimals) for s in summaries]
+    return ["-" if s is None else _number(s, decimals) for s in summaries]
 
 
 def _number(summary: Summary, decimals: int) -> str:

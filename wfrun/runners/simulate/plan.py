@@ -54,7 +54,7 @@ class SitePlan(msgspec.Struct, frozen=True):
 class PlannedRun(msgspec.Struct, frozen=True):
     """The outcome of a simulated run."""
 
-    makespan_s: float
+    makespan_s: float | None
     tasks: int
     """Number of tasks to run."""
     unfinished: int
@@ -165,7 +165,7 @@ class _Record:
                 )
             )
         return PlannedRun(
-            makespan_s=_length_s(state, self._start_s),
+            makespan_s=_length_s(state, self._start_s) if state.done == state.tasks else None,
             tasks=state.tasks - state.reused,
             unfinished=state.tasks - state.done,
             core_hours=sum(site.core_hours for site in sites),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from wfrun.runners.experiments.cells import SIZES
+from wfrun.runners.experiments.cells import SIZES, makespan_of, nsl_of
 from wfrun.runners.experiments.metrics.samples import summarize
 from wfrun.runners.experiments.workloads import TASKS
 from wfrun.runners.studies.bags.causes import CHANGES, CauseCell, CauseRow
@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
     title: str
     fields: Fields
-    measure: Callable[[CauseRow], float] = lambda row: row.nsl
+    measure: Callable[[CauseRow], float] = nsl_of
 
 
 class CauseTable(NamedTuple):
@@ -118,7 +118,7 @@ _SPEEDS = CauseTable(
         for policy in ("fplt", "fpf", "rr", "wqr", "stfr")
         if change != "replicas" or policy not in ("fplt", "fpf")
     ],
-    [Column(_share(load), {"load": load}, lambda row: row.makespan_s) for load in (0.6, 0.95)],
+    [Column(_share(load), {"load": load}, makespan_of) for load in (0.6, 0.95)],
 )
 
 _WRONG = CauseTable(
@@ -199,8 +199,8 @@ _SIZE = CauseTable(
         for policy in SHOWN
     ],
     [
-        Column("MS, 10", {"median_size": 10}, lambda row: row.makespan_s),
-        Column("MS, 50", {"median_size": 50}, lambda row: row.makespan_s),
+        Column("MS, 10", {"median_size": 10}, makespan_of),
+        Column("MS, 50", {"median_size": 50}, makespan_of),
         Column("NSL, 10", {"median_size": 10}),
         Column("NSL, 50", {"median_size": 50}),
     ],
