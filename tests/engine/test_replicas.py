@@ -101,7 +101,8 @@ def test_a_task_with_all_its_attempts_at_a_site_that_is_away_gets_another(
 
 
 def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
-    """Replicas neither cost a retry nor add one: three rounds of three attempts."""
+    """Replicas neither cost a retry nor add one: three rounds, the first with an attempt at each
+    site, then none at the site that failed last."""
     result = Outcome("exit", exit_code=3)
     world = FakeWorld(
         [bag(1)],
@@ -110,7 +111,7 @@ def test_a_task_that_always_fails_is_given_up_after_its_retries() -> None:
         result=lambda key, workflow, task: result,
     )
     assert world.run() == "failed"
-    assert len(placed(world)) == 9
+    assert len(placed(world)) == 3 + 2 + 2
     assert world.core.state.workflows[0].failures == {0: 3}
     assert world.core.state.workflows[0].setbacks == {}
 
