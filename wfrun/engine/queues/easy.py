@@ -10,23 +10,21 @@ queue. Only the head has a reservation.
 A running job past its request counts as about to end: its processors are expected now. Jobs whose
 requests end at the shadow time itself count for the extra processors.
 
-Waiting jobs that ask for the same processors and time are one *shape*. Where its first job does
-not start, no other one of the shape does, so that a pass asks once for each shape. Users submit
-thousands of equal jobs: with bursts of 1,000 a pass over all jobs took 8 times as long.
+Waiting jobs are kept by their number of processors (`FirstFit`), so that a pass asks once for each
+number that is free, and finds the first of these jobs that is short enough without a look at the
+others. Where work arrives faster than it is done, the queue grows without end, and a pass over all
+jobs would cost as much as there are.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
-from typing import ClassVar, TypeAlias
+from heapq import heapify, heappop, heapreplace
+from math import inf
+from typing import ClassVar
 
+from wfrun.engine.queues.first_fit import FirstFit
 from wfrun.engine.queues.lrm import JobId, QueuedJob
 from wfrun.engine.queues.queue import Queue
-
-_Shape: TypeAlias = tuple[int, float]
-"""(processors, requested time in seconds)."""
 
 
 class Easy(Queue):
@@ -39,10 +37,10 @@ class Easy(Queue):
 
     def __init__(self, processors: int) -> None:
         super().__init__(processors)
-        self._newcomers: dict[_Shape, None] = {}
-        """Shapes of jobs that were submitted since the last pass."""
-        self._waiting: dict[_Shape, OrderedDict[JobId, tuple[int, QueuedJob]]] = {}
-        """The waiting jobs of each shape, with their numbers in the queue."""
+        self._newcomers: list[QueuedJob] = []
+        """Jobs that were submitted since the last pass."""
+        self._waiting: dict[int, FirstFit] = {}
+        """The waiting jobs by number of processors."""
         self._submitted = 0
         self._shadow_s = float("-inf")
         """Shadow time of the head after the last pass; in the past if a full pass is due."""
@@ -50,10 +48,12 @@ class Easy(Queue):
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
         super().submit(job, now_s)
-        shape = (job.cores, job.requested_s)
         self._submitted += 1
-        self._waiting.setdefault(shape, OrderedDict())[job.id] = (self._submitted, job)
-        self._newcomers[shape] = None
+        line = self._waiting.get(job.cores)
+        if line is None:
+            line = self._waiting[job.cores] = FirstFit()
+        line.append(self._submitted, job)
+        self._newcomers.append(job)
 
     def end(self, job_id: JobId, now_s: float) -> None:
         super().end(job_id, now_s)
@@ -73,8 +73,9 @@ class Easy(Queue):
         started: list[JobId] = []
         # After the shadow time jobs become overdue, and their processors become extra ones.
         if self._shadow_s > now_s:
-            if self._running.free:
-                self._backfill(self._newcomers, started, now_s)
+            for job in self._newcomers if self._running.free else ():
+                if job.id in self._queue and self._fits(job, now_s):
+                    self._backfill(job, started, now_s)
         else:
             self._full_pass(started, now_s)
         self._newcomers.clear()
@@ -87,7 +88,7 @@ class Easy(Queue):
             if head.cores > self._running.free:
                 self._reserve(head.cores, now_s)
                 if self._running.free and len(queue) > 1:
-                    self._backfill(self._waiting, started, now_s)
+                    self._backfill_all(started, now_s)
                 return
             self._start(head, now_s)
             started.append(head.id)
@@ -106,33 +107,45 @@ class Easy(Queue):
         self._shadow_s = shadow_s
         self._extra = available - cores
 
-    def _backfill(self, shapes: Iterable[_Shape], started: list[JobId], now_s: float) -> None:
-        """Start jobs of these shapes in the order of the queue. The head itself does not fit."""
-        waiting, running = self._waiting, self._running
-        firsts = [
-            (*next(iter(waiting[shape].values())), shape)
-            for shape in shapes
-            if self._fits(shape, now_s) and shape in waiting
-        ]
+    def _backfill_all(self, started: list[JobId], now_s: float) -> None:
+        """Start the jobs that fit, in the order of the queue. The head itself does not fit."""
+        running = self._running
+        firsts = []
+        for cores, line in self._waiting.items():
+            if cores <= running.free:
+                first = line.first(self._most_s(cores, now_s))
+                if first is not None:
+                    firsts.append(first)
         heapify(firsts)
         while firsts and running.free:
-            _, job, shape = firsts[0]
-            if not self._fits(shape, now_s):
+            _, job = firsts[0]
+            if self._fits(job, now_s):
+                self._backfill(job, started, now_s)
+            # Each start leaves less room: the next of as many processors may have to be shorter.
+            rest = self._waiting.get(job.cores)
+            found = None
+            if rest is not None and job.cores <= running.free:
+                found = rest.first(self._most_s(job.cores, now_s))
+            if found is None:
                 heappop(firsts)
-                continue
-            if now_s + job.requested_s > self._shadow_s:
-                self._extra -= job.cores
-            self._start(job, now_s)
-            started.append(job.id)
-            heappop(firsts)
-            if shape in waiting:
-                heappush(firsts, (*next(iter(waiting[shape].values())), shape))
+            else:
+                heapreplace(firsts, found)
 
-    def _fits(self, shape: _Shape, now_s: float) -> bool:
-        """Whether such a job fits now and does not delay the head."""
-        cores, requested_s = shape
-        return cores <= self._running.free and (
-            now_s + requested_s <= self._shadow_s or cores <= self._extra
+    def _backfill(self, job: QueuedJob, started: list[JobId], now_s: float) -> None:
+        """Start a job that fits before the head."""
+        if now_s + job.requested_s > self._shadow_s:
+            self._extra -= job.cores
+        self._start(job, now_s)
+        started.append(job.id)
+
+    def _most_s(self, cores: int, now_s: float) -> float:
+        """The longest request with which a job of this width does not delay the head."""
+        return inf if cores <= self._extra else self._shadow_s - now_s
+
+    def _fits(self, job: QueuedJob, now_s: float) -> bool:
+        """Whether a job fits now and does not delay the head."""
+        return job.cores <= self._running.free and (
+            now_s + job.requested_s <= self._shadow_s or job.cores <= self._extra
         )
 
     def _start(self, job: QueuedJob, now_s: float) -> None:
@@ -141,7 +154,7 @@ class Easy(Queue):
 
     def _forget(self, job: QueuedJob) -> None:
         """Remove a job from those that wait."""
-        shape = (job.cores, job.requested_s)
-        del self._waiting[shape][job.id]
-        if not self._waiting[shape]:
-            del self._waiting[shape]
+        line = self._waiting[job.cores]
+        line.remove(job.id)
+        if not line:
+            del self._waiting[job.cores]
