@@ -474,3 +474,12 @@ def test_a_load_above_one_and_a_background_that_ends_are_told(user: User) -> Non
         "--background", "log.swf", "--load", "1.2",
     )  # fmt: skip
     assert "a load of 1.2 is more than the sites can do" in done.err
+
+
+@pytest.mark.parametrize(("every_s", "grows"), [(10, True), (1000, False)])
+def test_a_load_without_end_is_said(user: User, every_s: int, grows: bool) -> None:
+    """Jobs of 2 processors and 100 s at a cluster of 4."""
+    lines = [f"{n} {n * every_s} 1 100 2 -1 -1 2 120 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 51)]
+    (user.folder / "load.swf").write_text("; MaxProcs: 4\n" + "".join(lines))
+    out = succeeded(user.wfrun("simulate", "load.swf", "--lrm", "easy"))
+    assert ("the queue grows as long as they do" in out) is grows

@@ -164,6 +164,10 @@ def batch_table(
         ("mean bounded slowdown", f"{slow.mean:,.2f} (threshold {THRESHOLD_S:.0f} s)"),
         ("makespan", f"{span_s:,.0f} s ({duration(span_s)})"),
     ]
+    arriving_s = max(job.submit_s for job in batch) - min(job.submit_s for job in batch)
+    if arriving_s > 0 and work > arriving_s * processors:
+        load = f"{work / (arriving_s * processors):.2f} of the processors while jobs arrive"
+        rows.insert(6, ("offered load", f"{load}: the queue grows as long as they do"))
     table = Table(box=None, pad_edge=False, show_header=False)
     for row in rows:
         table.add_row(*row)
