@@ -208,6 +208,13 @@ class KnownRun:
             if not again:
                 return
             self.done -= again
+            for one in self._open.values():
+                inputs = self._task(one.task).inputs if not one.submitted else ()
+                if one.task[0] == number and any(
+                    (number, document.files[f].producer) in again for f in inputs
+                ):
+                    # Its other inputs arrive before these are written again, or after.
+                    one.doubtful = True
 
     def _check_left(self) -> None:
         """The run has ended done: what is at the sites is kept on purpose."""
