@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from tests.engine.model.explore import RULES, explore
+from tests.engine.model.mutants import ENGINE, MUTANTS, Mutant
 from tests.engine.model.world_of import (
     FIRST_LIMITED_SEED,
     FIRST_STEERED_SEED,
@@ -83,3 +84,10 @@ def _check(seed: int, *, twice: bool = False) -> None:
         lines = [f"{v.rule} ({RULES[v.rule]})\n  {v.message}" for v in broken]
         command = f"python -m tests.engine.model --seed {seed} --trace"
         pytest.fail("\n".join([*lines, command, world_of(seed).describe()]))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_applies(mutant: Mutant) -> None:
+    """The code that it changes is still there."""
+    assert (ENGINE / mutant.file).read_text().count(mutant.old) == 1
+    assert mutant.new != mutant.old

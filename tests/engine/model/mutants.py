@@ -1,0 +1,380 @@
+"""Small wrong changes of the core, and whether tests notice them:
+``python -m tests.engine.model.mutants`` applies each to a copy of the package, explores random
+worlds there until one breaks a rule, and runs the tests of the engine where none does.
+
+    python -m tests.engine.model.mutants [--only NAME] [--worlds 600] [--no-tests]
+"""
+
+# The texts of the code are longer than lines may be.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[3]
+ENGINE = ROOT / "wfrun" / "engine"
+TIMEOUT_S = 300.0
+"""Maximum time of one command."""
+
+
+class Mutant(NamedTuple):
+    """A wrong change."""
+
+    name: str
+    """What is wrong."""
+    file: str
+    """Below ``wfrun/engine``."""
+    old: str
+    """The text that is replaced. It occurs once."""
+    new: str
+
+
+MUTANTS = (
+    # Attempts
+    Mutant(
+        "a failed attempt keeps its cores",
+        "attempts.py",
+        "    site.committed_cores -= attempt.cores\n",
+        "",
+    ),
+    Mutant(
+        "an attempt that left counts for the throttle", "attempts.py", "    w.dispatched -= 1\n", ""
+    ),
+    Mutant(
+        "a task is done with one predecessor",
+        "attempts.py",
+        "        if waiting[child] == 0 and w.status[child] == WAITING:",
+        "        if waiting[child] <= 1 and w.status[child] == WAITING:",
+    ),
+    Mutant(
+        "inputs that are written again are not awaited",
+        "attempts.py",
+        "    if state.redone and not has_inputs(state, attempt):",
+        "    if False and not has_inputs(state, attempt):",
+    ),
+    Mutant(
+        "a superseded attempt is not cancelled",
+        "attempts.py",
+        "    run.outbox.append(CancelAttempts(attempt.site, (attempt.key,)))\n    run.set_timer",
+        "    run.set_timer",
+    ),
+    Mutant(
+        "absent attempts of a paused site are submitted",
+        "attempts.py",
+        " or not fits or is_held\n",
+        " or not fits\n",
+    ),
+    Mutant(
+        "a withdrawn attempt that was cancelled costs a retry",
+        "attempts.py",
+        "state.draining or state.stopping or (attempt.withdrawn and attempt.started_s is None)",
+        "state.draining or state.stopping",
+    ),
+    Mutant(
+        "a replica's failure fails the task",
+        "attempts.py",
+        "    if siblings is not None and siblings.attempts:\n        if not attempt.is_replica:",
+        "    if False:\n        if not attempt.is_replica:",
+    ),
+    # Files
+    Mutant(
+        "a lost file is still there",
+        "files.py",
+        "        w.present[file] &= ~state.network.bit(site)\n        if file in w.originals:",
+        "        if file in w.originals:",
+    ),
+    Mutant(
+        "a task that is repeated does not hold its successors",
+        "files.py",
+        "            w.waiting[child] += 1\n",
+        "",
+    ),
+    Mutant(
+        "files vanish without end",
+        "files.py",
+        "        if w.remakes.get(file, 0) >= MAX_REMAKES:",
+        "        if False:",
+    ),
+    Mutant(
+        "attempts in staging keep lost inputs",
+        "files.py",
+        "        if any((attempt.workflow, file, attempt.site) in missing for file in inputs):",
+        "        if False:",
+    ),
+    # Copies
+    Mutant(
+        "a copy that nothing waits for begins after a resume",
+        "copies.py",
+        "        if is_wanted(run.state, key):\n            _enqueue(run, key, copy, run.state.now_s)\n        else:\n            drop_copy(run, key)\n",
+        "        _enqueue(run, key, copy, run.state.now_s)\n",
+    ),
+    Mutant(
+        "an outdated copy counts",
+        "copies.py",
+        "    if not queue.outdated or queue.outdated.get(key) != begun:\n        return False\n",
+        "    return False\n",
+    ),
+    Mutant(
+        "links have room for one copy more",
+        "copy_queue.py",
+        "self._link_load[link] >= self._link_room[link]",
+        "self._link_load[link] > self._link_room[link]",
+    ),
+    Mutant(
+        "sites have room for one copy more",
+        "copy_queue.py",
+        "site == ORIGIN or self._load[self._hosts[site]] < self._room[site]",
+        "site == ORIGIN or self._load[self._hosts[site]] <= self._room[site]",
+    ),
+    Mutant(
+        "a copy that fails for good leaves its attempts",
+        "copy_failures.py",
+        "    for attempt in waiting:\n        close(run, attempt)\n",
+        "",
+    ),
+    Mutant(
+        "a copy is retried without end",
+        "copy_failures.py",
+        "    return copy.failures <= treatment.retries",
+        "    return True",
+    ),
+    # Tasks and retries
+    Mutant(
+        "a blocked task does not block its successors",
+        "tasks.py",
+        "                set_status(state, w, child, BLOCKED)\n                stack.append(child)\n",
+        "                set_status(state, w, child, BLOCKED)\n",
+    ),
+    Mutant("one retry more", "retry.py", "    if times > limit:", "    if times > limit + 1:"),
+    Mutant(
+        "a refusing site is asked again",
+        "retry.py",
+        "    w.refused[task] = w.refused.get(task, 0) | bit\n    w.masks[task] = w.feasible_sites(task) & ~bit\n",
+        "    w.refused[task] = w.refused.get(task, 0) | bit\n",
+    ),
+    Mutant(
+        "a task that failed everywhere goes anywhere",
+        "retry.py",
+        "    w.avoid[task] = avoid if has_others else bit\n",
+        "    w.avoid[task] = avoid\n",
+    ),
+    Mutant(
+        "memory is not doubled",
+        "retry.py",
+        "        size_bytes = int(min(GROWTH * had, most))",
+        "        size_bytes = int(had)",
+    ),
+    # The end of a run
+    Mutant(
+        "a run ends while files are not collected",
+        "core.py",
+        "        if not state.copies and len(state.attempts) <= state.superseded",
+        "        if len(state.attempts) <= state.superseded",
+    ),
+    Mutant(
+        "a run with failed tasks is done",
+        "core.py",
+        "        elif state.failed or state.uncollected:",
+        "        elif state.uncollected:",
+    ),
+    # The user's requests
+    Mutant(
+        "a freed site stays closed",
+        "steering.py",
+        "        run.set_condition(event.site, HELD, None)\n",
+        "        pass\n",
+    ),
+    # Changes of the run
+    Mutant(
+        "open attempts are not introduced after a change",
+        "changes.py",
+        "    for attempt in attempts:\n        _introduce(run, attempt)\n",
+        "",
+    ),
+    Mutant(
+        "eligible tasks keep their classes after a change",
+        "changes.py",
+        "        _renew_eligible(run, w)\n",
+        "",
+    ),
+    Mutant(
+        "kept inputs of failures are forgotten after a change",
+        "capabilities/cleanup.py",
+        "        self._kept = before._kept\n",
+        "        pass\n",
+    ),
+    # Capabilities
+    Mutant(
+        "files leave that are read by a task",
+        "capabilities/cleanup.py",
+        "            if not readers[file]:\n                self._add(w, file, w.present[file])\n        for number",
+        "            self._add(w, file, w.present[file])\n        for number",
+    ),
+    Mutant(
+        "inputs of superseded attempts leave",
+        "capabilities/cleanup.py",
+        "        self._hold(self.state.workflows[attempt.workflow], attempt.task)\n\n    def on_left",
+        "\n    def on_left",
+    ),
+    Mutant(
+        "storage counts no files on their way",
+        "capabilities/storage.py",
+        "        site.put(key, max(0, w.sizes[file]))\n        site.staged[key]",
+        "        site.staged[key]",
+    ),
+    Mutant(
+        "copies that were given up need no storage",
+        "capabilities/storage.py",
+        "            if (*key, index) not in self.state.copy_queue.under_way:\n                site.drop(key)\n",
+        "            site.drop(key)\n",
+    ),
+    Mutant(
+        "a failing site is never paused",
+        "capabilities/health.py",
+        "breaker.failures >= FAILURES_IN_A_ROW:",
+        "breaker.failures >= 10**9:",
+    ),
+    Mutant(
+        "a site on trial gets many attempts",
+        "capabilities/health.py",
+        "            return self.probe is None\n",
+        "            return True\n",
+    ),
+    Mutant(
+        "a success does not end the pauses",
+        "capabilities/health.py",
+        "        if site.breaker is not None:\n            self.on_reopened(attempt.site)\n",
+        "",
+    ),
+    Mutant(
+        "a reservation stays when its task is no longer eligible",
+        "capabilities/placing/reservations.py",
+        "        if not is_eligible or not w.allowed_sites(own.task) >> own.site & 1:",
+        "        if not w.allowed_sites(own.task) >> own.site & 1:",
+    ),
+    Mutant(
+        "narrow tasks delay wide ones",
+        "capabilities/placing/reservations.py",
+        "                if held_cores > self.state.sites[site].capacity:",
+        "                if False:",
+    ),
+    Mutant(
+        "the throttle allows one task more",
+        "capabilities/placing/in_order.py",
+        "            if throttle is not None and w.dispatched >= throttle:",
+        "            if throttle is not None and w.dispatched > throttle:",
+    ),
+    Mutant(
+        "a throttle that cuts a decision short counts as an answer",
+        "capabilities/placing/in_order.py",
+        "                self._is_cut = True\n",
+        "",
+    ),
+    Mutant(
+        "usage of running tasks does not count",
+        "capabilities/usage.py",
+        "        self._of(attempt).started(attempt.cores, event.at_s)\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "a late copy is given up twice",
+        "capabilities/late_copies.py",
+        "        if not copy.was_late:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "a moved job that starts keeps its destination",
+        "capabilities/reallocating/reallocations.py",
+        "        attempt.is_moving = False\n        self._destinations.pop((attempt.workflow, attempt.task), None)\n",
+        "        attempt.is_moving = False\n",
+    ),
+    Mutant(
+        "destinations of moved jobs are forgotten after a change",
+        "capabilities/reallocating/reallocations.py",
+        "        self._moves, self._destinations = before._moves, before._destinations\n",
+        "        self._moves = before._moves\n",
+    ),
+    Mutant(
+        "moved jobs may go anywhere",
+        "capabilities/reallocating/reallocations.py",
+        "        return mask if site is None else mask & 1 << site or mask",
+        "        return mask",
+    ),
+    Mutant(
+        "replicas exceed their number",
+        "capabilities/replication/replication.py",
+        "            if running is None or running.replicas >= self._max_replicas:",
+        "            if running is None or running.replicas > self._max_replicas:",
+    ),
+)
+
+
+def apply(mutant: Mutant, package: Path) -> None:
+    """Change a copy of the package. Raises ValueError if the text is not there exactly once."""
+    path = package / "engine" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise ValueError(
+            f"{mutant.name}: {mutant.file} has the text {text.count(mutant.old)} times"
+        )
+    path.write_text(text.replace(mutant.old, mutant.new))
+
+
+def main() -> int:
+    """Try the mutants. Returns 1 if one is not noticed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.engine.model.mutants",
+                                     description=__doc__)  # fmt: skip
+    parser.add_argument("--only", help="mutants whose name contains this")
+    parser.add_argument("--worlds", type=int, default=600, help="worlds of each kind")
+    parser.add_argument("--no-tests", action="store_true", help="the model alone")
+    options = parser.parse_args()
+    chosen = [m for m in MUTANTS if options.only is None or options.only in m.name]
+    found: dict[str, int] = {}
+    for mutant in chosen:
+        noticed = _try(mutant, options.worlds, with_tests=not options.no_tests)
+        found[noticed] = found.get(noticed, 0) + 1
+        print(f"{noticed or 'NOT NOTICED':12} {mutant.file}: {mutant.name}", flush=True)
+    print(f"\n{len(chosen)} mutants: {found}")
+    return int("" in found)
+
+
+def _try(mutant: Mutant, worlds: int, *, with_tests: bool) -> str:
+    """What notices a mutant: the model, the tests, or nothing."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        copy = Path(folder)
+        for part in ("wfrun", "tests", "examples", "docs", "pyproject.toml"):
+            source = ROOT / part
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, copy / part, ignore=ignored)
+            else:
+                shutil.copy(source, copy / part)
+        apply(mutant, copy / "wfrun")
+        if _fails(copy, "-m", "tests.engine.model.mutants_worlds", str(worlds)):
+            return "model"
+        tests = ["-m", "pytest", "-q", "-x", "tests/engine", "--ignore", "tests/engine/model"]
+        if with_tests and _fails(copy, *tests, "-p", "no:cacheprovider"):
+            return "tests"
+        return ""
+
+
+def _fails(folder: Path, *words: str) -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run([sys.executable, *words], check=False, cwd=folder, timeout=TIMEOUT_S,
+                              env=environment, capture_output=True)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
