@@ -121,7 +121,9 @@ class FileRules(KnownRun):
     ) -> int:
         """``doubtful``: with what attempts wait for that may have been taken back."""
         files = {file for file, places in self.present.items() if site in places}
-        files |= {(workflow, file) for workflow, file, place in self._under_way if place == site}
+        # Those of files that were written again are as large as these were before.
+        under_way = self._under_way - self._outdated
+        files |= {(workflow, file) for workflow, file, place in under_way if place == site}
         total = 0
         for one in self._open.values():
             if one.placed.site == site and one is not without and (doubtful or not one.doubtful):
