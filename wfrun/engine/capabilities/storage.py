@@ -198,7 +198,10 @@ class Storage(Capability):
         return mask
 
     def awaited(self, w: WorkflowState, task: int, mask: int) -> ev.StorageAwaited:
-        """The decision that sets a task aside at the sites of a mask."""
+        """The decision that sets a task aside at the sites of a mask, and at all others that have no
+        room for its files, whether they are open now or not: it is one event while it waits."""
+        feasible = w.feasible_sites(task) & ~w.full.get(task, 0)
+        mask |= feasible & ~self.with_room(w, task, feasible)
         sites = tuple(index for index in self._sites if mask >> index & 1)
         return ev.StorageAwaited(self.state.now_s, w.index, task, sites)
 
