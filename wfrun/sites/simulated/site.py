@@ -120,6 +120,8 @@ class SimulatedSite:
         self.nodes = NodeMap(spec) if spec.nodes else None
         """The nodes of running jobs; None: the site is a single pool of cores."""
         self._model = model or SiteModel()
+        self._is_immediate = not self._model.submit_s and not self._model.start_s
+        """Whether submissions are in the queue at once."""
         self._index = index
         self._time = timeline
         self._post: Callable[[Event], None] = refuse
@@ -141,7 +143,7 @@ class SimulatedSite:
         self._seed = seed
         self._wakeup_s = inf
         self._down = False
-        self._held: list[str] = []
+        self._held: list[_Attempt] = []
         """Attempts submitted during an outage; they join the queue after it."""
         self._ending: set[str] = set()
         """Attempts that have ended and still hold their cores."""
@@ -165,10 +167,13 @@ class SimulatedSite:
             if request.key in self._ended:
                 self._post(AttemptEnded(now_s, request.key, self._ended[request.key]))
             elif request.key not in self._attempts:
-                self._attempts[request.key] = _Attempt(request)
-                self._pass_head(request)
-        if not self._model.submit_s and not self._model.start_s:
-            self._schedule()
+                attempt = self._attempts[request.key] = _Attempt(request)
+                if self._is_immediate:
+                    self._arrive(attempt, now_s)
+                else:
+                    self._pass_head(attempt, now_s)
+        if self._is_immediate:
+            self._schedule(now_s)
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
         for key in keys:
@@ -212,48 +217,45 @@ class SimulatedSite:
         """End an attempt, as ``cancel`` does."""
         attempt = self._attempts.get(key)
         if attempt is not None:
+            now_s = self._time.now()
             self._leave(key, attempt)
-            self._report(key, self._outcome(attempt, "cancelled"))
-            self._schedule()
+            self._report(key, self._outcome(attempt, "cancelled", now_s), now_s)
+            self._schedule(now_s)
 
     # The head node
 
-    def _pass_head(self, request: SimulatedRequest) -> None:
+    def _pass_head(self, attempt: _Attempt, now_s: float) -> None:
         """Serve submissions one after another, the slower the more attempts are at the site."""
-        cost_s, start_s = self._model.submit_s, self._model.start_s
-        if not cost_s and not start_s:
-            self._arrive(request.key)
-            return
+        cost_s = self._model.submit_s
         if self._model.overload_jobs:
             cost_s *= 1 + (len(self._attempts) / self._model.overload_jobs) ** 2
-        self._head_free_s = max(self._head_free_s, self._time.now()) + cost_s
-        arrives_s = self._head_free_s + start_s
-        self._time.schedule(arrives_s, lambda: self._arrive_late(request.key), ARRIVALS)
+        self._head_free_s = max(self._head_free_s, now_s) + cost_s
+        arrives_s = self._head_free_s + self._model.start_s
+        self._time.schedule(arrives_s, lambda: self._arrive_late(attempt), ARRIVALS)
 
-    def _arrive_late(self, key: str) -> None:
-        self._arrive(key)
-        self._schedule()
+    def _arrive_late(self, attempt: _Attempt) -> None:
+        now_s = self._time.now()
+        self._arrive(attempt, now_s)
+        self._schedule(now_s)
 
-    def _arrive(self, key: str) -> None:
+    def _arrive(self, attempt: _Attempt, now_s: float) -> None:
         """The attempt joins the queue, unless it was cancelled before."""
-        attempt = self._attempts.get(key)
-        if attempt is None:
-            return
-        if self._down:
-            self._held.append(key)
+        if not attempt.alive:
             return
         request = attempt.request
+        if self._down:
+            self._held.append(attempt)
+            return
         requested_s = request.resources.walltime_s
         if requested_s is None:  # exactly its run time, on the slowest node
             slowest_ratio = 1.0 if self.nodes is None else self.nodes.slowest_ratio
             requested_s = request.runtime_s / slowest_ratio + self._model.hold_s
-        self.lrm.submit(QueuedJob(key, request.resources.cores, requested_s), self._time.now())
+        self.lrm.submit(QueuedJob(request.key, request.resources.cores, requested_s), now_s)
 
     # The queue
 
-    def _schedule(self) -> None:
+    def _schedule(self, now_s: float) -> None:
         """One scheduling pass."""
-        now_s = self._time.now()
         for job in self.lrm.schedule(now_s):
             if isinstance(job, str):
                 self._start(job, now_s)
@@ -266,9 +268,10 @@ class SimulatedSite:
                 self._time.schedule(wakeup_s, self._wake, LAST)
 
     def _wake(self) -> None:
-        if self._time.now() == self._wakeup_s:
+        now_s = self._time.now()
+        if now_s == self._wakeup_s:
             self._wakeup_s = inf
-            self._schedule()
+            self._schedule(now_s)
 
     def _start(self, key: str, now_s: float) -> None:
         attempt = self._attempts[key]
@@ -293,23 +296,24 @@ class SimulatedSite:
     def _end(self, attempt: _Attempt, cause: Cause) -> None:
         if not attempt.alive:
             return  # it was cancelled, or lost with its node or in an outage
-        key = attempt.request.key
+        key, now_s = attempt.request.key, self._time.now()
         attempt.alive = False
         del self._attempts[key]
-        self._ending.add(key)
-        self._report(key, self._outcome(attempt, cause))
+        self._report(key, self._outcome(attempt, cause, now_s), now_s)
         if self._model.hold_s:
-            frees_s = self._time.now() + self._model.hold_s
-            self._time.schedule(frees_s, lambda: self._let_go(key), ENDS)
+            self._ending.add(key)
+            self._time.schedule(now_s + self._model.hold_s, lambda: self._let_go(key), ENDS)
         else:
-            self._let_go(key)
+            self._release(key, now_s)
+            self._schedule(now_s)
 
     def _let_go(self, key: str) -> None:
         """Free the cores of an attempt that has ended, unless its node has failed since."""
         if key in self._ending:
+            now_s = self._time.now()
             self._ending.remove(key)
-            self._release(key, self._time.now())
-            self._schedule()
+            self._release(key, now_s)
+            self._schedule(now_s)
 
     def _leave(self, key: str, attempt: _Attempt) -> None:
         attempt.alive = False
@@ -329,25 +333,36 @@ class SimulatedSite:
         if self.nodes is not None:
             self.nodes.release(job)
 
-    def _outcome(self, attempt: _Attempt, cause: Cause, why: str | None = None) -> Outcome:
-        exit_codes = {"done": 0, "exit": attempt.request.exit_code or 1}
+    def _outcome(
+        self, attempt: _Attempt, cause: Cause, now_s: float, why: str | None = None
+    ) -> Outcome:
+        request = attempt.request
+        if cause == "done":
+            return Outcome(
+                cause,
+                exit_code=0,
+                started_s=attempt.started_s,
+                ended_s=now_s,
+                sizes=request.sizes,
+                host=attempt.hosts,
+            )
         return Outcome(
-            cause=cause,
-            exit_code=exit_codes.get(cause),
+            cause,
+            exit_code=(request.exit_code or 1) if cause == "exit" else None,
             started_s=attempt.started_s,
-            ended_s=self._time.now(),
-            sizes=attempt.request.sizes if cause == "done" else (),
+            ended_s=now_s,
             host=attempt.hosts,
-            message=None if cause == "done" else f"simulated: {why or cause}",
+            message=f"simulated: {why or cause}",
         )
 
-    def _report(self, key: str, outcome: Outcome) -> None:
+    def _report(self, key: str, outcome: Outcome, now_s: float) -> None:
         """Report an end at the next poll."""
         self._ended[key] = outcome
-        poll_s, known_s = self._model.poll_s, self._time.now() + self._model.end_s
-        if not poll_s and not self._model.end_s:
-            self._post(AttemptEnded(known_s, key, outcome))
+        poll_s, end_s = self._model.poll_s, self._model.end_s
+        if not poll_s and not end_s:
+            self._post(AttemptEnded(now_s, key, outcome))
             return
+        known_s = now_s + end_s
         if poll_s:
             known_s = -(-known_s // poll_s) * poll_s
         self._time.schedule(known_s, lambda: self._tell(key, outcome), ENDS)
@@ -370,8 +385,9 @@ class SimulatedSite:
                 )
                 self._others[number] = job, record
                 self._change_others()
-                self.lrm.submit(QueuedJob(number, job.cores, job.requested_s), self._time.now())
-                self._schedule()
+                now_s = self._time.now()
+                self.lrm.submit(QueuedJob(number, job.cores, job.requested_s), now_s)
+                self._schedule(now_s)
             self._next_background(jobs, number + 1)
 
         self._time.schedule(job.submit_s, arrive, ARRIVALS)
@@ -389,8 +405,9 @@ class SimulatedSite:
                 if self._past is not None:
                     self._past.append(EndedJob(job.cores, length_s, job.owner, job.application))
                 self._change_others()
-                self._release(number, self._time.now())
-                self._schedule()
+                now_s = self._time.now()
+                self._release(number, now_s)
+                self._schedule(now_s)
 
         self._time.schedule(now_s + length_s, end, ENDS)
 
@@ -431,7 +448,7 @@ class SimulatedSite:
         self._post(SitePaused(now_s, self._index, "simulated outage"))
         for key, attempt in list(self._attempts.items()):
             self._leave(key, attempt)
-            self._report(key, self._outcome(attempt, "lost"))
+            self._report(key, self._outcome(attempt, "lost", now_s), now_s)
         for number, (_, record) in list(self._others.items()):
             del self._others[number]
             if record.started_s is None:
@@ -443,12 +460,13 @@ class SimulatedSite:
         self._time.schedule(now_s + self._random.expovariate(1 / mean_s), self._come_up, LAST)
 
     def _come_up(self) -> None:
+        now_s = self._time.now()
         self._down = False
-        self._post(SiteReopened(self._time.now(), self._index))
+        self._post(SiteReopened(now_s, self._index))
         held, self._held = self._held, []
-        for key in held:
-            self._arrive(key)
-        self._schedule()
+        for attempt in held:
+            self._arrive(attempt, now_s)
+        self._schedule(now_s)
         self._plan_outage()
 
     # Failures of nodes
@@ -476,7 +494,8 @@ class SimulatedSite:
             elif isinstance(job, str):
                 attempt = self._attempts[job]
                 self._leave(job, attempt)
-                self._report(job, self._outcome(attempt, "lost", f"node {name} failed"))
+                outcome = self._outcome(attempt, "lost", now_s, f"node {name} failed")
+                self._report(job, outcome, now_s)
             else:
                 del self._others[job]
                 self._release(job, now_s)
@@ -487,14 +506,15 @@ class SimulatedSite:
         self._change_others()
         takes_s = self._node_random[node].expovariate(1 / kind.mttr_s)
         self._time.schedule(now_s + takes_s, lambda: self._put_back(node), ENDS)
-        self._schedule()
+        self._schedule(now_s)
 
     def _put_back(self, node: int) -> None:
         assert self.nodes is not None
-        self.lrm.end(self._repairs.pop(node).id, self._time.now())
+        now_s = self._time.now()
+        self.lrm.end(self._repairs.pop(node).id, now_s)
         self.nodes.put_back(node)
         self._change_others()
-        self._schedule()
+        self._schedule(now_s)
         self._plan_failure(node)
 
 
