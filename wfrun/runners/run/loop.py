@@ -78,23 +78,25 @@ class Loop:
         log: list[ev.Event] = []
         actions: list[act.Action] = []
         step = self._core.step
-        for number, event in enumerate(events):
-            log.append(event)
-            try:
+        rest = iter(events)
+        try:
+            for event in rest:
+                log.append(event)
                 decided, wanted = step(event)
-            except WfrunError:
-                # A policy has failed. Facts are facts, and the first ones of a run are what makes
-                # it a run: the next engine decides what follows from them.
-                self._uncommitted += [*log, *events[number + 1 :]]
-                raise
-            log += decided
-            actions += wanted
+                log += decided
+                actions += wanted
+        except WfrunError:
+            # A policy has failed. Facts are facts, and the first ones of a run are what makes it a
+            # run: the next engine decides what follows from them.
+            self._uncommitted += [*log, *rest]
+            raise
         self._uncommitted += log
         if not actions:
             return
         self._commit()
+        dispatch = self._dispatcher.dispatch
         for action in merged(actions) if len(actions) > 1 else actions:
-            self._dispatcher.dispatch(action)
+            dispatch(action)
 
     def _commit(self) -> None:
         """Commit all events so far, then call the observers."""
@@ -109,7 +111,7 @@ class Loop:
 def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
     """The actions with all submissions to a site joined into one batch, unless a cancellation or a
     search at that site comes between them."""
-    if sum(1 for action in actions if isinstance(action, act.SubmitAttempts)) < 2:
+    if len([action for action in actions if isinstance(action, act.SubmitAttempts)]) < 2:
         return actions
     result: list[act.Action] = []
     open_batch: dict[int, int] = {}
