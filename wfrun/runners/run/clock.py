@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
 from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
 from typing import Protocol
 
 from wfrun.engine.errors import LostError
@@ -103,36 +104,31 @@ class VirtualClock:
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s
-        self._due: list[tuple[float, int, int, Event | Callable[[], None]]] = []
+        self._due: list[tuple[float, int, int, Callable[[], None]]] = []
         self._posted: list[Event] = []
+        self.post: Callable[[Event], None] = self._posted.append  # Most events: not in the heap.
         self._serial = 0
-        self._failure: BaseException | None = None
 
     def now(self) -> float:
         return self._now_s
 
-    def post(self, event: Event) -> None:
-        self._posted.append(event)  # most events: they need not pass the heap
-
     def call_at(self, at_s: float, event: Event) -> None:
-        self.schedule(at_s, event)
+        self.schedule(at_s, partial(self.post, event))
 
-    def schedule(self, at_s: float, what: Event | Callable[[], None], rank: int = 1) -> None:
-        """Call a function, or post an event, at a time. Items of a lower rank come first."""
+    def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
+        """Call a function at a time. Functions of a lower rank come first."""
         self._serial += 1
         if at_s < self._now_s:
             at_s = self._now_s
-        heapq.heappush(self._due, (at_s, rank, self._serial, what))
+        heappush(self._due, (at_s, rank, self._serial, call))
 
     async def next(self, *, lags: bool = False) -> list[Event]:
         """Return all events of the earliest time that has any. Raises LostError if nothing is due
         at any time."""
         if lags:
             return []
-        due = self._due
-        while not self._posted or (due and due[0][0] == self._now_s):
-            if self._failure is not None:
-                raise self._failure
+        due, posted = self._due, self._posted
+        while not posted or (due and due[0][0] == self._now_s):
             if not due:
                 raise LostError(
                     f"the simulation is stuck at {self._now_s:.1f} s: no event is due, and the run "
@@ -140,15 +136,11 @@ class VirtualClock:
                     hint="a task waits for an event that never comes: this is a defect of a policy "
                     "or of a simulated site",
                 )
-            self._now_s, _, _, what = heapq.heappop(due)
-            if isinstance(what, Event):
-                self._posted.append(what)
-            else:
-                what()
-        if self._failure is not None:
-            raise self._failure
-        events, self._posted = self._posted, []
+            self._now_s, _, _, call = heappop(due)
+            call()
+        events = posted.copy()
+        posted.clear()
         return events
 
     def fail(self, error: BaseException) -> None:
-        self._failure = self._failure or error
+        raise error

@@ -256,6 +256,7 @@ class SimulatedDispatch:
             head_bytes_per_s=heads,
             sharing=platform.sharing,
         )
+        self._is_serial = platform.sharing == "serial"
         self._advance_s = float("inf")
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
         self._cancelled: set[act.CopyFile] = set()
@@ -312,18 +313,18 @@ class SimulatedDispatch:
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self._clock.now()
         size = max(0, self._state.workflows[action.workflow].sizes[action.file])
-        waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
+        attempt = self._first_waiting(action) if self._is_serial else None
         self._network.start(
-            (action, now_s, size),
-            action.source,
-            action.destination,
-            size,
-            now_s,
-            waiting[0] if waiting else None,  # its files may move one by one
+            (action, now_s, size), action.source, action.destination, size, now_s, attempt
         )
         if not self._is_scheduling:  # once for all copies that start at this time
             self._is_scheduling = True
             self._clock.schedule(now_s, self._schedule_advance, 0)
+
+    def _first_waiting(self, action: act.CopyFile) -> str | None:
+        """The attempt that the copy was started for; its files move one by one."""
+        waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
+        return waiting[0] if waiting else None
 
     def _schedule_advance(self) -> None:
         """Schedule ``_advance`` for the next change of the network."""
@@ -339,11 +340,12 @@ class SimulatedDispatch:
         if now_s < self._advance_s:  # this call was replaced by an earlier one
             return
         self._advance_s = float("inf")
+        post, cancelled = self._clock.post, self._cancelled
         for action, begun_s, size in self._network.advance(now_s):
-            if action in self._cancelled:
-                self._cancelled.discard(action)
+            if cancelled and action in cancelled:
+                cancelled.discard(action)
                 continue
-            self._clock.post(
+            post(
                 ev.TransferEnded(
                     now_s,
                     action.workflow,

@@ -135,6 +135,8 @@ class SimNetwork(Generic[Key]):
         self._started = 0
         self._keys: dict[int, Key] = {}
         """Keys of the present transfers, by serial number."""
+        self._change_s: float | None = inf
+        """Cache of ``_next_s``; None: it may have changed."""
         self._waiting: list[_Waiting] = []
         self._due: list[tuple[float, int, int]] = []
         """Heap of (due_s, pair, version); entries of an old version are stale."""
@@ -162,13 +164,15 @@ class SimNetwork(Generic[Key]):
             raise InvalidError(f"transfer {key!r} has a negative size: {size_bytes} bytes")
         if now_s != self._now_s:
             self._run_to(now_s)
+        pair = self._table[source][destination]
+        bounded = size_bytes > 0 and pair.alone_rate < inf
+        if source == destination or not (bounded or pair.latency_s or self._serial):
+            self._finished.append(key)
+            return
+        self._change_s = None
         serial = self._started
         self._started += 1
         self._keys[serial] = key
-        if source == destination:
-            self._finish([serial])
-            return
-        pair = self._table[source][destination]
         if self._serial:
             begin_s = now_s if task is None else max(now_s, self._lanes.get(task, now_s))
             end_s = begin_s + pair.latency_s + size_bytes / pair.alone_rate
@@ -176,12 +180,8 @@ class SimNetwork(Generic[Key]):
                 self._lanes[task] = end_s
             heapq.heappush(self._waiting, _Waiting(end_s, serial, None, 0.0, task))
             return
-        bounded = size_bytes > 0 and pair.alone_rate < inf
         if pair.latency_s == 0:
-            if bounded:
-                self._join(pair, serial, size_bytes)
-            else:
-                self._finish([serial])
+            self._join(pair, serial, size_bytes)
             return
         at_s = now_s + pair.latency_s
         entry = _Waiting(at_s, serial, pair if bounded else None, size_bytes, None)
@@ -193,7 +193,8 @@ class SimNetwork(Generic[Key]):
         None: there is no transfer. Not earlier than ``now_s`` of the last call."""
         if self._finished:
             return self._now_s
-        return self._next_s()
+        change_s = self._next_s()
+        return change_s if change_s < inf else None
 
     def advance(self, now_s: float) -> list[Key]:
         """Let time pass until ``now_s``; returns the transfers that have ended since the last call,
@@ -215,8 +216,9 @@ class SimNetwork(Generic[Key]):
     def _run_to(self, now_s: float) -> None:
         if now_s < self._now_s:
             raise ValueError(f"time went back from {self._now_s} s to {now_s} s")
-        while (at_s := self._next_s()) is not None and at_s <= now_s:
+        while (at_s := self._next_s()) <= now_s:
             self._now_s = at_s
+            self._change_s = None
             ended: list[int] = []
             while self._waiting and self._waiting[0].at_s <= at_s:
                 self._arrive(heapq.heappop(self._waiting), ended)
@@ -224,10 +226,17 @@ class SimNetwork(Generic[Key]):
                 _, index, version = heapq.heappop(self._due)
                 if self._pairs[index].version == version:
                     self._leave(self._pairs[index], ended)
-            self._finish(sorted(ended))
+            ended.sort()
+            self._finished += [self._keys.pop(serial) for serial in ended]
         self._now_s = now_s
 
-    def _next_s(self) -> float | None:
+    def _next_s(self) -> float:
+        """Time of the next end of a transfer or of a latency; infinite: there is none."""
+        if self._change_s is None:
+            self._change_s = self._find_next_s()
+        return self._change_s
+
+    def _find_next_s(self) -> float:
         if self._dirty:
             self._fill()
         due, pairs = self._due, self._pairs
@@ -237,7 +246,7 @@ class SimNetwork(Generic[Key]):
                 break
             heapq.heappop(due)
         else:
-            return self._waiting[0].at_s if self._waiting else None
+            return self._waiting[0].at_s if self._waiting else inf
         if self._waiting and self._waiting[0].at_s < due_s:
             return self._waiting[0].at_s
         return due_s
@@ -259,9 +268,6 @@ class SimNetwork(Generic[Key]):
         ended += pair.leave(self._now_s)
         pair.version += 1
         self._dirty.add(pair.index)
-
-    def _finish(self, serials: Sequence[int]) -> None:
-        self._finished += [self._keys.pop(serial) for serial in serials]
 
     # Rates
 
