@@ -26,8 +26,8 @@ class Forecast:
     ``in_order``: no job starts before one that was submitted earlier.
     """
 
-    __slots__ = ("_bounds_s", "_in_order", "_last_s", "_made_s", "_profile", "_queue", "_running",
-                 "_starts_s", "number")  # fmt: skip
+    __slots__ = ("_bounds_s", "_in_order", "_last_s", "_made_s", "_queue", "_running",
+                 "_starts_s", "number", "profile")  # fmt: skip
 
     def __init__(
         self, running: Running, queue: Mapping[JobId, QueuedJob], *, in_order: bool
@@ -35,7 +35,9 @@ class Forecast:
         self._running = running
         self._queue = queue
         self._in_order = in_order
-        self._profile: Profile | None = None
+        self.profile: Profile | None = None
+        """The plan; None: there is none. The queue drops it after an event that it does not
+        contain."""
         self._starts_s: dict[JobId, float] = {}
         self._bounds_s: dict[tuple[int, float], float] = {}
         """By cores and request: the start of the last such job of the plan. A plan only fills, so
@@ -47,23 +49,17 @@ class Forecast:
         """Number of plans so far: while it stays, planned starts stay, too."""
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
-        if not job.requested_s:
-            self._profile = None
-        if self._profile is not None:
-            self._profile.advance(now_s)
-            self._extend(self._profile, job, now_s)
+        """Extend the plan by a new job."""
+        if job.requested_s and self.profile is not None:
+            self.profile.advance(now_s)
+            self._extend(self.profile, job, now_s)
+        else:
+            self.profile = None
 
     def started(self, job: QueuedJob, now_s: float) -> None:
-        if self._profile is not None and self._starts_s.pop(job.id) != now_s:
-            self._profile = None
-
-    def ended(self, expected_end_s: float, now_s: float) -> None:
-        if expected_end_s != now_s:
-            self._profile = None
-
-    def forget(self) -> None:
-        """Drop the plan, after an event that it does not contain."""
-        self._profile = None
+        """Drop the plan if the job was to start at another time."""
+        if self._starts_s.pop(job.id) != now_s:
+            self.profile = None
 
     def start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         """The start of such a job at the end of the queue."""
@@ -86,12 +82,12 @@ class Forecast:
     def _plan(self, now_s: float) -> Profile:
         by_end = self._running.by_end
         overdue = bool(by_end) and by_end[0][0] < now_s
-        if self._profile is None or (overdue and self._made_s != now_s):
+        if self.profile is None or (overdue and self._made_s != now_s):
             profile = self._make(now_s)
             lasts = all(job.requested_s for job in self._queue.values())
-            self._profile = profile if lasts else None
+            self.profile = profile if lasts else None
             return profile
-        return self._profile
+        return self.profile
 
     def _make(self, now_s: float) -> Profile:
         profile = Profile(self._running.processors, now_s)

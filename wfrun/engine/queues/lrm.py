@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import ClassVar, Protocol, TypeAlias
 
@@ -97,6 +96,8 @@ class Lrm(Protocol):
 
 def check_request(cores: int, requested_s: float, processors: int) -> None:
     """Refuse an invalid request, and one for more than the cluster has."""
+    if 1 <= cores <= processors and requested_s >= 0:
+        return
     if cores < 1:
         raise InvalidError(f"a job asks for {cores} processors", hint="ask for at least 1")
     if cores > processors:
@@ -104,8 +105,7 @@ def check_request(cores: int, requested_s: float, processors: int) -> None:
             f"a job asks for {cores} processors, the cluster has {processors}",
             hint="ask for fewer, or send it to a larger cluster",
         )
-    if math.isnan(requested_s) or requested_s < 0:
-        raise InvalidError(
-            f"a job asks for {requested_s} s of run time",
-            hint="give an estimate of at least 0 s, or infinity for none",
-        )
+    raise InvalidError(
+        f"a job asks for {requested_s} s of run time",
+        hint="give an estimate of at least 0 s, or infinity for none",
+    )

@@ -54,22 +54,24 @@ class Queue(Counts):
     def submit(self, job: QueuedJob, now_s: float) -> None:
         self._check(job)
         self._queue[job.id] = job
-        self._forecast.submitted(job, now_s)
+        if self._forecast.profile is not None:
+            self._forecast.submitted(job, now_s)
 
     def end(self, job_id: JobId, now_s: float) -> None:
         expected_end_s, _, _, _ = self._running.end(job_id)
-        self._forecast.ended(expected_end_s, now_s)
+        if expected_end_s != now_s:
+            self._forecast.profile = None
 
     def cancel(self, job_id: JobId, now_s: float) -> None:
         if job_id not in self._queue:
             self.end(job_id, now_s)
             return
         del self._queue[job_id]
-        self._forecast.forget()
+        self._forecast.profile = None
 
     def occupy(self, job: QueuedJob, now_s: float) -> None:
         self._running.occupy(job, now_s + job.requested_s)
-        self._forecast.forget()
+        self._forecast.profile = None
 
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         check_request(cores, requested_s, self._running.processors)
@@ -91,4 +93,5 @@ class Queue(Counts):
     def _start(self, job: QueuedJob, now_s: float) -> None:
         del self._queue[job.id]
         self._running.start(job.id, job.cores, now_s + job.requested_s)
-        self._forecast.started(job, now_s)
+        if self._forecast.profile is not None:
+            self._forecast.started(job, now_s)

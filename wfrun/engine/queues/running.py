@@ -34,7 +34,8 @@ class Running:
 
     def start(self, job_id: JobId, cores: int, expected_end_s: float) -> None:
         self._starts += 1
-        self._insert((expected_end_s, self._starts, cores, job_id))
+        entry = self._jobs[job_id] = (expected_end_s, self._starts, cores, job_id)
+        insort(self.by_end, entry)
         self.free -= cores
 
     def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
@@ -49,20 +50,14 @@ class Running:
 
     def end(self, job_id: JobId) -> Entry:
         """Remove a job. Raises KeyError if it does not run."""
-        entry = self._remove(job_id)
+        entry = self._jobs.pop(job_id)
+        del self.by_end[bisect_left(self.by_end, entry)]
         self.free += entry[2]
         return entry
 
     def expect(self, job_id: JobId, expected_end_s: float) -> None:
         """Change the expected end of a running job."""
-        _, number, cores, _ = self._remove(job_id)
-        self._insert((expected_end_s, number, cores, job_id))
-
-    def _insert(self, entry: Entry) -> None:
-        self._jobs[entry[3]] = entry
+        before = self._jobs[job_id]
+        del self.by_end[bisect_left(self.by_end, before)]
+        entry = self._jobs[job_id] = (expected_end_s, *before[1:])
         insort(self.by_end, entry)
-
-    def _remove(self, job_id: JobId) -> Entry:
-        entry = self._jobs.pop(job_id)
-        del self.by_end[bisect_left(self.by_end, entry)]
-        return entry
