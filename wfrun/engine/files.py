@@ -49,7 +49,8 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     if not w.present[file] & bit:
         w.present[file] |= bit
         _count_arrival(state, event)
-        state.network.observe(event)
+        if state.own_outputs or state.network.learns:  # Simulated copies show nothing new.
+            state.network.observe(event)
     elif w.originals and file in w.originals:
         w.originals[file] &= ~bit
     if event.digest is not None:

@@ -41,7 +41,7 @@ class Network:
         """Links whose bandwidth the catalog or a copy has shown."""
         self._least: dict[tuple[int, int], float] = {}
         """Minimum number of seconds per byte of links with a maximum bandwidth."""
-        self._learns = learns
+        self.learns = learns
         self._history: Sequence[LinkHistory] = ()
         index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
         size = self.sites + 1  # The last row and column, at index -1, are ORIGIN's.
@@ -67,7 +67,7 @@ class Network:
         """Take over what a run knew before a change of its sites, which keep their numbers."""
         self.believe(before._history)
         self.samples = before.samples
-        for source, destination in self.samples if self._learns else ():
+        for source, destination in self.samples if self.learns else ():
             self._learn(source, destination)
 
     def believe(self, history: Sequence[LinkHistory]) -> None:
@@ -89,7 +89,7 @@ class Network:
         if samples is None:
             samples = self.samples[source, destination] = LinkSamples()
         samples.add(copy.at_s, copy.elapsed_s, sent_bytes, copy.method)
-        if self._learns:
+        if self.learns:
             self._learn(source, destination)
 
     def _learn(self, source: int, destination: int) -> None:
@@ -113,7 +113,7 @@ class Network:
     def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
         """Expected time of a copy that has its link for itself, by the copies of this run if they
         show it; None if nothing is known of the link. Cost: constant."""
-        samples = None if self._learns else self.samples.get((source, destination))
+        samples = None if self.learns else self.samples.get((source, destination))
         bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
         if bandwidth is None and (source, destination) not in self._known:
             return None
