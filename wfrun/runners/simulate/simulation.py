@@ -241,7 +241,7 @@ class SimulatedDispatch:
     ) -> None:
         self._clock = clock
         self._state = state
-        self._runtime_s = runtime_s or self._documented_s
+        self._runtime_s = runtime_s
         self._sites = sites
         names = [spec.name for spec in platform.catalog.sites]
         heads = {}
@@ -299,16 +299,16 @@ class SimulatedDispatch:
         key, number, index = attempt
         w = self._state.workflows[number]
         workflow, task = w.workflow, w.workflow.tasks[index]
+        actual_s = self._runtime_s
+        runtime_s = w.runtime_s(index) if actual_s is None else actual_s(number, index)
+        files = workflow.files
         return request_of(
             key,
             task.executable,
             at_speed(w.asked(index), speed_ratio),
-            self._runtime_s(number, index) / speed_ratio,
-            tuple([workflow.files[f].size_bytes or 0 for f in task.outputs]),
+            runtime_s / speed_ratio,
+            tuple([files[f].size_bytes or 0 for f in task.outputs]),
         )
-
-    def _documented_s(self, workflow: int, task: int) -> float:
-        return self._state.workflows[workflow].runtime_s(task)
 
     def _copy(self, action: act.CopyFile) -> None:
         now_s = self._clock.now()

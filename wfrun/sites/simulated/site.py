@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from random import Random
 from typing import Protocol
+
+import msgspec
 
 from wfrun.engine.events import (
     AttemptEnded,
@@ -66,32 +69,20 @@ def request_of(
 ) -> SimulatedRequest:
     """The request of an attempt without files and streams, which simulated sites do not have:
     its run time at the speed of the site, and the sizes of its outputs in bytes."""
+    # By position: a request of each task is made, and names cost more than the rest.
     return SimulatedRequest(
-        key=key,
-        argv=(program,),
-        env={},
-        inputs=(),
-        outputs=(),
-        stdin=None,
-        stdout=None,
-        stderr=None,
-        resources=resources,
-        runtime_s=runtime_s,
-        sizes=sizes,
+        key, (program,), {}, (), (), None, None, None, resources, runtime_s=runtime_s, sizes=sizes
     )
 
 
-class _Attempt:
-    __slots__ = ("alive", "hosts", "request", "speed_ratio", "started_s")
-
-    def __init__(self, request: SimulatedRequest) -> None:
-        self.request = request
-        self.started_s: float | None = None
-        self.hosts: str | None = None
-        """The nodes that it runs on, if the site has nodes."""
-        self.speed_ratio = 1.0
-        """Speed of these nodes relative to that of the site."""
-        self.alive = True
+class _Attempt(msgspec.Struct, eq=False):
+    request: SimulatedRequest
+    started_s: float | None = None
+    hosts: str | None = None
+    """The nodes that it runs on, if the site has nodes."""
+    speed_ratio: float = 1.0
+    """Speed of these nodes relative to that of the site."""
+    alive: bool = True
 
 
 class SimulatedSite:
@@ -291,7 +282,7 @@ class SimulatedSite:
             random = Random(f"{self._seed}/{key}")
             if random.random() < self._model.failure_rate:
                 runtime_s, cause = runtime_s * random.random(), "exit"
-        self._time.schedule(now_s + runtime_s, lambda: self._end(attempt, cause), ENDS)
+        self._time.schedule(now_s + runtime_s, partial(self._end, attempt, cause), ENDS)
 
     def _end(self, attempt: _Attempt, cause: Cause) -> None:
         if not attempt.alive:
