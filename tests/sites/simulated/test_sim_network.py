@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
+from math import inf
 from random import Random
 from typing import Literal
 
@@ -100,7 +101,7 @@ def drain(
     network: SimNetwork[int], ends: dict[int, float], until_s: float = float("inf")
 ) -> dict[int, float]:
     """Advance from change to change, and note when what ended."""
-    while (at_s := network.next_change_s) is not None and at_s <= until_s:
+    while (at_s := network.next_change_s) < inf and at_s <= until_s:
         for key in network.advance(at_s):
             assert key not in ends, "told twice"
             ends[key] = at_s
@@ -194,7 +195,7 @@ def test_looking_in_between_changes_nothing(case: Case, looks: list[float]) -> N
     ends = run(case)
     assert sorted(finished) == sorted(ends)
     assert [ends[n] for n in finished] == sorted(ends.values())
-    assert network.next_change_s is None
+    assert network.next_change_s == inf
 
 
 @settings(max_examples=200, deadline=None)
@@ -206,7 +207,7 @@ def test_bytes_are_conserved_and_no_capacity_is_exceeded(case: Case) -> None:
         network.start(number, source, destination, size, 0.0)
     carried = dict.fromkeys(PAIRS, 0.0)
     now_s = 0.0
-    while (at_s := network.next_change_s) is not None:
+    while (at_s := network.next_change_s) < inf:
         rates = {pair: network.throughput_bytes_per_s(*pair) for pair in PAIRS}
         for pair in PAIRS:
             bandwidth = case.bandwidths[pair]
@@ -240,7 +241,7 @@ def test_two_transfers_share_a_link_while_both_are_there() -> None:
     assert network.advance(9.0) == ["short"]
     assert network.next_change_s == 13.0
     assert network.advance(100.0) == ["long"]
-    assert network.next_change_s is None
+    assert network.next_change_s == inf
 
 
 def test_a_head_node_is_shared_by_what_goes_in_and_out() -> None:

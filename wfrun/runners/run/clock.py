@@ -15,11 +15,15 @@ from wfrun.runners.run.storable import storable
 from wfrun.runners.run.uptime import uptime_s
 
 LAG_S = 0.2
-"""Maximum delay before an event that nothing depends on is committed, in seconds."""
+"""``lag_s`` of real time."""
 
 
 class Clock(Protocol):
     """The inbox of the loop. A virtual clock jumps to the next event, a real one waits for it."""
+
+    lag_s: float
+    """Maximum delay before an event that nothing depends on is committed, in seconds; 0: such
+    events are committed at once, and ``next`` is never called with ``lags``."""
 
     def now(self) -> float:
         """Seconds since the epoch, or since the start of a simulation."""
@@ -46,6 +50,8 @@ class WallClock:
     suspended, so that a change of the system's time neither delays timers nor fires them early.
     """
 
+    lag_s = LAG_S
+
     def __init__(self) -> None:
         self._offset_s = time.time() - uptime_s()
         self._inbox: list[Event] = []
@@ -71,7 +77,7 @@ class WallClock:
 
     async def next(self, *, lags: bool = False) -> list[Event]:
         if lags and self._lag is None:
-            self._lag = asyncio.get_running_loop().call_later(LAG_S, self._end_lag)
+            self._lag = asyncio.get_running_loop().call_later(self.lag_s, self._end_lag)
         elif not lags and self._lag is not None:
             self._lag.cancel()
             self._lag = None
@@ -102,6 +108,8 @@ class VirtualClock:
     are due at once. Simulated sites use ``schedule`` for their internal steps.
     """
 
+    lag_s = 0.0
+
     def __init__(self, start_s: float = 0.0) -> None:
         self._now_s = start_s
         self._due: list[tuple[float, int, int, Callable[[], None]]] = []
@@ -125,8 +133,6 @@ class VirtualClock:
     async def next(self, *, lags: bool = False) -> list[Event]:
         """Return all events of the earliest time that has any. Raises LostError if nothing is due
         at any time."""
-        if lags:
-            return []
         due, posted = self._due, self._posted
         while not posted or (due and due[0][0] == self._now_s):
             if not due:

@@ -59,6 +59,7 @@ class Loop:
         self._dispatcher = dispatcher
         self._observers = observers
         self._uncommitted: list[ev.Event] = []
+        self._lags = clock.lag_s > 0
 
     async def run(self) -> None:
         """Run until the run has ended. Raises errors of the log, a policy, a site or a transfer;
@@ -91,7 +92,7 @@ class Loop:
             self._uncommitted += [*log, *rest]
             raise
         self._uncommitted += log
-        if not actions:
+        if not actions and self._lags:
             return
         self._commit()
         dispatch = self._dispatcher.dispatch

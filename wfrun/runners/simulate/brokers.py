@@ -146,7 +146,7 @@ class _Shared:
 
     def _schedule_advance(self) -> None:
         change_s = self._network.next_change_s
-        if change_s is not None and change_s < self._advance_s:
+        if change_s < self._advance_s:
             self._advance_s = change_s
             self.clock.schedule(change_s, self._advance, ENDS)
 
@@ -162,6 +162,8 @@ class _Shared:
 
 class _Broker:
     """The engine of one workflow. It is the clock, the log and the dispatcher of its loop."""
+
+    lag_s = 0.0
 
     def __init__(
         self, number: int, workflow: Workflow, shared: _Shared, settings: ev.Settings
@@ -226,8 +228,6 @@ class _Broker:
         self._shared.clock.schedule(at_s, partial(self.post, event))
 
     async def next(self, *, lags: bool = False) -> list[ev.Event]:
-        if lags:
-            return []
         while not self._inbox:
             await _Pause()
         events, self._inbox = self._inbox, []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -257,7 +258,7 @@ class SimulatedDispatch:
             sharing=platform.sharing,
         )
         self._is_serial = platform.sharing == "serial"
-        self._advance_s = float("inf")
+        self._advance_s = inf
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
         self._cancelled: set[act.CopyFile] = set()
         """Copies whose end is not reported. Their bytes still take their share of the link: a
@@ -327,19 +328,24 @@ class SimulatedDispatch:
         return waiting[0] if waiting else None
 
     def _schedule_advance(self) -> None:
-        """Schedule ``_advance`` for the next change of the network."""
+        """Report the copies that took no time, or be called at the next change of the network."""
         self._is_scheduling = False
-        change_s = self._network.next_change_s
-        if change_s is not None and change_s < self._advance_s:
-            self._advance_s = change_s
-            self._clock.schedule(change_s, self._advance, 0)
+        change_s, now_s = self._network.next_change_s, self._clock.now()
+        if change_s < self._advance_s:
+            if change_s == now_s:
+                self._clock.schedule(now_s, self._report, 0)
+            else:
+                self._advance_s = change_s
+                self._clock.schedule(change_s, self._advance, 0)
 
     def _advance(self) -> None:
+        if self._clock.now() >= self._advance_s:  # Otherwise this call was replaced by another one.
+            self._advance_s = inf
+            self._report()
+
+    def _report(self) -> None:
         """Report the copies that have ended by now."""
         now_s = self._clock.now()
-        if now_s < self._advance_s:  # this call was replaced by an earlier one
-            return
-        self._advance_s = float("inf")
         post, cancelled = self._clock.post, self._cancelled
         for action, begun_s, size in self._network.advance(now_s):
             if cancelled and action in cancelled:
@@ -356,7 +362,11 @@ class SimulatedDispatch:
                     now_s - begun_s,
                 )
             )
-        self._schedule_advance()
+        change_s = self._network.next_change_s
+        if change_s != self._advance_s:
+            self._advance_s = change_s
+            if change_s < inf:
+                self._clock.schedule(change_s, self._advance, 0)
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:

@@ -13,8 +13,8 @@ pairs, not transfers, and only when a change can reach beyond its pair, through 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Hashable, Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -136,7 +136,7 @@ class SimNetwork(Generic[Key]):
         self._keys: dict[int, Key] = {}
         """Keys of the present transfers, by serial number."""
         self._change_s: float | None = inf
-        """Cache of ``_next_s``; None: it may have changed."""
+        """Time of the next end of a transfer or of a latency; None: it is to be computed."""
         self._waiting: list[_Waiting] = []
         self._due: list[tuple[float, int, int]] = []
         """Heap of (due_s, pair, version); entries of an old version are stale."""
@@ -178,23 +178,24 @@ class SimNetwork(Generic[Key]):
             end_s = begin_s + pair.latency_s + size_bytes / pair.alone_rate
             if task is not None:
                 self._lanes[task] = end_s
-            heapq.heappush(self._waiting, _Waiting(end_s, serial, None, 0.0, task))
+            heappush(self._waiting, _Waiting(end_s, serial, None, 0.0, task))
             return
         if pair.latency_s == 0:
             self._join(pair, serial, size_bytes)
             return
         at_s = now_s + pair.latency_s
         entry = _Waiting(at_s, serial, pair if bounded else None, size_bytes, None)
-        heapq.heappush(self._waiting, entry)
+        heappush(self._waiting, entry)
 
     @property
-    def next_change_s(self) -> float | None:
+    def next_change_s(self) -> float:
         """Time at which the next transfer ends, or its latency does, if none is started before;
-        None: there is no transfer. Not earlier than ``now_s`` of the last call."""
+        infinite: there is no transfer. Not earlier than ``now_s`` of the last call."""
         if self._finished:
             return self._now_s
-        change_s = self._next_s()
-        return change_s if change_s < inf else None
+        if self._change_s is None:
+            self._change_s = self._find_next_s()
+        return self._change_s
 
     def advance(self, now_s: float) -> list[Key]:
         """Let time pass until ``now_s``; returns the transfers that have ended since the last call,
@@ -216,27 +217,30 @@ class SimNetwork(Generic[Key]):
     def _run_to(self, now_s: float) -> None:
         if now_s < self._now_s:
             raise ValueError(f"time went back from {self._now_s} s to {now_s} s")
-        while (at_s := self._next_s()) <= now_s:
-            self._now_s = at_s
-            self._change_s = None
-            ended: list[int] = []
-            while self._waiting and self._waiting[0].at_s <= at_s:
-                self._arrive(heapq.heappop(self._waiting), ended)
-            while self._due and self._due[0][0] <= at_s:
-                _, index, version = heapq.heappop(self._due)
-                if self._pairs[index].version == version:
-                    self._leave(self._pairs[index], ended)
+        while True:
+            at_s = self._find_next_s() if self._change_s is None else self._change_s
+            if at_s > now_s:
+                break
+            self._change_to(at_s)
+        self._now_s, self._change_s = now_s, at_s
+
+    def _change_to(self, at_s: float) -> None:
+        """Carry out the ends and the joins at the time of the next change."""
+        self._now_s, self._change_s = at_s, None
+        ended: list[int] = []
+        waiting, due, pairs = self._waiting, self._due, self._pairs
+        while waiting and waiting[0].at_s <= at_s:
+            self._arrive(heappop(waiting), ended)
+        while due and due[0][0] <= at_s:
+            _, index, version = heappop(due)
+            if pairs[index].version == version:
+                self._leave(pairs[index], ended)
+        if ended:
             ended.sort()
             self._finished += [self._keys.pop(serial) for serial in ended]
-        self._now_s = now_s
-
-    def _next_s(self) -> float:
-        """Time of the next end of a transfer or of a latency; infinite: there is none."""
-        if self._change_s is None:
-            self._change_s = self._find_next_s()
-        return self._change_s
 
     def _find_next_s(self) -> float:
+        """Time of the next end of a transfer or of a latency; infinite: there is none."""
         if self._dirty:
             self._fill()
         due, pairs = self._due, self._pairs
@@ -244,7 +248,7 @@ class SimNetwork(Generic[Key]):
             due_s, index, version = due[0]
             if pairs[index].version == version:
                 break
-            heapq.heappop(due)
+            heappop(due)
         else:
             return self._waiting[0].at_s if self._waiting else inf
         if self._waiting and self._waiting[0].at_s < due_s:
@@ -290,7 +294,7 @@ class SimNetwork(Generic[Key]):
             self._fill_heads(frozenset(dirty))
         if len(self._due) > 64 + 4 * len(self._pairs):
             self._due = [(p.due_s, p.index, p.version) for p in self._pairs if p.count]
-            heapq.heapify(self._due)
+            heapify(self._due)
 
     def _reaches_others(self, pair: _Pair) -> bool:
         """Whether a change of the number of a pair's transfers may change rates of other pairs.
@@ -324,7 +328,7 @@ class SimNetwork(Generic[Key]):
                 head.weight += pair.count
         heads = [head for head in self._heads if head.weight]
         by_link = [(pair.capacity / pair.count, pair.index) for pair in active]
-        heapq.heapify(by_link)
+        heapify(by_link)
         level = 0.0
         while heads:
             lowest, narrow = inf, heads[0]
@@ -339,7 +343,7 @@ class SimNetwork(Generic[Key]):
                     if pair.count and pair.next_rate < 0:
                         pair.settle_rate(level, held=True)
             while by_link and (by_link[0][0] <= level or self._pairs[by_link[0][1]].next_rate >= 0):
-                bound, index = heapq.heappop(by_link)
+                bound, index = heappop(by_link)
                 if self._pairs[index].next_rate < 0:
                     self._pairs[index].settle_rate(bound, held=False)
             heads = [head for head in heads if head.weight]
@@ -355,7 +359,7 @@ class SimNetwork(Generic[Key]):
         pair.filled = pair.count
         pair.set_rate(rate, self._now_s)
         if pair.count:
-            heapq.heappush(self._due, (pair.due_s, pair.index, pair.version))
+            heappush(self._due, (pair.due_s, pair.index, pair.version))
         else:
             pair.held = False
 
