@@ -13,10 +13,10 @@ Entry: TypeAlias = tuple[float, int, int, JobId]
 
 
 class Running:
-    """The running jobs. ``free`` and ``by_end`` are read-only. A start or an end costs a binary
-    search, and a move of at most n words."""
+    """The running jobs. ``free`` and ``by_end`` are read-only. Once ``by_end`` was asked for, a start
+    or an end costs a binary search, and a move of at most n words."""
 
-    __slots__ = ("_jobs", "_starts", "by_end", "free", "processors")
+    __slots__ = ("_by_end", "_jobs", "_starts", "free", "processors")
 
     def __init__(self, processors: int) -> None:
         if processors < 1:
@@ -25,17 +25,26 @@ class Running:
             )
         self.processors = processors
         self.free = processors
-        self.by_end: list[Entry] = []
+        self._by_end: list[Entry] | None = None
+        """The running jobs by their ends; None until they are asked for."""
         self._jobs: dict[JobId, Entry] = {}
         self._starts = 0
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._jobs
 
+    @property
+    def by_end(self) -> list[Entry]:
+        """The running jobs by their expected ends."""
+        if self._by_end is None:
+            self._by_end = sorted(self._jobs.values())
+        return self._by_end
+
     def start(self, job_id: JobId, cores: int, expected_end_s: float) -> None:
         self._starts += 1
         entry = self._jobs[job_id] = (expected_end_s, self._starts, cores, job_id)
-        insort(self.by_end, entry)
+        if self._by_end is not None:
+            insort(self._by_end, entry)
         self.free -= cores
 
     def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
@@ -51,13 +60,14 @@ class Running:
     def end(self, job_id: JobId) -> Entry:
         """Remove a job. Raises KeyError if it does not run."""
         entry = self._jobs.pop(job_id)
-        del self.by_end[bisect_left(self.by_end, entry)]
+        if self._by_end is not None:
+            del self._by_end[bisect_left(self._by_end, entry)]
         self.free += entry[2]
         return entry
 
     def expect(self, job_id: JobId, expected_end_s: float) -> None:
         """Change the expected end of a running job."""
-        before = self._jobs[job_id]
-        del self.by_end[bisect_left(self.by_end, before)]
+        before, by_end = self._jobs[job_id], self.by_end
+        del by_end[bisect_left(by_end, before)]
         entry = self._jobs[job_id] = (expected_end_s, *before[1:])
-        insort(self.by_end, entry)
+        insort(by_end, entry)

@@ -84,8 +84,10 @@ class Loop:
             for event in rest:
                 log.append(event)
                 decided, wanted = step(event)
-                log += decided
-                actions += wanted
+                if decided:
+                    log += decided
+                if wanted:
+                    actions += wanted
         except WfrunError:
             # A policy has failed. Facts are facts, and the first ones of a run are what makes it a
             # run: the next engine decides what follows from them.

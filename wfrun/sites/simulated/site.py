@@ -151,7 +151,7 @@ class SimulatedSite:
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         now_s = self._time.now()
-        keys = tuple(request.key for request in batch)
+        keys = tuple([request.key for request in batch])
         self._post(AttemptsSubmitted(now_s, self._index, keys))
         for request in batch:
             assert isinstance(request, SimulatedRequest)
