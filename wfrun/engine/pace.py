@@ -36,10 +36,11 @@ class Moments:
 
     def observe(self, value: float) -> None:
         """Observe a value."""
-        self._count = min(self._count + 1, WINDOW)
-        difference = value - (self.mean or 0.0)
-        weight = 1 / self._count
-        self.mean = (self.mean or 0.0) + weight * difference
+        if self._count < WINDOW:
+            self._count += 1
+        mean = self.mean or 0.0
+        difference, weight = value - mean, 1 / self._count
+        self.mean = mean + weight * difference
         self._variance = (1 - weight) * (self._variance + weight * difference * difference)
 
     def restart(self, value: float) -> None:
@@ -121,12 +122,10 @@ class Pace:
         only run times bound it: a batch system may start jobs more slowly than they end."""
         if slots <= 0:
             return 0.0
-        return self._bounded_rate(slots, 1.0)
-
-    def _bounded_rate(self, slots: int, growth: float) -> float | None:
         runtime_s = self._runtime.mean
-        if runtime_s is None:
-            return None
+        return None if runtime_s is None else self._bounded_rate(slots, runtime_s, 1.0)
+
+    def _bounded_rate(self, slots: int, runtime_s: float, growth: float) -> float:
         rate = slots / runtime_s if runtime_s > 0 else float("inf")
         return min(rate, growth * self._busy_cores / self._busy_s) if self._busy_s > 0 else rate
 
@@ -139,12 +138,13 @@ class Pace:
         coefficient of variation of the run times; two of these deviations are added. Prefetching
         begins slowly, with no more cores than have ended here.
         """
-        runtime_s, rate = self._runtime.mean, self._bounded_rate(slots, MAX_GROWTH)
-        latency_s = (self._latency.mean or 0.0) + DEVIATIONS * self._latency.deviation
-        if runtime_s is None or rate is None or slots <= 0:
+        runtime_s = self._runtime.mean
+        if runtime_s is None or slots <= 0:
             return 0
+        latency_s = (self._latency.mean or 0.0) + DEVIATIONS * self._latency.deviation
         if latency_s <= 0 or runtime_s > MAX_RUNTIME_RATIO * latency_s:
             return 0
+        rate = self._bounded_rate(slots, runtime_s, MAX_GROWTH)
         started = min(rate * latency_s, float(MAX_PREFETCH_PER_SLOT * slots))
         variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
         wanted = started + DEVIATIONS * variation * sqrt(started)

@@ -46,14 +46,14 @@ class Binding(Capability):
         """What was observed of each site; nothing of sites with launchers."""
         self.prefetched_cores = [0] * len(self.state.sites)
         """Cores of attempts to dispatch to each site beyond its slots."""
-        self._beside_launchers = any(has_launchers(site.spec) for site in self.state.sites)
+        self._has_launchers = [has_launchers(site.spec) for site in self.state.sites]
         self._uses_paces = False
         """Whether the number of cores to prefetch is kept up to date."""
         if throttle_of(self.state.settings) == "auto":
             self._use_paces()
         information = self.state.information
         if (
-            self._beside_launchers
+            any(self._has_launchers)
             or self.state.queues
             or self.state.binds_late
             or self.state.max_replicas
@@ -76,7 +76,7 @@ class Binding(Capability):
         # A policy that estimates queues itself may prefer a queue to idle slots of a slower site.
         estimates_queues = uses_queues(self.state.information) and not self.state.binds_late
         for index, site in enumerate(self.state.sites):
-            site.holds_prefetch = self._beside_launchers or not estimates_queues
+            site.holds_prefetch = any(self._has_launchers) or not estimates_queues
             self._update(index)
 
     def _use_paces(self) -> None:
@@ -88,7 +88,7 @@ class Binding(Capability):
     def _update(self, index: int) -> None:
         """Recompute the capacity of a site."""
         site = self.state.sites[index]
-        if has_launchers(site.spec):
+        if self._has_launchers[index]:
             return
         if not self.state.is_bounded:
             self.run.site_changed(index)
@@ -120,7 +120,7 @@ class Binding(Capability):
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
         site = self.state.sites[attempt.site]
-        if core_s is not None and self._uses_paces and not has_launchers(site.spec):
+        if core_s is not None and self._uses_paces and not self._has_launchers[attempt.site]:
             others_wait = site.committed_cores + attempt.cores > site.slots_now
             self.paces[attempt.site].on_end(
                 self.state.now_s, attempt.cores, site.spec.slots, others_wait=others_wait
@@ -129,11 +129,12 @@ class Binding(Capability):
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
         index = attempt.site
         site = self.state.sites[index]
-        if outcome.started_s is None or outcome.ended_s is None or has_launchers(site.spec):
+        started_s, ended_s, placed_s = outcome.started_s, outcome.ended_s, attempt.placed_s
+        if started_s is None or ended_s is None or self._has_launchers[index]:
             return
-        runtime_s = max(0.0, outcome.ended_s - outcome.started_s)
-        overhead_s = max(0.0, self.state.now_s - attempt.placed_s - runtime_s)
-        staging_s = (attempt.ready_s or attempt.placed_s) - attempt.placed_s
+        runtime_s = max(0.0, ended_s - started_s)
+        overhead_s = max(0.0, self.state.now_s - placed_s - runtime_s)
+        staging_s = (attempt.ready_s or placed_s) - placed_s
         pace = self.paces[index]
         pace.on_success(runtime_s, overhead_s, staging_s, found_idle=attempt.found_idle)
         if not self._uses_paces:

@@ -13,8 +13,8 @@ Entry: TypeAlias = tuple[float, int, int, JobId]
 
 
 class Running:
-    """The running jobs. ``free`` and ``by_end`` are read-only. Once ``by_end`` was asked for, a start
-    or an end costs a binary search, and a move of at most n words."""
+    """The running jobs. ``free`` and ``by_end`` are read-only. Once ``by_end`` was asked for, a
+    start or an end costs a binary search, and a move of at most n words."""
 
     __slots__ = ("_by_end", "_jobs", "_starts", "free", "processors")
 
