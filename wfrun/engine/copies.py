@@ -49,9 +49,12 @@ def request_inputs(run: Run, w: WorkflowState, attempt: Attempt) -> None:
 
 def request_output(run: Run, w: WorkflowState, file: int) -> None:
     """Copy a final output to ORIGIN."""
+    state = run.state
     key = w.index, file, ORIGIN
-    copy = run.state.copies[key] = Copy()
-    request_again(run, key, copy)
+    copy = state.copies[key] = Copy()
+    _enqueue(run, key, copy, state.now_s)
+    if state.copy_queue.waiting:
+        start_copies(run)
 
 
 def request_again(run: Run, key: Key, copy: Copy) -> None:
@@ -203,10 +206,12 @@ def _start(run: Run, key: Key, copy: Copy) -> None:
 
 
 def _begin(run: Run, key: Key, copy: Copy) -> None:
-    copy.rank = None  # A resumed copy may have a rank from before its size was known.
+    if copy.rank is not None:
+        copy.rank = None  # A resumed copy may have a rank from before its size was known.
     source, avoid = copy.source, copy.avoid
     timers = run.state.timers
-    copy.awaits_source = bool(timers) and source != ORIGIN and pause_timer(source) in timers
+    if timers or copy.awaits_source:
+        copy.awaits_source = source != ORIGIN and pause_timer(source) in timers
     run.state.copy_queue.under_way[key] = source, avoid
     workflow, file, destination = key
     run.outbox.append(CopyFile(workflow, file, source, destination, avoid))

@@ -30,25 +30,30 @@ resumed. A site that loses each file would otherwise repeat its task for ever.""
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
     """Note where the file is, and submit the attempts that miss no other input."""
-    if end_outdated(run, event):
-        return
     state = run.state
     queue = state.copy_queue
+    file, source, destination = event.file, event.source, event.destination
+    key = (event.workflow, file, destination)
+    if queue.outdated:
+        if end_outdated(run, event):
+            return
+    elif queue.under_way.get(key) == (source, event.avoided):
+        del queue.under_way[key]
     w = state.workflows[event.workflow]
-    key = (event.workflow, event.file, event.destination)
     copy = state.copies.pop(key, None)
     if key in queue.running and (
-        copy is None
-        or not copy.is_given_up(event.source, state.network.bit(event.source), event.avoided)
+        copy is None or not copy.is_given_up(source, state.network.bit(source), event.avoided)
     ):
         queue.end(key)
-    file = event.file
     if w.sizes[file] < 0:
         w.sizes[file] = event.size_bytes
-    bit = state.network.bit(event.destination)
+    bit = state.network.bits[destination]
     if not w.present[file] & bit:
         w.present[file] |= bit
-        _count_arrival(state, event)
+        if event.method or event.fallback:
+            _count_method(state, event)
+        if destination != ORIGIN:
+            _count_arrival(state, event)
         if state.own_outputs or state.network.learns:  # Simulated copies show nothing new.
             state.network.observe(event)
     elif w.originals and file in w.originals:
@@ -65,13 +70,14 @@ def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
         start_copies(run)
 
 
-def _count_arrival(state: RunState, event: ev.TransferEnded) -> None:
+def _count_method(state: RunState, event: ev.TransferEnded) -> None:
     if event.method:
         state.transfer_methods[event.method] += 1
     if event.fallback and event.fallback not in state.fallbacks:
         state.fallbacks.append(event.fallback)
-    if event.destination == ORIGIN:
-        return
+
+
+def _count_arrival(state: RunState, event: ev.TransferEnded) -> None:
     site = state.sites[event.destination]
     site.transfers_in += 1
     site.bytes_in += event.size_bytes

@@ -58,6 +58,8 @@ class Network:
                 capped = max(least, self._seconds_per_byte[source][destination])
                 self._seconds_per_byte[source][destination] = capped
             self._latency_s[source][destination] = link.latency_s
+        self.bits = [1 << place for place in range(size)]
+        """The bit of each place in masks, that of ORIGIN last."""
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
         """Results of ``best_source``, by destination and mask of places."""
         self.links: dict[int, list[tuple[float, float]]] = {}
@@ -124,7 +126,7 @@ class Network:
 
     def bit(self, site: int) -> int:
         """The bit of a site, or of ORIGIN, in a mask of places."""
-        return 1 << (site if site >= 0 else self.sites)
+        return self.bits[site]
 
     def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
         """The place in the mask ``present``, which is not 0, with the fastest link to
