@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import ORIGIN, LinkSpec
@@ -80,15 +80,9 @@ class _Pair(FairQueue):
             head.weight -= self.count
 
 
-class _Waiting(NamedTuple):
-    """A transfer during its latency; or one that ends after it, because nothing limits it."""
-
-    at_s: float
-    serial: int
-    pair: _Pair | None
-    """None: it ends at ``at_s``."""
-    size_bytes: float
-    task: Hashable
+_Waiting: TypeAlias = tuple[float, int, "_Pair | None", float, Hashable]
+"""A transfer during its latency: when that is over, serial number, pair, size in bytes. One without
+a pair ends then, because nothing limits it; the last item is its task, with serial sharing."""
 
 
 class SimNetwork(Generic[Key]):
@@ -178,14 +172,13 @@ class SimNetwork(Generic[Key]):
             end_s = begin_s + pair.latency_s + size_bytes / pair.alone_rate
             if task is not None:
                 self._lanes[task] = end_s
-            heappush(self._waiting, _Waiting(end_s, serial, None, 0.0, task))
+            heappush(self._waiting, (end_s, serial, None, 0.0, task))
             return
         if pair.latency_s == 0:
             self._join(pair, serial, size_bytes)
             return
-        at_s = now_s + pair.latency_s
-        entry = _Waiting(at_s, serial, pair if bounded else None, size_bytes, None)
-        heappush(self._waiting, entry)
+        shared = pair if bounded else None
+        heappush(self._waiting, (now_s + pair.latency_s, serial, shared, size_bytes, None))
 
     @property
     def next_change_s(self) -> float:
@@ -229,7 +222,7 @@ class SimNetwork(Generic[Key]):
         self._now_s, self._change_s = at_s, None
         ended: list[int] = []
         waiting, due, pairs = self._waiting, self._due, self._pairs
-        while waiting and waiting[0].at_s <= at_s:
+        while waiting and waiting[0][0] <= at_s:
             self._arrive(heappop(waiting), ended)
         while due and due[0][0] <= at_s:
             _, index, version = heappop(due)
@@ -250,18 +243,19 @@ class SimNetwork(Generic[Key]):
                 break
             heappop(due)
         else:
-            return self._waiting[0].at_s if self._waiting else inf
-        if self._waiting and self._waiting[0].at_s < due_s:
-            return self._waiting[0].at_s
+            return self._waiting[0][0] if self._waiting else inf
+        if self._waiting and self._waiting[0][0] < due_s:
+            return self._waiting[0][0]
         return due_s
 
     def _arrive(self, entry: _Waiting, ended: list[int]) -> None:
-        if entry.pair is not None:
-            self._join(entry.pair, entry.serial, entry.size_bytes)
+        at_s, serial, pair, size_bytes, task = entry
+        if pair is not None:
+            self._join(pair, serial, size_bytes)
             return
-        ended.append(entry.serial)
-        if entry.task is not None and self._lanes.get(entry.task, inf) <= entry.at_s:
-            del self._lanes[entry.task]  # two of one task may end at the same time
+        ended.append(serial)
+        if task is not None and self._lanes.get(task, inf) <= at_s:
+            del self._lanes[task]  # two of one task may end at the same time
 
     def _join(self, pair: _Pair, serial: int, size_bytes: float) -> None:
         pair.join(serial, size_bytes, self._now_s)
