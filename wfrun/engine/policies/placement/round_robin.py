@@ -27,7 +27,10 @@ class RoundRobin(BasePlacement):
 
     def place(self, task: int) -> int | None:
         sites = self.view.candidates(task)
-        return next((s for s in sites if s > self._last), sites[0])
+        for site in sites:
+            if site > self._last:
+                return site
+        return sites[0]
 
     def scores(self, task: int) -> Scores:
         count = self.view.site_count
