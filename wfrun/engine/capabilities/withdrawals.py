@@ -211,7 +211,7 @@ class Withdrawals(Capability):
             return
         self._due = False
         state = self.state
-        if state.counts[TaskStatus.ELIGIBLE]:
+        if state.counts[TaskStatus.ELIGIBLE] or not any(self._waiting):
             return
         idle = [
             0 if self._stalled >> index & 1 else _idle_cores(site)
