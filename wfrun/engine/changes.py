@@ -45,6 +45,7 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
         if state.left >> attempt.site & 1:
             undispatch(run, attempt)
     state.site_tuples.clear()
+    state.fitting.clear()
     state.is_bounded = False
     after = 1 << len(state.sites)
     for w in state.workflows:

@@ -58,9 +58,12 @@ def _add_class(
     allowed: int,
     required: bool,
 ) -> None:
-    mask = allowed & _fitting(task.resources, specs)
-    if required:
-        mask = site_mask(task, specs, w.workflow.source, allowed)
+    fitting = state.fitting.get(task.resources)
+    if fitting is None or not fitting & allowed:
+        if required:
+            site_mask(task, specs, w.workflow.source, allowed)
+        fitting = state.fitting[task.resources] = _fitting(task.resources, specs)
+    mask = fitting & allowed
     w.class_masks.append(mask)
     w.task_classes.append(TaskClass(mask, task.resources.cores))
     state.openings_for(task.resources.cores)

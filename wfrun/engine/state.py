@@ -467,6 +467,9 @@ class RunState:
         self.started_s = 0.0
         self.now_s = 0.0
         self.sites: list[SiteState] = []
+        self.fitting: dict[Resources, int] = {}
+        """The sites that could ever run a task with a request, as a mask. A cache: runs may have
+        thousands of workflows with equal requests."""
         self.links: tuple[LinkSpec, ...] = ()
         self.network = Network((), ())
         self.left = 0
