@@ -23,8 +23,7 @@ def add_originals(state: RunState, w: WorkflowState) -> None:
     for index, file in enumerate(w.workflow.files):
         if file.sha256 is not None:
             w.digests[index] = file.sha256
-        mask = sites_with(state, file) if file.sources else 0
-        if mask:
+        if file.sources and (mask := sites_with(state, file)):
             w.originals[index] = mask
             w.present[index] = mask if file.url is None else w.present[index] | mask
 

@@ -450,7 +450,7 @@ def _to_collect(workflow: Workflow) -> int:
     files = workflow.files
     if isinstance(files, BagFiles):
         return len(files) - files.input_count
-    return sum(1 for f in files if f.collect and f.producer is not None)
+    return len([True for f in files if f.collect and f.producer is not None])
 
 
 class RunState:
