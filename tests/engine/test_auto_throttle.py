@@ -104,6 +104,15 @@ def test_a_throttle_below_the_free_slots_lets_all_tasks_run(policy: str, throttl
         ran(workflow, sites((8, 1.0), (2, 4.0)), settings)
 
 
+def test_throttled_workflows_beside_each_other_all_end() -> None:
+    """A workflow is not asked about while it is throttled: the sites that others did not choose
+    are offered to it once it may have a task again."""
+    many = [chain((0, 1, 1), (0, 2, 1), (0, 3, 1), runtimes_s=[10.0 + n, 17.0, 29.0, 31.0 + n])
+            for n in range(100)]  # fmt: skip
+    world = FakeWorld(many, sites((4, 1.0), (2, 1.2), (2, 0.8)), ev.Settings("ect", throttle=1))
+    assert world.run() == "done"
+
+
 def test_narrow_tasks_do_not_starve_a_wide_one() -> None:
     workflow = independent([10.0, *[float(s) for s in range(1, 10)]], [4] + [1] * 9)
     done = ran(workflow, sites((4, 1.0)), Throttled)

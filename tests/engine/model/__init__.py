@@ -2,6 +2,6 @@
 the log and the actions alone.
 
 ``python -m tests.engine.model --seeds 0-9999`` explores worlds, ``--seed N --trace`` shows one.
-``python -m tests.engine.model.mutants`` says which wrong changes of the core nothing notices. A seed
-that breaks is mended, in the core or in the auditor, and kept in ``test_model.FOUND``.
+``python -m tests.engine.model.mutants`` says which wrong changes of the core nothing notices. A
+seed that breaks is mended, in the core or in the auditor, and kept in ``test_model.FOUND``.
 """

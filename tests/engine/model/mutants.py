@@ -273,10 +273,10 @@ MUTANTS = (
         "            if throttle is not None and w.dispatched > throttle:",
     ),
     Mutant(
-        "a throttle that cuts a decision short counts as an answer",
+        "sites that were not offered to a throttled workflow stay declined",
         "capabilities/placing/in_order.py",
-        "                self._is_cut = True\n",
-        "",
+        "            self._auto.declined = 0  # Its tasks were not asked about while it was throttled.\n",
+        "            pass\n",
     ),
     Mutant(
         "usage of running tasks does not count",

@@ -198,7 +198,7 @@ class Storage(Capability):
         return mask
 
     def awaited(self, w: WorkflowState, task: int, mask: int) -> ev.StorageAwaited:
-        """The decision that sets a task aside at the sites of a mask, and at all others that have no
+        """The decision that sets a task aside at the sites of a mask, and at all others without
         room for its files, whether they are open now or not: it is one event while it waits."""
         feasible = w.feasible_sites(task) & ~w.full.get(task, 0)
         mask |= feasible & ~self.with_room(w, task, feasible)

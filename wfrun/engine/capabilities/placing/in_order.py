@@ -35,8 +35,6 @@ class InOrder(Capability):
         self._waiting: dict[TaskClass, Arrivals] = {}
         """Workflows with tasks that no site had room for, by class. Some entries are stale."""
         self._held = HeldWorkflows(self.state)
-        self._is_cut = False
-        """Whether the throttle has cut the present decision short."""
         if self.state.throttle is None:
             self.dormant = frozenset({"on_left"})
 
@@ -51,6 +49,8 @@ class InOrder(Capability):
 
     def on_left(self, attempt: Attempt) -> None:
         self._ready.add(attempt.workflow)
+        if self._auto is not None:
+            self._auto.declined = 0  # Its tasks were not asked about while it was throttled.
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         held = self._held
@@ -67,9 +67,8 @@ class InOrder(Capability):
             if index not in held.reasons:
                 self._place(w, decisions)
         if auto is not None:
-            for w, kind in auto.end_plan(all_asked=not (held.reasons or self._is_cut)):
+            for w, kind in auto.end_plan(all_asked=not held.reasons):
                 self._wait(w, kind)
-            self._is_cut = False
         if held.reasons:
             self.run.decision_due = True  # Their policies are asked after the next event.
 
@@ -129,7 +128,6 @@ class InOrder(Capability):
         eligible = w.eligible
         while eligible.count:
             if throttle is not None and w.dispatched >= throttle:
-                self._is_cut = True
                 return  # Added again when one of its attempts leaves.
             first = self._first(w)
             if first is None:
