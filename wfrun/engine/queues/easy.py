@@ -113,7 +113,7 @@ class Easy(Queue):
         firsts = []
         for cores, line in self._waiting.items():
             if cores <= running.free:
-                first = line.first(self._most_s(cores, now_s))
+                first = line.first(now_s, self._until_s(cores))
                 if first is not None:
                     firsts.append(first)
         heapify(firsts)
@@ -125,7 +125,7 @@ class Easy(Queue):
             rest = self._waiting.get(job.cores)
             found = None
             if rest is not None and job.cores <= running.free:
-                found = rest.first(self._most_s(job.cores, now_s))
+                found = rest.first(now_s, self._until_s(job.cores))
             if found is None:
                 heappop(firsts)
             else:
@@ -138,9 +138,9 @@ class Easy(Queue):
         self._start(job, now_s)
         started.append(job.id)
 
-    def _most_s(self, cores: int, now_s: float) -> float:
-        """The longest request with which a job of this width does not delay the head."""
-        return inf if cores <= self._extra else self._shadow_s - now_s
+    def _until_s(self, cores: int) -> float:
+        """Time by which the request of a job of this width ends if it does not delay the head."""
+        return inf if cores <= self._extra else self._shadow_s
 
     def _fits(self, job: QueuedJob, now_s: float) -> bool:
         """Whether a job fits now and does not delay the head."""

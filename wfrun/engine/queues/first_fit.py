@@ -1,4 +1,4 @@
-"""Waiting jobs of one width, of which the first is found that requests at most some time."""
+"""Waiting jobs of one width, of which the first is found whose request ends by some time."""
 
 from __future__ import annotations
 
@@ -46,16 +46,18 @@ class FirstFit:
         self._entries[place] = None
         self._set(place, inf)
 
-    def first(self, most_s: float) -> tuple[int, QueuedJob] | None:
-        """The job with the lowest number of those that request at most this time, with its number;
-        None if there is none."""
+    def first(self, now_s: float, until_s: float) -> tuple[int, QueuedJob] | None:
+        """The job with the lowest number of those whose requests end by ``until_s`` if they start
+        now, with its number; None if there is none."""
+        # ``until_s - now_s`` is rounded: compared with it, a job that ends exactly then may be
+        # missed. The sum is rounded too, but never decreases with the request.
         tree, size, node = self._tree, self._size, 1
-        most_s = min(most_s, FOREVER_S)
-        if tree[1] > most_s:
+        until_s = min(until_s, FOREVER_S)
+        if now_s + tree[1] > until_s:
             return None
         while node < size:
             node *= 2
-            if tree[node] > most_s:
+            if now_s + tree[node] > until_s:
                 node += 1
         return self._entries[node - size]
 

@@ -81,6 +81,41 @@ def test_same_schedule_of_longer_queues(name: str) -> None:
         assert live(workload, make_lrm(name, processors)) == expected, f"seed {seed}"
 
 
+def test_easy_backfills_a_job_whose_request_ends_exactly_at_the_shadow_time() -> None:
+    """Task 3 fits from 9559.4 s on until 14298.6 s, but the difference of these two times is
+    rounded to less than its request."""
+    now_s, request_s = 9559.4, 4739.2
+    until_s = now_s + request_s
+    jobs = (
+        Job(0.0, until_s, 2, until_s),
+        Job(0.0, now_s, 1, now_s),
+        Job(1.0, 60.0, 3, 60.0),
+        Job(2.0, request_s, 1, request_s),
+    )
+    expected = {0: 0.0, 1: 0.0, 2: until_s, 3: now_s}
+    assert live(Workload(3, jobs), SlowEasy(3)).starts_s == expected
+    assert live(Workload(3, jobs), make_lrm("easy", 3)).starts_s == expected
+
+
+def test_same_easy_schedule_of_longer_queues_at_fractions_of_seconds() -> None:
+    """More work arrives than is done; many jobs end at their requests, so that reservations and
+    requests often end at times that are equal but for rounding."""
+    for seed in range(30):
+        random = Random(seed)
+        shortest_s = random.choice([0.1, 0.3, 0.7])
+        jobs = []
+        for _ in range(80):
+            requested_s = random.randint(1, 40) * shortest_s
+            share = random.choice([0.5, 1.0, 1.0])
+            submit_s = random.randint(0, 100) * shortest_s
+            jobs.append(
+                Job(submit_s, requested_s * share, random.randint(1, 5), requested_s, float("inf"))
+            )
+        workload = Workload(6, tuple(jobs))
+        expected = live(workload, SlowEasy(6))
+        assert live(workload, make_lrm("easy", 6)) == expected, f"seed {seed}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=200, deadline=None)
 @given(workload=workloads(cancels=False))

@@ -25,6 +25,16 @@ def test_the_first_job_that_is_short_enough_is_found(seed: int) -> None:
                 del jobs[gone]
                 line.remove(gone)
         assert len(line) == len(jobs)
-        for most_s in (0.5, 5.0, 50.0, inf):
-            fitting = ((n, each) for n, each in jobs.items() if each.requested_s <= most_s)
-            assert line.first(most_s) == next(fitting, None)
+        for until_s in (100.5, 105.0, 150.0, inf):
+            fitting = ((n, each) for n, each in jobs.items() if 100.0 + each.requested_s <= until_s)
+            assert line.first(100.0, until_s) == next(fitting, None)
+
+
+def test_a_request_that_ends_exactly_then_is_short_enough() -> None:
+    """The difference of both times is rounded to less than the request."""
+    now_s, request_s = 9559.4, 4739.2
+    until_s = now_s + request_s
+    assert until_s - now_s < request_s
+    line, job = FirstFit(), QueuedJob("a", 1, request_s)
+    line.append(0, job)
+    assert line.first(now_s, until_s) == (0, job)
