@@ -17,7 +17,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.core import Core
 from wfrun.engine.model import SiteSpec, Task, Workflow
-from wfrun.engine.open_sums import OpenSums, Weight
+from wfrun.engine.open_sums import OpenSums, Overdue, Weight
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.allocation import STRATEGIES, Strategy
 from wfrun.engine.policies.placement.allocation.loads import Mpl
@@ -96,6 +96,42 @@ def test_an_overdue_task_is_completed_now_at_the_earliest(backfills: bool) -> No
     model.end("a", 40.0)
     assert model.overdue_work(36.0) == 0.0
     assert model.overdue_work(37.0) == pytest.approx(20.0)
+
+
+@BOTH
+def test_a_task_behind_an_overdue_one_is_completed_now_at_the_earliest(backfills: bool) -> None:
+    """Two tasks of 10 s on one core; at time 500 the first one still runs."""
+    model = make_queue_model(1, backfills=backfills)
+    model.place("a", 1, 10.0, 0.0, 0.0)
+    model.place("b", 1, 10.0, 0.0, 0.0)
+    model.start("a", 0.0)
+    assert model.sums.weighted_completion == pytest.approx(10.0 * (10.0 + 20.0))
+    assert model.overdue_work(500.0) == pytest.approx(10.0 * (490.0 + 480.0))
+    model.end("a", 500.0)
+    model.start("b", 500.0)
+    assert model.overdue_work(500.0) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_overdue_tasks_are_those_of_a_list(seed: int) -> None:
+    """Tasks come, change and leave; one of both sums is asked all the time, the other at the end,
+    as after a replay."""
+    random, now_s = Random(seed), 1.7e9
+    asked, silent = Overdue[int](), Overdue[int]()
+    tasks: dict[int, tuple[float, float]] = {}
+    for number in range(500):
+        now_s += random.expovariate(0.2)
+        for key in random.sample(list(tasks), min(len(tasks), random.choice([0, 1, 1, 2]))):
+            del tasks[key]
+            asked.remove(key)
+            silent.remove(key)
+        for key in (number, random.choice([number, *tasks])):
+            tasks[key] = now_s + random.uniform(-5.0, 100.0), random.uniform(0.1, 1e5)
+            asked.expect(key, *tasks[key])
+            silent.expect(key, *tasks[key])
+        expected = sum(work_s * max(0.0, now_s - end_s) for end_s, work_s in tasks.values())
+        assert asked.work(now_s) == pytest.approx(expected, abs=1.0)
+    assert silent.work(now_s) == asked.work(now_s)
 
 
 def test_mwt_goes_where_tasks_wait_least_on_average() -> None:

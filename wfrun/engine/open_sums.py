@@ -3,18 +3,92 @@ compare (Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, Table 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from heapq import heapify, heappop, heappush
+from typing import Generic, Literal, TypeVar
 
 Weight = Literal["one", "size", "time", "work"]
 """By what the wait of a task is weighted: nothing, its cores, its expected run time in seconds, or
 the product of both."""
 
 
-def overdue_work(running: Iterable[tuple[float, float]], now_s: float) -> float:
-    """What running tasks beyond their expected ends add to the sum of completion times weighted by
-    work: they are completed now at the earliest. ``running``: (expected end, work) of each."""
-    return sum(work_s * (now_s - end_s) for end_s, work_s in running if end_s < now_s)
+KeyT = TypeVar("KeyT", int, str)
+"""Identifies a task."""
+
+TICKS = 1e6
+"""Number of units of time in a second, and of work in a core-second."""
+
+
+class Overdue(Generic[KeyT]):
+    """Tasks with their expected completions, and how much those that are overdue add to the sum of
+    completion times weighted by work: they are completed now at the earliest.
+
+    Times of questions never decrease. Cost of a change or of a question: O(log n), amortized;
+    without a question a change costs no more than an entry.
+
+    Sums are whole numbers of units (`TICKS`). They are therefore exact, and do not depend on when
+    questions were asked: a replay, which asks none, goes on with the same numbers.
+    """
+
+    __slots__ = ("_due", "_expected", "_late", "_moment", "_work")
+
+    def __init__(self) -> None:
+        self._expected: dict[KeyT, tuple[float, float]] = {}
+        """(completion in seconds, work in core-seconds) by task."""
+        self._due: list[tuple[float, KeyT]] | None = None
+        """A heap of the completions of tasks that are not overdue, with stale ones of tasks that
+        have changed; None until the first question."""
+        self._late: set[KeyT] = set()
+        """Overdue tasks, as of the latest question."""
+        self._work = 0
+        """Sum of their work …"""
+        self._moment = 0
+        """… and of their work times completion."""
+
+    def expect(self, key: KeyT, completion_s: float, work_s: float) -> None:
+        """A task is expected to be completed then. ``work_s``: cores times run time."""
+        if key in self._late:
+            self._count(key, -1)
+        self._expected[key] = (completion_s, work_s)
+        if self._due is not None:
+            heappush(self._due, (completion_s, key))
+            if len(self._due) > 2 * len(self._expected) + 16:
+                self._due = None  # most of it is stale
+
+    def remove(self, key: KeyT) -> None:
+        """Forget a task, which may be unknown."""
+        if key in self._late:
+            self._count(key, -1)
+        self._expected.pop(key, None)
+
+    def work(self, now_s: float) -> float:
+        """Sum over the overdue tasks of work times the time since their expected completion, in
+        core-seconds times seconds."""
+        if self._due is None:
+            late = self._late
+            self._due = [(end_s, k) for k, (end_s, _) in self._expected.items() if k not in late]
+            heapify(self._due)
+        due = self._due
+        while due and due[0][0] < now_s:
+            end_s, key = heappop(due)
+            entry = self._expected.get(key)
+            if entry is not None and entry[0] == end_s and key not in self._late:
+                self._count(key, 1)
+        return (_ticks(now_s) * self._work - self._moment) / TICKS**2
+
+    def _count(self, key: KeyT, sign: int) -> None:
+        """Add an overdue task to the sums, or take it out of them."""
+        completion_s, work_s = self._expected[key]
+        work = sign * _ticks(work_s)
+        self._work += work
+        self._moment += work * _ticks(completion_s)
+        if sign > 0:
+            self._late.add(key)
+        else:
+            self._late.remove(key)
+
+
+def _ticks(number: float) -> int:
+    return round(number * TICKS)
 
 
 class OpenSums:
@@ -80,5 +154,5 @@ class OpenSums:
     @property
     def weighted_completion(self) -> float:
         """Sum over the tasks of completion time (submission, wait and run time) times work, in
-        core-seconds times seconds. See `overdue_work` for running tasks that are overdue."""
+        core-seconds times seconds. See `Overdue` for tasks that are overdue."""
         return self._completion + self._work

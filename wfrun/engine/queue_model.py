@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.open_sums import OpenSums, overdue_work
+from wfrun.engine.open_sums import OpenSums, Overdue
 from wfrun.engine.profile import Profile
 
 MAX_PASSED_S = 600.0
@@ -80,8 +80,8 @@ class QueueModel(ABC):
         """``keeps_totals``: whether ``sums`` and ``overdue_work`` are kept up to date."""
         self._slots = slots
         self._keeps_totals = keeps_totals
-        self._running: dict[str, _Open] = {}
-        """Running tasks, by key, for the totals."""
+        self._overdue: Overdue[str] = Overdue()
+        """All open tasks, with the completions that count in ``sums``."""
         self._open: dict[str, _Open] = {}
         self._background: tuple[Expected, ...] = ()
         self._deviations = 0
@@ -146,11 +146,13 @@ class QueueModel(ABC):
         fitting = min(cores, self._slots)
         end_s = self._reserve(fitting, held_s, max(now_s, ready_s)) - (held_s - runtime_s)
         wait_s = end_s - runtime_s - now_s
-        self._open[key] = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s, requested_s)
+        job = _Open(cores, runtime_s, end_s, predict_s, now_s, wait_s, requested_s)
+        self._open[key] = job
         self._held_cores += cores
         self._last_end_s = max(self._last_end_s, end_s)
         if self._keeps_totals:
             self.sums.add(cores, runtime_s, now_s, wait_s)
+            self._expect_completion(key, job)
         if (
             predict_s is not None
             and self._held_cores > self._slots
@@ -193,15 +195,14 @@ class QueueModel(ABC):
         if job is not None:
             job.started_s = now_s
             if self._keeps_totals:
-                self._running[key] = job
                 self._wait(job, now_s - job.submitted_s)
+                self._expect_completion(key, job)
 
     def unstart(self, key: str) -> None:
         """Note that a task waits that was believed to run."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = None
-            self._running.pop(key, None)
 
     def end(self, key: str, now_s: float) -> None:
         """Remove a task that has ended or was withdrawn."""
@@ -210,7 +211,7 @@ class QueueModel(ABC):
             return
         self._held_cores -= job.cores
         if self._keeps_totals:
-            self._running.pop(key, None)
+            self._overdue.remove(key)
             self.sums.remove(job.cores, job.runtime_s, job.submitted_s, job.wait_s)
         if abs(now_s - job.expected_end_s) > 0.05 * job.runtime_s + 1e-6:
             self._count_deviation(now_s)
@@ -226,10 +227,12 @@ class QueueModel(ABC):
         return self._background
 
     def overdue_work(self, now_s: float) -> float:
-        """See `wfrun.engine.open_sums.overdue_work`. Cost: the running tasks."""
-        running = self._running.values()
-        ends = ((_expected_end_s(job), job.cores * job.runtime_s) for job in running)
-        return overdue_work(ends, now_s)
+        """See `Overdue.work`."""
+        return self._overdue.work(now_s)
+
+    def _expect_completion(self, key: str, job: _Open) -> None:
+        completion_s = job.submitted_s + job.wait_s + job.runtime_s
+        self._overdue.expect(key, completion_s, job.cores * job.runtime_s)
 
     def _wait(self, job: _Open, wait_s: float) -> None:
         if self._keeps_totals:
@@ -282,6 +285,9 @@ class QueueModel(ABC):
                 one.expected_end_s = end_s
                 if one.started_s is None:
                     self._wait(one, end_s - one.runtime_s - one.submitted_s)
+        if self._keeps_totals:
+            for key, job in self._open.items():
+                self._expect_completion(key, job)
 
     def _waiting(self, now_s: float) -> list[tuple[Expected | _Open, float | None]]:
         """All waiting jobs in the order in which they are planned, each with its start as the queue
@@ -307,7 +313,7 @@ class QueueModel(ABC):
             return self
         made = BackfillModel(self._slots, keeps_totals=self._keeps_totals)
         made._open, made._held_cores, made.sums = self._open, self._held_cores, self.sums
-        made._running = self._running
+        made._overdue = self._overdue
         made.rebuilds, made._last_end_s = self.rebuilds, self._last_end_s
         for task in self.end_plan():
             made.plan(*task)

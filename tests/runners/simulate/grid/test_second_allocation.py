@@ -12,9 +12,11 @@ from random import Random
 from statistics import pstdev
 
 import pytest
+from msgspec.structs import replace
 
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES, PLACEMENT
+from wfrun.engine.prediction.estimates import UserEstimate
 from wfrun.runners.experiments.metrics.grid import GridSchedule, grid_metrics
 from wfrun.runners.experiments.metrics.jobs import JobTiming
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
@@ -40,22 +42,35 @@ class Queue:
     def open(self) -> list[int]:
         return [*self.running, *self.waiting]
 
+    def expected_s(self, job: int) -> float:
+        """The expected run time of a job: its estimate, or its run time."""
+        estimate_s = self.jobs[job].estimate_s
+        return self.jobs[job].runtime_s if estimate_s is None else estimate_s
+
+    def expected_end_s(self, job: int, now_s: float) -> float:
+        """An overdue job is expected to end now."""
+        return max(now_s, self.start_s[job] + self.expected_s(job))
+
+    @property
+    def free(self) -> int:
+        return self.processors - sum(self.jobs[job].cores for job in self.running)
+
     def start_jobs(self, now_s: float) -> None:
         """EASY: the first jobs that fit; then others that do not delay the first that does not."""
-        sizes, free = [job.cores for job in self.jobs], self.processors
-        free -= sum(sizes[job] for job in self.running)
+        sizes, free = [job.cores for job in self.jobs], self.free
         while self.waiting and sizes[self.waiting[0]] <= free:
             free -= sizes[self.waiting[0]]
             self.start(self.waiting[0], now_s)
         if not self.waiting:
             return
         shadow_s, extra = now_s, free
-        for job, end_s in sorted(self.running.items(), key=lambda each: each[1]):
-            if extra < sizes[self.waiting[0]]:
+        ends_s = {job: self.expected_end_s(job, now_s) for job in self.running}
+        for job, end_s in sorted(ends_s.items(), key=lambda each: each[1]):
+            if extra < sizes[self.waiting[0]] or end_s == shadow_s:
                 shadow_s, extra = end_s, extra + sizes[job]
         extra -= sizes[self.waiting[0]]
         for job in self.waiting[1:]:
-            is_short = now_s + self.jobs[job].runtime_s <= shadow_s
+            is_short = now_s + self.expected_s(job) <= shadow_s
             if sizes[job] <= free and (is_short or sizes[job] <= extra):
                 free -= sizes[job]
                 extra -= 0 if is_short else sizes[job]
@@ -73,8 +88,12 @@ class Queue:
             self.start_jobs(self.running.pop(job))
 
     def forecast(self, now_s: float, *more: int) -> Queue:
-        """The queue after all that is open, and more jobs, have run."""
+        """The queue after all that is open, and more jobs, have run, each for its expected time."""
         found = deepcopy(self)
+        found.jobs = [
+            replace(job, runtime_s=self.expected_s(number)) for number, job in enumerate(self.jobs)
+        ]
+        found.running = {job: self.expected_end_s(job, now_s) for job in self.running}
         found.waiting += more
         found.start_jobs(now_s)
         found.run(float("inf"))
@@ -87,8 +106,8 @@ def value(name: str, queues: list[Queue], site: int, job: int, now_s: float) -> 
     opened = queue.open
     weights: dict[str, Weight] = {
         "s": lambda k: jobs[k].cores,
-        "t": lambda k: jobs[k].runtime_s,
-        "w": lambda k: jobs[k].cores * jobs[k].runtime_s,
+        "t": queue.expected_s,
+        "w": lambda k: jobs[k].cores * queue.expected_s(k),
         "p": lambda k: 1.0,
     }
     family, _, letter = name.partition("-")
@@ -102,10 +121,11 @@ def value(name: str, queues: list[Queue], site: int, job: int, now_s: float) -> 
             / each.processors
             for number, each in enumerate(queues)
         )
-    start_s = queue.forecast(now_s, *([job] if name == "mst" else [])).start_s
+    planned = queue.forecast(now_s, *([job] if name == "mst" else []))
+    start_s = planned.start_s
     if name == "mst":
         return start_s[job]
-    ends_s = {k: start_s[k] + jobs[k].runtime_s for k in opened}
+    ends_s = {k: planned.expected_end_s(k, now_s) for k in opened}
     if name == "mct":
         return max(ends_s.values(), default=now_s)
     if family == "mswct":
@@ -121,7 +141,12 @@ def schedule(jobs: list[GridJob], name: str) -> list[JobTiming]:
         for queue in queues:
             queue.run(job.submit_s)
         admissible = [s for s, processors in enumerate(PROCESSORS) if job.cores <= processors]
-        sites.append(min(admissible, key=lambda s: value(name, queues, s, number, job.submit_s)))
+        values = {s: value(name, queues, s, number, job.submit_s) for s in admissible}
+        least = [s for s in admissible if values[s] == min(values.values())]
+        if name == "mst":  # processors that are free, before those of overdue jobs
+            idle = [s for s in least if not queues[s].waiting and job.cores <= queues[s].free]
+            least = idle or least
+        sites.append(least[0])
         queues[sites[-1]].waiting.append(number)
         queues[sites[-1]].start_jobs(job.submit_s)
     for queue in queues:
@@ -141,12 +166,33 @@ def ten_jobs(seed: int) -> list[GridJob]:
     return jobs
 
 
+def overdue_jobs(seed: int) -> list[GridJob]:
+    """Jobs that mostly run for longer than was expected."""
+    random = Random(seed)
+    return [
+        replace(job, estimate_s=job.runtime_s * random.choice([0.1, 0.3, 0.6, 1.5]))
+        for job in ten_jobs(seed)
+    ]
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", NAMES)
 def test_both_implementations_allocate_alike(name: str, seed: int) -> None:
     jobs = ten_jobs(seed)
     sites = [SiteSpec(f"s{n}", slots) for n, slots in enumerate(PROCESSORS)]
     found = simulate_grid(jobs, sites, Scheduler(PLACEMENT[name]), "easy")
+    expected = schedule(jobs, name)
+    assert list(found.site) == [job.site for job in expected]
+    assert list(found.start_s) == pytest.approx([job.start_s for job in expected])
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", NAMES)
+def test_both_implementations_allocate_alike_among_overdue_jobs(name: str, seed: int) -> None:
+    jobs = overdue_jobs(seed)
+    sites = [SiteSpec(f"s{n}", slots) for n, slots in enumerate(PROCESSORS)]
+    scheduler = Scheduler(PLACEMENT[name], UserEstimate(), per_site=False, corrected=False)
+    found = simulate_grid(jobs, sites, scheduler, "easy")
     expected = schedule(jobs, name)
     assert list(found.site) == [job.site for job in expected]
     assert list(found.start_s) == pytest.approx([job.start_s for job in expected])

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.engine.open_sums import OpenSums, overdue_work
+from wfrun.engine.open_sums import OpenSums, Overdue
 from wfrun.engine.queues import Lrm
 
 
@@ -36,7 +36,7 @@ class Estimates(Protocol):
         """The same sums without the waits, which may be those of an earlier time."""
 
     def overdue_work(self, now_s: float) -> float:
-        """See `wfrun.engine.open_sums.overdue_work`."""
+        """See `wfrun.engine.open_sums.Overdue.work`."""
 
     def last_end_s(self, now_s: float) -> float:
         """Time at which all jobs of the site are expected to have ended."""
@@ -64,7 +64,8 @@ class LrmEstimates:
         self._remembers = remembers
         self._open: dict[int, _Open] = {}
         self._waiting: dict[int, None] = {}
-        self._running: dict[int, _Open] = {}
+        self._overdue: Overdue[int] = Overdue()
+        """The running jobs. Those that wait are planned anew while another job is overdue."""
         self._new: list[int] = []
         """Jobs submitted since the latest question."""
         self._sums = OpenSums()
@@ -79,12 +80,13 @@ class LrmEstimates:
 
     def start(self, job: int, now_s: float) -> None:
         del self._waiting[job]
-        one = self._running[job] = self._open[job]
+        one = self._open[job]
         self._starts(one, now_s)
+        self._overdue.expect(job, now_s + one.length_s, one.cores * one.length_s)
 
     def end(self, job: int, now_s: float) -> None:
         one = self._open.pop(job)
-        self._running.pop(job, None)
+        self._overdue.remove(job)
         if not self._remembers:
             self._sums.remove(one.cores, one.length_s, one.submitted_s, one.wait_s)
 
@@ -114,11 +116,7 @@ class LrmEstimates:
         return self._sums
 
     def overdue_work(self, now_s: float) -> float:
-        ends = (
-            (one.submitted_s + one.wait_s + one.length_s, one.cores * one.length_s)
-            for one in self._running.values()
-        )
-        return overdue_work(ends, now_s)
+        return self._overdue.work(now_s)
 
     def _starts(self, job: _Open, start_s: float) -> None:
         """Note when a job starts, or is planned to start."""

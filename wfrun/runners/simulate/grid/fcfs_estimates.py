@@ -96,8 +96,12 @@ class FcfsEstimates:
         return sums
 
     def overdue_work(self, now_s: float) -> float:
-        """0: the expected run time of an overdue job grows."""
-        return 0.0
+        """Cost: the open jobs."""
+        cores, lengths_s = self._cores, self._lengths_s
+        return sum(
+            cores[job] * lengths_s[job] * max(0.0, now_s - at_s - lengths_s[job])
+            for job, at_s in self._planned_s.items()
+        )
 
     def last_end_s(self, now_s: float) -> float:
         """Cost: the open jobs."""

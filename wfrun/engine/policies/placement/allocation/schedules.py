@@ -117,7 +117,8 @@ class Mst(Strategy):
 class MswctW(Strategy):
     """MSWCT_W, minimum sum of weighted completion times: the sum, over the run's open jobs at a
     site, of completion time times work. It is not relative to the size of the site, and the new job
-    does not count, as Table 1 has it. Completion times count from the start of the run."""
+    does not count, as Table 1 has it. Completion times count from the start of the run; an overdue
+    job is completed now at the earliest, as in the other schedules."""
 
     name = "mswct-w"
     symbol = "MSWCT_W"
