@@ -7,11 +7,15 @@ import json
 import sqlite3
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from tests.runners.harness import Done, Job, User, assert_refused, wait_until
+from wfrun.engine.information import Information
 from wfrun.engine.model import Catalog, Resources, SiteSpec
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
@@ -46,6 +50,34 @@ def planned(done: Done) -> dict[str, Any]:
     assert done.status == 0, done.text
     document: dict[str, Any] = json.loads(done.out)
     return document
+
+
+class Idle(BasePlacement):
+    """Places nothing."""
+
+    name = "idle"
+    summary = "nothing"
+    information = Information()
+
+    def place(self, task: int) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("command", ["plan", "predict"])
+def test_a_run_that_would_not_finish_has_a_reason_and_no_end(user: User, command: str) -> None:
+    words = (command, "montage.dax", "--sites", "sites.yaml", "--policy", "idle", *EMULATED[:1])
+    with patch.dict(PLACEMENT, {"idle": Idle}):
+        shown, kept = user.ask(*words), user.ask(*words, "--json")
+    assert (shown.status, kept.status) == (1, 1)
+    head, reason, *_ = shown.out.splitlines()
+    assert head.startswith("25 of 25 tasks would not end with idle")
+    assert reason.startswith("25 of 25 tasks are not done: policy 'idle' places none")
+    end = json.loads(kept.out)["run" if command == "plan" else "end"]
+    assert end["makespan_s"] is None
+    assert end["failure"].startswith(reason)
+    if command == "plan":
+        assert "best: --policy" in shown.out
+        assert "sooner" not in shown.out
 
 
 def test_a_plan_starts_nothing_and_says_where_its_numbers_come_from(user: User) -> None:

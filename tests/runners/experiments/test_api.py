@@ -16,12 +16,18 @@ from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 from wfrun.runners.cli.simulate import simulate as command
 from wfrun.runners.experiments.api import _FLAGS
 from wfrun.runners.experiments.concerns import CONCERNS
+from wfrun.runners.experiments.parts import LoadTables, size_table
 from wfrun.runners.experiments.table import ResultTable
 
 CATALOG = Catalog(
     (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0)),
     (LinkSpec("near", "far", 1e7, 0.01), LinkSpec("far", "near", 1e7, 0.01)),
 )
+SOUND = {
+    "makespan_s": 9.0, "nsl": 2.0, "failed": 0, "failure": None, "class_nsl": (2.0,) * 10,
+    "class_makespan_s": (9.0,) * 10,
+}  # fmt: skip
+"""Measures of a run that finished."""
 MONTAGE = wfrun.generate("montage", 30, seed=1)
 
 
@@ -42,11 +48,14 @@ def test_a_run_that_did_not_finish_has_no_makespan_and_is_never_the_best(tmp_pat
     console = Console(width=200)
     with console.capture() as shown:
         console.print(ResultTable([other, msgspec.structs.replace(sound, policy="heft")]))
+    assert other.failure is not None
+    assert other.failure.startswith(f"{other.failed} of 30 tasks ")
     heading, first, last, *_ = shown.get().splitlines()
     assert heading.split()[:4] == ["policy", "makespan", "s", "vs"]
     assert first.split()[0] == "heft"
     assert first.split()[2] == "best"
     assert last.split()[:4] == ["ect", "-", "-", "-"]
+    assert f"ect did not finish: {other.failure}" in shown.get()
 
 
 def test_policies_and_throttles_are_compared() -> None:
@@ -77,6 +86,32 @@ def test_workloads_of_bags() -> None:
     assert [row.architecture for row in result.rows] == ["csp", "sep-c"]
     assert all(row.done == 100 for row in result.rows)
     assert any("too few" in warning or "cut" in warning for warning in result.warnings)
+
+
+def test_workloads_of_bags_with_failed_tasks_have_no_makespan() -> None:
+    result = wfrun.simulate(
+        "average", sites=CATALOG, tasks=100, policy=["fplt", "rr"], load=[0.3, 0.6],
+        failure_rate=0.02, retries=0,
+    )  # fmt: skip
+    bad = [row for row in result.rows if row.failed]
+    assert bad
+    for row in bad:
+        assert (row.makespan_s, row.nsl) == (None, None)
+        assert (row.class_nsl, row.class_makespan_s) == ((), ())
+        assert row.failure is not None
+        assert row.failure.startswith(f"{row.failed} of 100 tasks ")
+    good = msgspec.structs.replace(bad[0], policy="rr", **SOUND)
+    worse = msgspec.structs.replace(bad[0], policy="fplt", load=0.9)
+    other = msgspec.structs.replace(good, policy="fplt")
+    console = Console(width=200)
+    with console.capture() as shown:
+        for part in (LoadTables([good, other, worse, msgspec.structs.replace(worse, policy="rr")]),
+                     size_table([good, bad[0]])):  # fmt: skip
+            console.print(part)
+    text = shown.get()
+    assert "fplt load 0.9 did not finish: " in text
+    assert "rr load 0.9 did not finish: " in text
+    assert "  -" in text
 
 
 def test_options_of_runs() -> None:

@@ -232,7 +232,7 @@ def in_old_format(experiment: Experiment, rows: list[Row], age: int = -1) -> str
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("age", [-1, 0])
+@pytest.mark.parametrize("age", [-1, 0, 1])
 @pytest.mark.parametrize("separately", [False, True])
 def test_results_of_earlier_versions_are_continued(
     tmp_path: Path, separately: bool, age: int
@@ -250,6 +250,21 @@ def test_results_of_earlier_versions_are_continued(
     again.close()
     assert again.rows == whole.rows[:4]
     assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize("age", [-1, 0, 1])
+def test_failed_runs_of_earlier_results_have_no_makespan(tmp_path: Path, age: int) -> None:
+    path = tmp_path / "out.csv"
+    experiment = experiment_of()
+    rows = finished(experiment).rows[:2]
+    rows[0] = msgspec.structs.replace(rows[0], failed=3)
+    path.write_text(in_old_format(experiment, rows, age))
+    results = open_results(experiment, path)
+    results.close()
+    failed, done = results.rows
+    assert (failed.makespan_s, failed.nsl, failed.makespans_s) == (None, None, ())
+    assert failed.failure == "3 tasks failed"
+    assert done == rows[1]
 
 
 def test_results_of_version_0_1_with_other_settings_are_refused(tmp_path: Path) -> None:
@@ -306,10 +321,11 @@ def test_the_best_comes_first_and_the_others_are_compared_with_it() -> None:
 
 
 def test_a_run_with_failed_tasks_never_wins() -> None:
-    rows = [row_of(130, "heft"), row_of(10, "heft-p", failed=3)]
+    changes = {"makespan_s": None, "nsl": None, "makespans_s": (), "failed": 3}
+    rows = [row_of(130, "heft"), msgspec.structs.replace(row_of(10, "heft-p"), **changes)]
     lines = shown(ResultTable(rows))
     assert lines[1].split()[:3] == ["heft", "130", "best"]
-    assert lines[2].split()[:3] == ["heft-p", "10", "-"]
+    assert lines[2].split()[:3] == ["heft-p", "-", "-"]
     assert lines[2].split()[-1] == "3"
 
 

@@ -81,5 +81,5 @@ def test_a_week_of_grid1() -> None:
         for model, window in ((ACTUAL, 0), (ESTIMATE, 0), ("M1", 5), ("M4", 5))
     }
     mst = {model: one.wait_s for (strategy, model), one in rows.items() if strategy == "MST"}
-    # Free processors come before those of overdue jobs, which leaves estimates little to lose.
-    assert mst[ACTUAL] < 1.01 * mst[ESTIMATE] < 1.01**2 * mst["M4"] < 1.01**3 * mst["M1"]
+    assert mst[ACTUAL] < mst[ESTIMATE] < mst["M1"]
+    assert mst[ACTUAL] < mst["M4"] < mst["M1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.engine.visible import message_block
 from wfrun.runners.cli.document_options import DOCUMENTS, document_options
+from wfrun.runners.cli.exit_statuses import DONE, FAILED
 from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
@@ -116,11 +118,12 @@ def _print(found: RunPlan, *, as_json: bool) -> None:
         from wfrun.runners.display.run_records import print_json
 
         print_json(found)
-        return
-    from wfrun.runners.display.console import make_console
-    from wfrun.runners.experiments.plan_table import print_plan
+    else:
+        from wfrun.runners.display.console import make_console
+        from wfrun.runners.experiments.plan_table import print_plan
 
-    print_plan(make_console(), found)
+        print_plan(make_console(), found)
+    sys.exit(DONE if found.run.makespan_s is not None else FAILED)
 
 
 def _warn(text: str) -> None:

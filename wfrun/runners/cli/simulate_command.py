@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from wfrun.engine.model import Catalog
 from wfrun.engine.settings import Settings
 from wfrun.engine.visible import message_block
 from wfrun.parsers.units import parse_bandwidth
+from wfrun.runners.cli.exit_statuses import DONE, FAILED
 from wfrun.runners.cli.line_options import line_template
 from wfrun.runners.cli.simulate_queue import simulate_queue
 from wfrun.runners.display.console import make_console
@@ -71,8 +74,7 @@ def simulate(
         for flag, name in given_too.items():
             if options[name] is not None:
                 raise InvalidError(f"{flag} is for experiments; --run-dir keeps one simulated run")
-        _keep_one(options["run_dir"], experiment)
-        return
+        sys.exit(_keep_one(options["run_dir"], experiment))
     rows = run_shown(
         experiment,
         output=options["output"],
@@ -81,13 +83,14 @@ def simulate(
         quiet=options["quiet"],
         on=options["on_catalog"],
     )
-    longer = sum(1 for row in rows if makespan_of(row) > HORIZON_S)
+    longer = sum(1 for row in rows if HORIZON_S < makespan_of(row) < inf)
     if experiment.background is not None and longer:
         _warn(
             f"{longer} of {len(rows)} simulated runs took longer than the "
             f"{HORIZON_S / 86400:.0f} days of background; afterwards they had the sites to "
             "themselves"
         )
+    sys.exit(FAILED if any(row.makespan_s is None for row in rows) else DONE)
 
 
 def _warn(text: str) -> None:
@@ -161,9 +164,9 @@ def _bandwidth(text: str) -> float:
         raise InvalidError(f"--head-bandwidth: {error}") from None
 
 
-def _keep_one(run_dir: Path, experiment: Experiment) -> None:
-    """Simulate the only run of an experiment and keep its log in a run directory. Raises
-    InvalidError for several runs and for a directory that is in use."""
+def _keep_one(run_dir: Path, experiment: Experiment) -> int:
+    """Simulate the only run of an experiment and keep its log in a run directory. Returns the exit
+    status. Raises InvalidError for several runs and for a directory that is in use."""
     cells = experiment.cells()
     if len(cells) != 1:
         raise InvalidError(
@@ -179,3 +182,4 @@ def _keep_one(run_dir: Path, experiment: Experiment) -> None:
     console = make_console()
     console.print(f"run {run_dir} (simulated)")
     console.print(summary(state))
+    return DONE if state.ended == "done" else FAILED

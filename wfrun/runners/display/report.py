@@ -62,6 +62,7 @@ def workflow_table(state: RunState) -> Table:
     names = distinct_names([w.workflow for w in state.workflows])
     for name, w in zip(names[:MAX_WORKFLOW_ROWS], state.workflows, strict=False):
         end_s = w.ended_s if w.ended_s is not None else state.now_s
+        has_makespan = w.done == len(w.workflow.tasks) or not state.ended
         table.add_row(
             name_cell(name),
             *([name_cell(w.workflow.owner or "-")] if owned else []),
@@ -69,7 +70,7 @@ def workflow_table(state: RunState) -> Table:
             str(w.done),
             str(w.failed),
             str(w.blocked),
-            duration(end_s - w.added_s),
+            duration(end_s - w.added_s) if has_makespan else "-",
         )
     if len(state.workflows) > MAX_WORKFLOW_ROWS:
         table.add_row(f"and {len(state.workflows) - MAX_WORKFLOW_ROWS} more")

@@ -68,8 +68,8 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     name: str
     owner: str | None
     tasks: TaskCounts
-    makespan_s: float
-    """Until now, if it has not ended."""
+    makespan_s: float | None
+    """Until now, if it has not ended; None: the run has ended without all its tasks."""
 
 
 class FailureRecord(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
     idle = explain_idleness(state) if driven else [None] * len(state.sites)
     return StatusRecord(
         **msgspec.structs.asdict(run_record(path, state, driven=driven)),
-        workflows=tuple(_workflow(w, state.now_s) for w in state.workflows),
+        workflows=tuple(_workflow(w, state) for w in state.workflows),
         sites=tuple(map(_site, state.sites, idle)),
         failures=tuple(map(_failure, state.recent_failures)),
         failure_kinds=tuple(map(_failure_kind, state.failure_groups.largest_first())),
@@ -220,10 +220,12 @@ def _site(site: SiteState, idle: Idleness | None) -> SiteRecord:
     )
 
 
-def _workflow(w: WorkflowState, now_s: float) -> WorkflowRecord:
+def _workflow(w: WorkflowState, state: RunState) -> WorkflowRecord:
     tasks = TaskCounts(len(w.workflow.tasks), w.done, w.failed, w.blocked, w.delayed)
-    end_s = now_s if w.ended_s is None else w.ended_s
-    return WorkflowRecord(w.workflow.name, w.workflow.owner, tasks, end_s - w.added_s)
+    makespan_s = None
+    if w.done == len(w.workflow.tasks) or not state.ended:
+        makespan_s = (state.now_s if w.ended_s is None else w.ended_s) - w.added_s
+    return WorkflowRecord(w.workflow.name, w.workflow.owner, tasks, makespan_s)
 
 
 def _failure(failure: Failure) -> FailureRecord:

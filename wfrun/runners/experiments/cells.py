@@ -102,6 +102,8 @@ class Row(Cell, frozen=True, kw_only=True):
     """By class of SIZES: number of bags, and means of makespan and NSL; 0 without a bag."""
     class_makespan_s: tuple[float, ...] = ()
     class_nsl: tuple[float, ...] = ()
+    failure: str | None = None
+    """Why the run did not finish, in one line; None: it did."""
 
 
 def makespan_of(row: Row) -> float:

@@ -18,6 +18,7 @@ from wfrun.runners.experiments.metrics.workflows import critical_path_s
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.run.checks import with_selection
 from wfrun.runners.simulate.simulation import simulate
+from wfrun.runners.simulate.unfinished import why_unfinished
 
 
 class Documents(msgspec.Struct, frozen=True, dict=True):
@@ -99,6 +100,7 @@ def row_of(cell: Cell, state: RunState) -> Row:
         moved_bytes=state.moved_bytes,
         core_s=sum(site.used_core_s for site in state.sites),
         makespans_s=tuple(makespans_s) if is_finished else (),
+        failure=why_unfinished(state),
     )
 
 

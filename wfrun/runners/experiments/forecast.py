@@ -61,6 +61,8 @@ class End(msgspec.Struct, frozen=True):
     """None: some tasks would not end."""
     unfinished: int
     """Number of tasks that would not end."""
+    failure: str | None
+    """Why they would not end, in one line; None: all would."""
     low_s: float | None
     high_s: float | None
     """`COVERAGE` of the simulations end within; None: too few, or nothing is known to vary."""
@@ -165,7 +167,10 @@ def _end(
         beyond = (1 - COVERAGE) / 2 * (len(found) + 1)
         low_s = min(planned.makespan_s, found[max(0, floor(beyond) - 1)])
         high_s = max(planned.makespan_s, found[min(len(found), ceil(len(found) + 1 - beyond)) - 1])
-    return End(planned.makespan_s, planned.unfinished, low_s, high_s, len(found), draws.varied)
+    return End(
+        planned.makespan_s, planned.unfinished, planned.failure, low_s, high_s, len(found),
+        draws.varied,
+    )  # fmt: skip
 
 
 def _sampled_ends(inputs: PlanInputs, draws: _Draws, limit_s: float) -> list[float]:

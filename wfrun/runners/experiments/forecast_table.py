@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.visible import name_line
-from wfrun.runners.display.console import name_cell
+from wfrun.runners.display.console import Hanging, name_cell
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
 from wfrun.runners.experiments.forecast import COVERAGE, End, RunForecast, SiteForecast
@@ -43,6 +43,8 @@ def print_forecast(console: Console, found: RunForecast) -> None:
         else:
             text = f"{tasks} end after {duration(found.end.makespan_s)}{_interval(found.end)}"
         console.print(Text(f"{text} with {with_policy}", style="bold"))
+        if found.end.failure is not None:
+            console.print(Hanging(Text(found.end.failure, style="red")))
     print_without(console, [site.present for site in found.sites])
     console.print()
     console.print(_types(found.types))

@@ -1,6 +1,7 @@
-"""The formats of files of results before the present one: one without the tasks done later, and the
-two of before version 0.2, for documents and for workloads of bags. Such a file is converted when an
-experiment is continued in it."""
+"""The formats of files of results before the present one: one without the reasons of failures, one
+also without the tasks done later, and the two of before version 0.2, for documents and for
+workloads of bags. Such a file is converted when an experiment is continued in it. Runs that did not
+finish have no makespan then, as far as they are known by their failed tasks."""
 
 from __future__ import annotations
 
@@ -33,17 +34,35 @@ def old_formats(experiment: Experiment) -> tuple[OldFormat, ...]:
     """The earlier formats of this experiment, the latest first. The identity of the first two says
     nothing of settings that could not be chosen then, so that a file with results of other settings
     is refused."""
-    latest = _without_later(experiment)
+    latest = (without_failure(Row, experiment.identity()), _without_later(experiment))
     if isinstance(experiment.subject, Documents):
-        return (latest, _of_documents(experiment, experiment.subject))
-    return (latest, _of_bags(experiment))
+        return (*latest, _of_documents(experiment, experiment.subject))
+    return (*latest, _of_bags(experiment))
+
+
+def without_failure(row: type[Row], identity: Mapping[str, str]) -> OldFormat:
+    """The present format before it had the reasons of failures."""
+    columns = [name for name in row.__struct_fields__ if name != "failure"]
+    return OldFormat((*identity, *columns), identity, _finished)
+
+
+_OF_FINISHED = ("makespan_s", "nsl", "makespans_s", "class_makespan_s", "class_nsl")
+"""Measures that only runs have that finished."""
+
+
+def _finished(row: dict[str, str]) -> dict[str, str]:
+    """The row, without these measures if it has failed tasks."""
+    if not float(row["failed"] or 0):
+        return row
+    return {**row, **dict.fromkeys(_OF_FINISHED, ""), "failure": f"{row['failed']} tasks failed"}
 
 
 def _without_later(experiment: Experiment) -> OldFormat:
     """The present format before it had the tasks done by twice the time of the last arrival."""
     identity = experiment.identity()
-    columns = [name for name in Row.__struct_fields__ if name != "completed_later_share"]
-    return OldFormat((*identity, *columns), _of_alike(experiment, identity), lambda row: row)
+    later = ("completed_later_share", "failure")
+    columns = [name for name in Row.__struct_fields__ if name not in later]
+    return OldFormat((*identity, *columns), _of_alike(experiment, identity), _finished)
 
 
 def _of_alike(experiment: Experiment, identity: Mapping[str, str]) -> dict[str, str]:
@@ -76,7 +95,8 @@ def _of_documents(experiment: Experiment, documents: Documents) -> OldFormat:
     def convert(row: dict[str, str]) -> dict[str, str]:
         row["workload"] = row.pop("workflow")
         row["selection"] = selection or ""
-        return {**row, "architecture": "csp", "arrival": "realistic", "inaccuracy": "0.0"}
+        added = {"architecture": "csp", "arrival": "realistic", "inaccuracy": "0.0"}
+        return _finished({**row, **added})
 
     return OldFormat(_OF_DOCUMENTS, _checked(experiment, identity), convert)
 

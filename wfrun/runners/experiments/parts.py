@@ -23,6 +23,7 @@ from wfrun.runners.experiments.table import (
     MEASURES,
     Column,
     ResultTable,
+    failure_lines,
     key_columns,
     legend,
     numbers,
@@ -124,9 +125,9 @@ def size_table(rows: Sequence[Row]) -> PartTable:
 
 
 def _mean_nsl(rows: Sequence[Row], size: int) -> float | None:
-    """The mean NSL of all bags of a size class; None if there are none."""
+    """The mean NSL of all bags of a size class; None if there are none, or a run did not finish."""
     count = sum(row.class_bags[size] for row in rows)
-    if not count:
+    if not count or not all(row.class_nsl for row in rows):
         return None
     return sum(row.class_bags[size] * row.class_nsl[size] for row in rows) / count
 
@@ -160,6 +161,13 @@ class LoadTables:
             yield Text()
         parts_of_legend = [*legend(_BY_LOAD, bags=True), "--output FILE keeps the other measures"]
         yield Text("; ".join(parts_of_legend), style="dim")
+        names = {
+            key: [*(cells[line] for _, cells in keys), *([f"load {load:g}"] if load else [])]
+            for line, (workload, variant) in enumerate(self._lines)
+            for load in self._loads
+            if (key := (Case(workload, load), variant)) in self._groups
+        }
+        yield from failure_lines(self._groups, names)
 
     def _rows(self, workload: str | None, variant: Variant, load: float | None) -> list[Row]:
         return self._groups[Case(workload, load), variant]
@@ -176,10 +184,11 @@ class LoadTables:
             shown = [_shown(cell) for cell in cells]
             for workload in dict.fromkeys(workload for workload, _ in self._lines):
                 places = [n for n, line in enumerate(self._lines) if line[0] == workload]
-                best = choose(shown[n] for n in places)
-                yield from ((n, part) for n in places if shown[n] == best)
+                best = choose((s for n in places if (s := shown[n]) is not None), default=None)
+                yield from ((n, part) for n in places if shown[n] is not None and shown[n] == best)
 
 
-def _shown(cell: str) -> float:
-    """The rounded value that a cell shows, so that cells which look equal are equally good."""
-    return float(cell.split()[0].replace(",", ""))
+def _shown(cell: str) -> float | None:
+    """The rounded value that a cell shows, so that cells which look equal are equally good; None:
+    none."""
+    return None if cell == "-" else float(cell.split()[0].replace(",", ""))

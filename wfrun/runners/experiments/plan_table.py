@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.visible import name_line
-from wfrun.runners.display.console import name_cell
+from wfrun.runners.display.console import Hanging, name_cell
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
 from wfrun.runners.experiments.plan import PresentSite, RunPlan, Sources
@@ -33,6 +33,8 @@ def print_plan(console: Console, plan: RunPlan) -> None:
         what = f"{counted(run.tasks, 'task')} {end}"
     head = f"{what} with {chosen(plan.policy, plan.throttle)}: {_hours(run.core_hours)} core-hours"
     console.print(Text(head, style="bold"))
+    if run.failure is not None:
+        console.print(Hanging(Text(run.failure, style="red")))
     console.print(
         f"copies: {run.copied_bytes / 1e6:,.1f} MB to sites, "
         f"{run.collected_bytes / 1e6:,.1f} MB of outputs to this machine"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum, isclose
 from typing import Literal, NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.runners.display.console import Hanging
 from wfrun.runners.experiments.cells import (
     Case,
     Row,
@@ -69,6 +70,7 @@ _LEGENDS_OF_BAGS = (
     ("NSL", "makespan, NSL: means over the bags, NSL relative to the sum of their run times"),
     ("in time %", "in time: tasks done when the last bag arrives"),
     ("used %", "used: processors in use until then"),
+    ("failed", "failed: tasks that are not done, without which there is no makespan"),
 )
 _NAMES = ("workload", "architecture", "selection", "policy")
 """Columns that hold no numbers."""
@@ -104,6 +106,8 @@ class ResultTable:
         if left_out:
             parts.append(f"no room for {', '.join(left_out)}")
         yield Text("; ".join(parts), style="dim")
+        names = zip(*(cells for _, cells in self.key_columns()), strict=True)
+        yield from failure_lines(self.groups, dict(zip(self.order(), names, strict=True)))
 
     def order(self) -> list[tuple[Case, Variant]]:
         """The rows: by case, those with failed tasks last, the best first."""
@@ -174,6 +178,28 @@ def _or_dash(value: float | str | None) -> str:
     if isinstance(value, str):
         return value
     return "-" if value is None else f"{value:g}"
+
+
+MAX_FAILURES = 8
+"""Maximum number of variants whose failures are explained below a table."""
+
+
+def failure_lines(
+    groups: Mapping[tuple[Case, Variant], Sequence[Row]],
+    names: Mapping[tuple[Case, Variant], Sequence[str]],
+) -> Iterator[RenderableType]:
+    """A line for each variant with runs that did not finish: how many, and why the first did not.
+    ``names``: what tells the rows of the table apart."""
+    failed = [key for key in names if any(row.makespan_s is None for row in groups[key])]
+    for key in failed[:MAX_FAILURES]:
+        unfinished = [row for row in groups[key] if row.makespan_s is None]
+        count = f" with {len(unfinished)} of {len(groups[key])} seeds" * (len(groups[key]) > 1)
+        why = f": {unfinished[0].failure}" if unfinished[0].failure else ""
+        name = " ".join(name for name in names[key] if name != "-")
+        yield Hanging(Text(f"{name} did not finish{count}{why}", style="red"))
+    if len(failed) > MAX_FAILURES:
+        more = len(failed) - MAX_FAILURES
+        yield Text(f"{more} more did not finish; --output FILE keeps why", style="red")
 
 
 def values(rows: Sequence[Row], measure: Measure) -> list[float]:

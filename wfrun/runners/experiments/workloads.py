@@ -24,6 +24,7 @@ from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.simulate.architectures import Central
 from wfrun.runners.simulate.bags import BagRun, simulate_bags
 from wfrun.runners.simulate.simulation import Platform
+from wfrun.runners.simulate.unfinished import why_unfinished
 
 POLICIES = ("ect", "fplt", "rr", "wqr", "dfplt", "ect-p", "stfr", "fpf")
 """The scheduling policies for bags (thesis section 5.1.4): ``all`` of them."""
@@ -213,11 +214,12 @@ def row_of(cell: Cell, run: BagRun) -> Row:
     tally, state = run.tally, run.state
     tasks = sum(run.sizes)
     slots = sum(site.spec.slots for site in state.sites)
+    is_finished = state.done == state.tasks
     return Row(
         **msgspec.structs.asdict(cell),
-        makespan_s=_mean(run.makespans_s),
-        nsl=_mean(nsl),
-        failed=state.failed + state.blocked,
+        makespan_s=_mean(run.makespans_s) if is_finished else None,
+        nsl=_mean(nsl) if is_finished else None,
+        failed=state.tasks - state.done,
         bags=len(run.sizes),
         done=state.done,
         completed_share=tally.done_in_time / tasks,
@@ -228,8 +230,9 @@ def row_of(cell: Cell, run: BagRun) -> Row:
         last_arrival_s=tally.until_s,
         last_end_s=state.now_s,
         class_bags=tuple(map(float, counts)),
-        class_makespan_s=_means_by(classes, run.makespans_s),
-        class_nsl=_means_by(classes, nsl),
+        class_makespan_s=_means_by(classes, run.makespans_s) if is_finished else (),
+        class_nsl=_means_by(classes, nsl) if is_finished else (),
+        failure=why_unfinished(state),
     )
 
 

@@ -13,6 +13,7 @@ from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.simulate.rest import Reused
 from wfrun.runners.simulate.simulation import AttemptRuntime, Platform, begun
+from wfrun.runners.simulate.unfinished import why_unfinished
 
 FIRST_TASKS = 3
 """Number of tasks of a site that a plan names."""
@@ -55,10 +56,13 @@ class PlannedRun(msgspec.Struct, frozen=True):
     """The outcome of a simulated run."""
 
     makespan_s: float | None
+    """None: the simulated run does not finish."""
     tasks: int
     """Number of tasks to run."""
     unfinished: int
     """Tasks that the simulated run leaves undone."""
+    failure: str | None
+    """Why it leaves them undone, in one line; None: there are none."""
     core_hours: float
     copied_bytes: int
     """Bytes of files that arrive at sites."""
@@ -168,6 +172,7 @@ class _Record:
             makespan_s=_length_s(state, self._start_s) if state.done == state.tasks else None,
             tasks=state.tasks - state.reused,
             unfinished=state.tasks - state.done,
+            failure=why_unfinished(state),
             core_hours=sum(site.core_hours for site in sites),
             copied_bytes=sum(site.bytes_from_here + site.bytes_from_sites for site in sites),
             collected_bytes=self._bytes[ORIGIN, False],

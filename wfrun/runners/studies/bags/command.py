@@ -8,6 +8,7 @@ import click
 
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.command import open_results
+from wfrun.runners.experiments.old_results import without_failure
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.bags.cause_tables import all_cells, cause_page, tables_of
 from wfrun.runners.studies.bags.causes import CauseCell, CauseRow, simulate
@@ -48,7 +49,9 @@ def study_bags(options: StudyOptions) -> None:
     samples = BagSamples(rows, scale, real)
     tables = tables_of(scale, real)
     tested = all_cells(tables, scale)
-    causes = Results(output / "causes.csv", CauseCell, CauseRow, experiment.identity())
+    identity = experiment.identity()
+    formats = (without_failure(CauseRow, identity),)
+    causes = Results(output / "causes.csv", CauseCell, CauseRow, identity, formats)
     changed = options.rows(tested, causes, partial(simulate, log), experiment.files)
     found = answer(CLAIMS, samples)
     try:

@@ -1,0 +1,21 @@
+"""Why a simulated run did not finish."""
+
+from __future__ import annotations
+
+from wfrun.engine.state import RunState
+
+
+def why_unfinished(state: RunState) -> str | None:
+    """What a simulated run left undone, and why, in one line; None if all its tasks are done."""
+    left = state.tasks - state.done
+    if not left:
+        return None
+    failures = [failure for failure in state.recent_failures if failure.final]
+    if state.end_reason:
+        reason = state.end_reason
+    elif failures:
+        reason = f"{failures[0].task} at {failures[0].site}: {failures[0].message}"
+    else:
+        reason = "tasks failed"
+    verb = "is" if left == 1 else "are"
+    return " ".join(f"{left} of {state.tasks} tasks {verb} not done: {reason}".split())
