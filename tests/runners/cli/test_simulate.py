@@ -148,6 +148,19 @@ def test_the_queue_of_a_log(user: User, lrm: str) -> None:
     ].strip() == "0"  # fmt: skip
 
 
+def test_a_queue_that_grows_as_long_as_jobs_arrive_is_named(user: User) -> None:
+    """2 of 8 processors for 100 s: every 20 s, more than is done; every 40 s, less; three long jobs
+    at once leave processors free, although their work is more than fits while they arrive."""
+    says = "1.26 of the processors while jobs arrive: the queue grows as long as they do"
+    for gap_s, count, runtime_s, grows in ((20, 100, 100, True), (40, 100, 100, False),
+                                           (10, 3, 9000, False)):  # fmt: skip
+        lines = [log_line(number, gap_s * number, runtime_s) for number in range(count)]
+        (user.folder / "load.swf").write_text(HEADER + "".join(lines))
+        out = succeeded(user.ask("simulate", "load.swf", "--lrm", "easy", "--no-kill-overruns"))
+        assert ("offered load" in out) is grows, out
+        assert (says in " ".join(out.split())) is grows, out
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_jobs_of_a_queue_ask_for_the_processors_that_users_requested(
     user: User, suffix: str

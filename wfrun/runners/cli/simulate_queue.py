@@ -164,11 +164,32 @@ def batch_table(
         ("mean bounded slowdown", f"{slow.mean:,.2f} (threshold {THRESHOLD_S:.0f} s)"),
         ("makespan", f"{span_s:,.0f} s ({duration(span_s)})"),
     ]
-    arriving_s = max(job.submit_s for job in batch) - min(job.submit_s for job in batch)
-    if arriving_s > 0 and work > arriving_s * processors:
-        load = f"{work / (arriving_s * processors):.2f} of the processors while jobs arrive"
-        rows.insert(6, ("offered load", f"{load}: the queue grows as long as they do"))
+    load = _endless_load(batch, waits, work / processors)
+    if load is not None:
+        text = f"{load:.2f} of the processors while jobs arrive: the queue grows as long as they do"
+        rows.insert(6, ("offered load", text))
     table = Table(box=None, pad_edge=False, show_header=False)
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _endless_load(
+    batch: Sequence[SimulatedJob], waits: Sequence[float], work_s: float
+) -> float | None:
+    """The load with which the queue grows as long as jobs arrive: waits then say how long the log
+    is, and nothing of the queue. None if the queue does not grow. ``work_s``: the time that all
+    processors need for all jobs.
+
+    More work arrives than can be done, and the waits of each third of the jobs are longer than
+    those of the third before. The load alone would not show it: that of a few long jobs is high,
+    but they leave processors free.
+    """
+    arriving_s = max(job.submit_s for job in batch) - min(job.submit_s for job in batch)
+    if work_s <= arriving_s or not arriving_s or len(batch) < 3:
+        return None
+    order = sorted(range(len(batch)), key=lambda i: batch[i].submit_s)
+    third = len(order) // 3
+    parts = (order[:third], order[third:-third], order[-third:])
+    first, second, last = (sum(waits[i] for i in part) / len(part) for part in parts)
+    return work_s / arriving_s if first < second < last else None

@@ -23,6 +23,7 @@ from wfrun.runners.experiments.table import (
     MEASURES,
     Column,
     ResultTable,
+    endless,
     failure_lines,
     key_columns,
     legend,
@@ -159,7 +160,11 @@ class LoadTables:
             green = frozenset(self._best(parts, largest=heading == "in time %"))
             yield PartTable(f"{heading}, by load", keys, parts, "loads", green)
             yield Text()
-        parts_of_legend = [*legend(_BY_LOAD, bags=True), "--output FILE keeps the other measures"]
+        parts_of_legend = [
+            *legend(_BY_LOAD, bags=True),
+            *endless(self._groups),
+            "--output FILE keeps the other measures",
+        ]
         yield Text("; ".join(parts_of_legend), style="dim")
         names = {
             key: [*(cells[line] for _, cells in keys), *([f"load {load:g}"] if load else [])]

@@ -103,6 +103,7 @@ class ResultTable:
         parts = legend([heading for heading, _ in columns], bags=self._of_bags())
         if self._seeds > 1:
             parts.append(f"means of {self._seeds} seeds, ± their 95% confidence interval")
+        parts += endless(self.groups)
         if left_out:
             parts.append(f"no room for {', '.join(left_out)}")
         yield Text("; ".join(parts), style="dim")
@@ -214,6 +215,15 @@ def values(rows: Sequence[Row], measure: Measure) -> list[float]:
 def legend(headings: Sequence[str], *, bags: bool) -> list[str]:
     """What the headings stand for."""
     return [text for name, text in (_LEGENDS_OF_BAGS if bags else _LEGENDS) if name in headings]
+
+
+def endless(groups: Mapping[tuple[Case, Variant], Sequence[Row]]) -> list[str]:
+    """A remark on workloads of bags that arrive faster than they can be done."""
+    over = any(
+        case.load is not None and case.load > 1 and any(row.bags is not None for row in rows)
+        for (case, _), rows in groups.items()
+    )
+    return ["at loads above 1 queues grow as long as bags arrive, and means with them"] * over
 
 
 def draw_table(columns: Sequence[Column]) -> Table:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from math import inf
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from wfrun.engine.queues import SimulatedJob, simulate_batch
 from wfrun.engine.queues.first_fit import FirstFit
 from wfrun.engine.queues.lrm import QueuedJob
 
@@ -38,3 +42,31 @@ def test_a_request_that_ends_exactly_then_is_short_enough() -> None:
     line, job = FirstFit(), QueuedJob("a", 1, request_s)
     line.append(0, job)
     assert line.first(now_s, until_s) == (0, job)
+
+
+def lines_a_job(count: int, lrm_name: str) -> float:
+    """Executed lines of the queue for each of these jobs, which are submitted at once, and of which
+    nearly no two are alike."""
+    random, lines = Random(1), 0
+    jobs = [
+        SimulatedJob(0.0, request_s * random.random(), random.randint(1, 12), request_s)
+        for request_s in (random.uniform(60.0, 9000.0) for _ in range(count))
+    ]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        simulate_batch(jobs, 16, lrm_name, kill_overruns=True)
+    finally:
+        sys.settrace(before)
+    return lines / count
+
+
+@pytest.mark.parametrize("lrm_name", ["easy", "fcfs"])
+def test_a_job_costs_hardly_more_in_a_longer_queue(lrm_name: str) -> None:
+    assert lines_a_job(1600, lrm_name) < 1.5 * lines_a_job(200, lrm_name)
