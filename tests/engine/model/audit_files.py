@@ -64,11 +64,14 @@ class FileRules(KnownRun):
 
     def on_copy_late(self, event: ev.CopyLate) -> None:
         """A late copy is given up once, and only while the file is at another place, or while
-        another method can carry it. Decisions that follow may remove the file there."""
+        another method can carry it, or if it is of what the file was before. Decisions that follow
+        may remove the file there."""
         copy = event.workflow, event.file, event.destination
         others = self.present.get(copy[:2], set()) - {event.source, event.destination}
         routed = (*copy, event.source) in self._routed
-        self._require("copy-late", copy in self._under_way and bool(others or routed), str(event))
+        is_useless = copy in self._outdated
+        is_right = copy in self._under_way and bool(others or routed or is_useless)
+        self._require("copy-late", is_right, str(event))
         self._require("copy-late", copy not in self._redirected, f"{event}: again")
         self._redirected.add(copy)
         self._under_way.discard(copy)
