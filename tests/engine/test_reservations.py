@@ -53,3 +53,15 @@ def test_room_that_a_policy_leaves_is_kept_no_longer(
     again = Core({str(i): one for i, one in enumerate(bags)})
     again.replay(world.log)
     assert not again.state.get(Reservations).at
+
+
+@pytest.mark.parametrize("selection", ["", "s-t"])
+def test_a_wide_task_of_a_raised_workflow_is_not_overtaken(selection: str) -> None:
+    """Another wide task, of a workflow that arrived earlier, waits behind the narrow ones."""
+    bags = [bag(40, 1), bag(1, 4), bag(1, 4)]
+    catalog = Catalog((SiteSpec("alpha", slots=4),))
+    world = FakeWorld(bags, catalog, ev.Settings(policy="fplt", selection=selection))
+    world.post(1.0, ev.PriorityRaised(1.0, 2))
+    assert world.run() == "done"
+    order = [e.workflow for e in world.log if isinstance(e, ev.AttemptPlaced)]
+    assert order.index(2) < 10

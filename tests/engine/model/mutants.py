@@ -279,6 +279,12 @@ MUTANTS = (
         "            pass\n",
     ),
     Mutant(
+        "wide tasks get reservations in the order of arrival",
+        "capabilities/placing/in_order.py",
+        "[index for index in self.state.raised if index in arrivals]",
+        "[]",
+    ),
+    Mutant(
         "usage of running tasks does not count",
         "capabilities/usage.py",
         "        self._of(attempt).started(attempt.cores, event.at_s)\n",

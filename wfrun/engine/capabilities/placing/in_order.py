@@ -216,16 +216,18 @@ class InOrder(Capability):
         return True
 
     def _first_waiting(self, kind: TaskClass) -> WorkflowState | None:
-        """The earliest workflow with tasks of a class that wait for room. Workflows that wait for
+        """The first workflow with tasks of a class that wait for room. Workflows that wait for
         their throttle or their policy are dropped: they are added again when these allow a
         placement."""
         arrivals, throttle = self._waiting[kind], self.state.throttle
         while arrivals:
-            w = self.state.workflows[arrivals.first()]
+            raised = [index for index in self.state.raised if index in arrivals]
+            index = min(raised, key=self.state.raised.__getitem__) if raised else arrivals.first()
+            w = self.state.workflows[index]
             is_throttled = throttle is not None and w.dispatched >= throttle
             if kind in w.eligible.counts and w.index not in self._held.reasons and not is_throttled:
                 return w
-            arrivals.pop()
+            arrivals.discard(index)
         return None
 
     def _rank(self, w: WorkflowState) -> int:
