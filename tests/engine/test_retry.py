@@ -11,7 +11,16 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.model import Catalog, File, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.model import (
+    Access,
+    Catalog,
+    File,
+    LauncherSpec,
+    Resources,
+    SiteSpec,
+    Task,
+    Workflow,
+)
 from wfrun.engine.retry import MAX_SETBACKS, RULES
 from wfrun.testing.fake_world import FakeWorld
 
@@ -269,3 +278,38 @@ def test_a_site_that_fails_everything_costs_a_task_half_of_its_retries_at_most()
                       beta)), settings, result=result)  # fmt: skip
     assert world.run() == "done"
     assert placed(world) == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("launchers", [None, LauncherSpec(cores=1, idle_timeout_s=5.0)])
+def test_a_task_returns_to_a_site_where_it_failed_when_no_other_will_run_it(
+    launchers: LauncherSpec | None,
+) -> None:
+    """The run waited for beta, and would end without the task. Launchers start at alpha anew."""
+    alpha, beta = TWO
+    if launchers is not None:
+        access = Access(dispatch="launchers", launchers=launchers)
+        alpha = msgspec.structs.replace(alpha, kind="slurm", access=access)
+    world = FakeWorld(
+        [one_task(PLAIN)],
+        Catalog((alpha, beta)),
+        ev.Settings("round-robin"),
+        result=lambda key, *_: Outcome("exit" if key.endswith(".1") else "done"),
+        arrive_s=(1.0,),
+    )
+    world.post(0.0, ev.SitePaused(0.0, 1, "its disk is full"))
+    assert world.run() == "done"
+    assert placed(world) == [0, 0]
+
+
+def test_a_site_that_ran_a_task_does_not_refuse_it_any_more() -> None:
+    """It refused a replica. The task runs again there when what it wrote is lost."""
+    tasks = [Task("t0", "x", "x", outputs=(0,)), Task("t1", "x", "x", inputs=(0,))]
+    core = Core({"": Workflow("w", "w.dax", tasks, [File("a", 1, producer=0)], [(), (0,)])})
+    settings = ev.Settings("round-robin", replicas=1)
+    specs = (SiteSpec("alpha", 4),)
+    core.step(ev.RunStarted(0.0, "r", settings, specs, (), 1, own_outputs=True))
+    core.step(ev.WorkflowAdded(0.0, 0, "w", ""))
+    core.step(ev.AttemptEnded(1.0, "r.0.0.2", Outcome("refused")))
+    core.step(ev.AttemptEnded(2.0, "r.0.0.1", Outcome("done", sizes=(1,))))
+    decided, _ = core.step(ev.FilesLost(3.0, 0, ((0, 0),)))
+    assert "r.0.0.3" in [e.key for e in decided if isinstance(e, ev.AttemptPlaced)]
