@@ -230,7 +230,7 @@ def test_files_that_vanish_before_they_are_copied(
     assert not world.core.state.uncollected
 
 
-def test_an_attempt_waits_for_an_input_that_was_written_again_elsewhere() -> None:
+def test_an_attempt_whose_input_is_written_again_is_taken_back() -> None:
     """t1 reads file 0 of t0, t2 file 1 and an initial input. File 0 vanishes while t2 waits for its
     initial input, and t0 writes both files again at the other site."""
     tasks = [
@@ -253,9 +253,24 @@ def test_an_attempt_waits_for_an_input_that_was_written_again_elsewhere() -> Non
     step(ev.AttemptEnded(2.0, "r.0.0.1", done))
     assert core.state.attempts["r.0.2.1"].site == 0
     step(ev.FilesLost(3.0, 0, ((0, 0),)))
-    assert core.state.attempts["r.0.0.2"].site == 1
-    step(ev.AttemptEnded(4.0, "r.0.0.2", done))
-    (copy,) = step(ev.TransferEnded(5.0, 0, 2, ORIGIN, 0, 1, 0.1))
-    assert copy == CopyFile(0, 1, 1, 0)
-    (submitted,) = step(ev.TransferEnded(6.0, 0, 1, 1, 0, 1, 0.1))
-    assert submitted == SubmitAttempts(0, (("r.0.2.1", 0, 2),))
+    assert {key: a.site for key, a in core.state.attempts.items()} == {"r.0.0.2": 1}
+    assert not step(ev.TransferEnded(4.0, 0, 2, ORIGIN, 0, 1, 0.1))
+    step(ev.AttemptEnded(5.0, "r.0.0.2", done))
+    assert core.state.attempts["r.0.2.2"].site == 1
+    (submitted,) = step(ev.TransferEnded(6.0, 0, 2, 0, 1, 1, 0.1))
+    assert submitted == SubmitAttempts(1, (("r.0.2.2", 0, 2),))
+
+
+def test_an_attempt_does_not_keep_cores_from_the_task_that_it_waits_for() -> None:
+    """t1 waits for a copy that stalls and holds the only core, when a crash loses the output of t0
+    that is to be collected."""
+    tasks = [Task("t0", "x", "x", outputs=(0,)), Task("t1", "x", "x", inputs=(1,))]
+    files = [File("a", 1, producer=0, collect=True), File("b", 1)]
+    core = Core({"": Workflow("w", "w.dax", tasks, files, [(), (0,)])})
+    settings = ev.Settings("fplt")
+    core.step(ev.RunStarted(0.0, "r", settings, (SiteSpec("alpha", 1),), (), 1, own_outputs=True))
+    core.step(ev.WorkflowAdded(1.0, 0, "w", ""))
+    core.step(ev.AttemptEnded(2.0, "r.0.0.1", Outcome("done", sizes=(1,))))
+    assert list(core.state.attempts) == ["r.0.1.1"]
+    core.step(ev.RunResumed(3.0, ((0, 0, 0),)))
+    assert list(core.state.attempts) == ["r.0.0.2"]

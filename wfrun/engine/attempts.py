@@ -148,14 +148,8 @@ def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
 
 
 def ready(run: Run, attempt: Attempt) -> None:
-    """Submit an attempt whose inputs are all at its site. An input that was there when it was
-    placed may have been written again elsewhere since: a repeated task replaces what it wrote."""
+    """Submit an attempt whose inputs are all at its site."""
     state = run.state
-    if state.redone and not has_inputs(state, attempt):
-        request_inputs(run, state.workflows[attempt.workflow], attempt)
-        if not attempt.missing:
-            undispatch(run, attempt)  # Its task waits until the input is written again.
-        return
     attempt.ready_s = now_s = state.now_s
     state.workflows[attempt.workflow].staging_s += now_s - attempt.placed_s
     attempt.phase = _SUBMITTING

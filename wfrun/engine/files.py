@@ -6,7 +6,7 @@ Failed copies: `wfrun.engine.copy_failures`.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import ready, undispatch
+from wfrun.engine.attempts import open_attempts, ready, undispatch
 from wfrun.engine.capability import Run
 from wfrun.engine.copies import end_outdated, request_output, start_copies
 from wfrun.engine.copy_queue import Key
@@ -16,6 +16,7 @@ from wfrun.engine.redo import tasks_to_redo, tasks_to_redo_for
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks import (
     DELAYED,
+    DISPATCHED,
     ELIGIBLE,
     WAITING,
     make_eligible,
@@ -182,7 +183,11 @@ def _give_up_copy(run: Run, key: Key) -> None:
 
 
 def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
-    """Let tasks run again, and let their successors wait for them."""
+    """Let tasks run again, and let their successors wait for them, unless they were submitted.
+
+    An attempt in staging counts on what the task wrote before. The task may write it again
+    elsewhere, or write an optional output that the attempt did not request.
+    """
     state = run.state
     for task in sorted(tasks):
         set_status(state, w, task, WAITING)
@@ -200,6 +205,10 @@ def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
             elif w.status[child] == DELAYED:
                 set_status(state, w, child, WAITING)
                 state.timers.pop(f"retry:{w.index}:{child}", None)
+            elif w.status[child] == DISPATCHED:
+                for attempt in list(open_attempts(state, w, child)):
+                    if attempt.phase is Phase.STAGING:
+                        undispatch(run, attempt)
     for task in sorted(tasks):
         if w.waiting[task] == 0:
             make_eligible(run, w, task)

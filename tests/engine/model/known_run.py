@@ -180,18 +180,16 @@ class KnownRun:
         missing = set(lost)
         for one in [t for t in self._open.values() if not t.submitted]:
             workflow = one.task[0]
-            inputs = self._task(one.task).inputs
-            if any((workflow, file, one.placed.site) in missing for file in inputs):
-                self._open.pop(one.key, None)
-            elif any((workflow, file) in gone for file in inputs):
-                # It is taken back if it waits for a copy. The log does not tell: a file that is
-                # optional may have been written first after the attempt was placed.
-                one.doubtful = True
+            for file in self._task(one.task).inputs:
+                place = workflow, file, one.placed.site
+                if place in missing or (workflow, file) in gone:
+                    self._open.pop(one.key, None)
         for number, document in self._workflows.items():
             self._redo(number, document)
 
     def _redo(self, number: int, document: Document) -> None:
-        """Note that tasks must be repeated whose files are needed and lost."""
+        """Note that tasks must be repeated whose files are needed and lost. What waits for inputs
+        of theirs is taken back."""
         while True:
             needed = {f for f, file in enumerate(document.files) if file.collect}
             for task, record in enumerate(document.tasks):
@@ -208,13 +206,9 @@ class KnownRun:
             if not again:
                 return
             self.done -= again
-            for one in self._open.values():
-                inputs = self._task(one.task).inputs if not one.submitted else ()
-                if one.task[0] == number and any(
-                    (number, document.files[f].producer) in again for f in inputs
-                ):
-                    # Its other inputs arrive before these are written again, or after.
-                    one.doubtful = True
+            for one in [t for t in self._open.values() if not t.submitted and t.task[0] == number]:
+                if any((number, parent) in again for parent in document.parents[one.task[1]]):
+                    del self._open[one.key]
 
     def _check_left(self) -> None:
         """The run has ended done: what is at the sites is kept on purpose."""

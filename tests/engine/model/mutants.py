@@ -55,10 +55,10 @@ MUTANTS = (
         "        if waiting[child] <= 1 and w.status[child] == WAITING:",
     ),
     Mutant(
-        "inputs that are written again are not awaited",
-        "attempts.py",
-        "    if state.redone and not has_inputs(state, attempt):",
-        "    if False and not has_inputs(state, attempt):",
+        "attempts wait beside a repeated predecessor",
+        "files.py",
+        "            elif w.status[child] == DISPATCHED:\n",
+        "            elif False:\n",
     ),
     Mutant(
         "a superseded attempt is not cancelled",
