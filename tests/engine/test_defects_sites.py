@@ -13,9 +13,11 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Information
-from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Workflow
+from wfrun.engine.model import Access, Catalog, File, LauncherSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.testing.fake_sites import Behaviour, LauncherPlan
+from wfrun.testing.fake_world import FakeWorld
 
 
 class Run:
@@ -228,3 +230,25 @@ def test_a_site_that_a_policy_declined_once_gets_launchers_again(
 
 def _asked(events: Iterable[ev.Event]) -> list[int]:
     return [event.site for event in events if isinstance(event, ev.LaunchersAsked)]
+
+
+class OneLauncher(Behaviour):
+    """The first launcher dies after 5 s, and the queue refuses all others."""
+
+    def launcher(self, key: str) -> LauncherPlan:
+        return LauncherPlan(dies_s=5.0) if key.endswith(".1") else LauncherPlan(refused="refused")
+
+
+@pytest.mark.parametrize("staging_s", [10.0, 10_000.0])
+def test_what_waits_at_a_site_that_gets_no_more_launchers_is_taken_back(staging_s: float) -> None:
+    """It would wait for ever, for a launcher or first for its input."""
+    task = Task("t0", "x", "x", inputs=(0,), runtime_s=1.0)
+    world = FakeWorld(
+        [Workflow("w", "w.dax", [task], [File("a", 1)], [()])],
+        Catalog((cluster("alpha", 4),)),
+        ev.Settings("round-robin"),
+        behaviour=OneLauncher(),
+        stalled_s=lambda _: staging_s,
+    )
+    assert world.run() == "failed"
+    assert "no more are requested" in str(world.core.state.end_reason)

@@ -486,6 +486,16 @@ def _note_failure(
     state.failure_groups.add(failure, outcome)
 
 
+def take_back(run: Run, site: int) -> None:
+    """Take back the attempts that wait at a site: for inputs, to be submitted or in its queue.
+    Cost: the open attempts."""
+    here = [a for a in run.state.attempts.values() if a.site == site and not a.superseded]
+    for attempt in here:
+        if attempt.phase is _STAGING:
+            undispatch(run, attempt)
+    run.withdraw(site, [a for a in here if a.phase in (_SUBMITTING, _QUEUED)])
+
+
 def withdraw_all(run: Run, *, running_too: bool) -> None:
     """Take back dispatched attempts, since the run dispatches no more: those that have not started,
     or all with ``running_too``. Cost: the open attempts and copies."""

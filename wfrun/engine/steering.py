@@ -4,9 +4,9 @@ cancelled. Part of the interpreter of the log."""
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import open_attempts, supersede, undispatch
+from wfrun.engine.attempts import open_attempts, supersede, take_back
 from wfrun.engine.capability import Run
-from wfrun.engine.state import HELD, Condition, Phase, RunState, WorkflowState
+from wfrun.engine.state import HELD, Condition, RunState, WorkflowState
 from wfrun.engine.tasks import (
     BLOCKED,
     DELAYED,
@@ -25,12 +25,7 @@ def site_held(run: Run, event: ev.SiteHeld) -> None:
     """Close a site, and take back the attempts that wait there. Cost: the open attempts."""
     if HELD in run.state.sites[event.site].conditions:
         return
-    here = [a for a in run.state.attempts.values() if a.site == event.site and not a.superseded]
-    for attempt in here:
-        if attempt.phase is Phase.STAGING:
-            undispatch(run, attempt)
-    waiting = (Phase.SUBMITTING, Phase.QUEUED)
-    run.withdraw(event.site, [a for a in here if a.phase in waiting])
+    take_back(run, event.site)
     run.set_condition(event.site, HELD, Condition("paused by the user", closes=True))
 
 

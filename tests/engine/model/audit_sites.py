@@ -72,7 +72,11 @@ class SiteRules(KnownRun):
                 launcher.stopped, launcher.is_live = True, False
 
     def on_launcher_ended(self, event: ev.LauncherEnded) -> None:
-        self._launchers[event.site].pop(event.key, None)
+        """After too many launchers in vain, what waits for inputs there is taken back."""
+        launchers = self._launchers[event.site]
+        launchers.pop(event.key, None)
+        for one in self._open.values() if not launchers else ():
+            one.doubtful = one.doubtful or (not one.submitted and one.placed.site == event.site)
 
 
 def _is_as_asked(request: LauncherRequest, spec: LauncherSpec) -> bool:

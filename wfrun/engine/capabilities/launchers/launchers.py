@@ -11,6 +11,7 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import FindLaunchers, StartLaunchers, StopLaunchers
+from wfrun.engine.attempts import take_back
 from wfrun.engine.bag import tasks_of
 from wfrun.engine.capabilities.binding import has_launchers
 from wfrun.engine.capabilities.health import (
@@ -158,6 +159,8 @@ class Launchers(Capability):
         if not launcher.stopped and not launcher.ran:
             self._count_useless(pool, event)
         self._changed(event.site)
+        if pool.paused_until_s == inf and not pool.launchers:
+            take_back(self.run, event.site)  # No launcher will ever start them.
 
     def _count_useless(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
         """Count a launcher that ran nothing although it was not stopped. Several of them in a row
