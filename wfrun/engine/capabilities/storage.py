@@ -26,7 +26,9 @@ from wfrun.engine.tasks import reclassify
 
 MAX_EXAMINED = 8
 """Maximum number of tasks examined when a site gets more room. Without a limit an event would cost
-as much as there are tasks that wait for it; the others are examined in turn."""
+as much as there are tasks that wait for it. Half of them are the first ones, so that tasks start in
+their order: the outputs of any others could fill the site before a task that reads them can start.
+The other half are examined in turn, since they may need less."""
 
 MAX_NAMED = 3
 """Maximum number of sites named in a message."""
@@ -35,6 +37,10 @@ UNSIZED_SLOTS = 10
 """Number of slots of a site for each task of a kind whose outputs have unknown sizes, and of which
 none has ended; at least one task at a time. What they write together is unknown, so few may do
 it."""
+
+MAX_UNUSED_OFFERS = 2
+"""Maximum number of times that a site gets more room without a placement there before its offers
+lapse: a policy may leave tasks unplaced, which must not keep room from others."""
 
 TaskKind = tuple[int, str]
 """Workflow, name of the program."""
@@ -50,7 +56,8 @@ whether the site has room for the task."""
 class SiteStorage:
     """The files of the run at one site, and the tasks that wait for room."""
 
-    __slots__ = ("files", "limit_bytes", "staged", "unsized", "used_bytes", "waiting")
+    __slots__ = ("files", "limit_bytes", "offered", "offered_bytes", "offered_unsized", "staged",
+                 "turns", "unsized", "unused_offers", "used_bytes", "waiting")  # fmt: skip
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -64,12 +71,62 @@ class SiteStorage:
         self.unsized: Counter[TaskKind] = Counter()
         """Number of open attempts whose outputs have unknown sizes."""
         self.waiting: OrderedDict[tuple[int, int], None] = OrderedDict()
-        """Tasks (workflow, task) that wait for room."""
+        """Tasks (workflow, task) that wait for room, in the order in which they get it."""
+        self.turns: OrderedDict[tuple[int, int], None] = OrderedDict()
+        """The same tasks in the order in which they are examined in turn."""
+        self.offered: OrderedDict[tuple[int, int], tuple[int, TaskKind | None]] = OrderedDict()
+        """Tasks (workflow, task) that got room and are not placed yet, in the order of the offers:
+        the bytes, and the kind if the sizes of outputs are unknown. Offered again, this room would
+        let tasks wait twice."""
+        self.offered_bytes = 0
+        self.offered_unsized: Counter[TaskKind] = Counter()
+        self.unused_offers = 0
+        """Number of times that the site got more room since the last placement there."""
 
     @property
     def free_bytes(self) -> int:
         """Room that is left; negative if outputs were larger than declared."""
         return self.limit_bytes - self.used_bytes
+
+    def wait(self, key: tuple[int, int]) -> None:
+        """Let a task wait for room: before the others if it has waited before."""
+        self.waiting[key] = self.turns[key] = None
+        if key in self.offered:
+            self.waiting.move_to_end(key, last=False)
+
+    def end_wait(self, key: tuple[int, int]) -> None:
+        """Note that a task waits for room no longer."""
+        self.waiting.pop(key, None)
+        self.turns.pop(key, None)
+
+    def offer(self, key: tuple[int, int], size_bytes: int, kind: TaskKind | None) -> None:
+        """Note that a task which waited is offered room."""
+        self.offered[key] = size_bytes, kind
+        self.offered_bytes += size_bytes
+        if kind is not None:
+            self.offered_unsized[kind] += 1
+
+    def got_room(self) -> None:
+        """Note that the site has more room. Offers lapse that were not taken for long."""
+        self.unused_offers += 1
+        if self.unused_offers > MAX_UNUSED_OFFERS:
+            self.offered.clear()
+            self.offered_unsized.clear()
+            self.offered_bytes = self.unused_offers = 0
+
+    def end_offer(self, key: tuple[int, int]) -> None:
+        """Note that a task is offered no room any more."""
+        size_bytes, kind = self.offered.pop(key, (0, None))
+        self.offered_bytes -= size_bytes
+        if kind is not None:
+            self.offered_unsized[kind] -= 1
+
+    def take_offer(self, key: tuple[int, int]) -> None:
+        """Note that a task is placed here. Earlier offers lapse if it had one: those tasks come
+        later than it, or never."""
+        self.unused_offers = 0
+        while key in self.offered:
+            self.end_offer(next(iter(self.offered)))
 
     def put(self, key: FileKey, size_bytes: int) -> None:
         """Count a file, with its present size."""
@@ -211,8 +268,16 @@ class Storage(Capability):
         w, key = self.state.workflows[event.workflow], (event.workflow, event.task)
         self._set_full(w, event.task, w.full.get(event.task, 0) | sum(1 << s for s in event.sites))
         for site in event.sites:
-            self._sites[site].waiting[key] = None
-        self._offered.pop(key, None)
+            self._sites[site].wait(key)
+        self._end_offers(key)
+
+    def _end_offers(self, key: tuple[int, int]) -> int:
+        """End the offers of room to a task. Returns the sites of these, as a mask."""
+        mask = self._offered.pop(key, 0)
+        for index, site in self._sites.items() if mask else ():
+            if mask >> index & 1:
+                site.end_offer(key)
+        return mask
 
     def _examine(self, event: ev.Event) -> None:
         """Consider tasks again at sites that have more room. Called after each event."""
@@ -223,6 +288,7 @@ class Storage(Capability):
         nothing_runs = self._nothing_runs
         for index, site in self._sites.items():
             if site.waiting and (nothing_runs or freed >> index & 1):
+                site.got_room()
                 self._offer(index, site, nothing_runs)
 
     def _offer(self, index: int, site: SiteStorage, nothing_runs: bool) -> None:
@@ -239,17 +305,20 @@ class Storage(Capability):
     def _offer_in_turn(
         self, index: int, site: SiteStorage, has_room: HasRoom, *, all_turns: bool
     ) -> bool:
-        """Offer the room at a site to the first tasks that wait for it, or to all in turn. Returns
-        whether one has room."""
-        left = len(site.waiting)
+        """Offer the room at a site to the first tasks that wait for it, then to others in turn, or
+        to all. Returns whether one has room."""
+        first = list(islice(site.waiting, MAX_EXAMINED // 2))
+        if self._offer_to(index, site, first, has_room):
+            return True
+        left = len(site.turns)
         while left > 0:
-            first = list(islice(site.waiting, MAX_EXAMINED))
-            if self._offer_to(index, site, first, has_room):
+            turn = list(islice(site.turns, MAX_EXAMINED // 2))
+            if self._offer_to(index, site, turn, has_room):
                 return True
-            left -= len(first)
-            for key in first:
-                if key in site.waiting:
-                    site.waiting.move_to_end(key)
+            left -= len(turn)
+            for key in turn:
+                if key in site.turns:
+                    site.turns.move_to_end(key)
             if not all_turns:
                 break
         return False
@@ -259,19 +328,23 @@ class Storage(Capability):
     ) -> bool:
         """Offer the room at a site to some tasks in turn. Returns whether one has room."""
         free_bytes, unsized, found = site.free_bytes, site.unsized.copy(), False
+        if not self._nothing_runs:
+            free_bytes -= site.offered_bytes
+            unsized.update(site.offered_unsized)
         for key in keys:
             w, task = self.state.workflows[key[0]], key[1]
             if w.status[task] == TaskStatus.ELIGIBLE:
                 if not has_room(w, task, index, free_bytes, unsized):
                     continue
-                free_bytes -= self.needed_bytes(w, task, index)
-                kind = self._kind(w, task)
+                needed, kind = self.needed_bytes(w, task, index), self._kind(w, task)
                 if kind is not None:
-                    free_bytes -= self._written.get(kind, 0)
+                    needed += self._written.get(kind, 0)
                     unsized[kind] += 1
+                free_bytes -= needed
+                site.offer(key, needed, kind)
                 self._offered[key] = self._offered.get(key, 0) | 1 << index
                 found = True
-            del site.waiting[key]
+            site.end_wait(key)
             self._allow(w, task, index)
         return found
 
@@ -355,10 +428,12 @@ class Storage(Capability):
         full = w.full.pop(attempt.task, 0)
         for index, site in self._sites.items() if full else ():
             if full >> index & 1:
-                site.waiting.pop(key, None)
+                site.end_wait(key)
         # Others may use the room that this task has found elsewhere.
-        self._freed |= self._offered.pop(key, 0) & ~(1 << attempt.site)
         own = self._sites.get(attempt.site)
+        if own is not None:
+            own.take_offer(key)
+        self._freed |= self._end_offers(key) & ~(1 << attempt.site)
         if own is None:
             return
         declared = self._reserved[attempt.key] = self._output_bytes(w, attempt.task)
