@@ -297,7 +297,7 @@ def test_run_times_that_documents_lack_are_those_of_earlier_runs(user: User) -> 
 
 def test_on_80_columns_nothing_is_cut(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    words = ("--sites", "sites.yaml", "--throttle", "2,3", "--failure-rate", "0.05")
+    words = ("--sites", "sites.yaml", "--throttle", "2,3", "--failure-rate", "0.3")
     done = user.wfrun("simulate", "montage.dax", "bag.dax", *words, "--seeds", "3")
     out = failed(done)
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80

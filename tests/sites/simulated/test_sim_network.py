@@ -244,6 +244,14 @@ def test_two_transfers_share_a_link_while_both_are_there() -> None:
     assert network.next_change_s == inf
 
 
+def test_all_transfers_end_when_time_passes_without_an_end() -> None:
+    network: SimNetwork[str] = SimNetwork(NAMES, link(10, latency_s=1))
+    network.start("long", 0, 1, 100, 0.0)
+    network.start("short", 0, 1, 20, 4.0)
+    assert network.advance(inf) == ["short", "long"]
+    assert network.next_change_s == inf
+
+
 def test_a_head_node_is_shared_by_what_goes_in_and_out() -> None:
     links = [LinkSpec(a, b, 10) for a in NAMES for b in NAMES if a != b]
     network: SimNetwork[str] = SimNetwork(NAMES, links, head_bytes_per_s={"alpha": 12})

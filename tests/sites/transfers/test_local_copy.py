@@ -144,7 +144,7 @@ async def test_files_on_a_link_share_it_evenly_and_arrive_as_in_a_simulation(
     expected_s: dict[str, float] = {}
     for name in [*sorted(sizes, key=begins_s.__getitem__), None]:
         until_s = math.inf if name is None else begins_s[name]
-        while (at_s := network.next_change_s) is not None and at_s <= until_s:
+        while (at_s := network.next_change_s) < math.inf and at_s <= until_s:
             expected_s |= dict.fromkeys(network.advance(at_s), at_s)
         if name is not None:
             network.start(name, 0, 1, sizes[name], until_s)

@@ -191,8 +191,9 @@ class SimNetwork(Generic[Key]):
         return self._change_s
 
     def advance(self, now_s: float) -> list[Key]:
-        """Let time pass until ``now_s``; returns the transfers that have ended since the last call,
-        in the order of their ends, those of one time in the order of their starts."""
+        """Let time pass until ``now_s``, which may be infinite. Returns the transfers that have ended
+        since the last call, in the order of their ends, those of one time in the order of their
+        starts."""
         self._run_to(now_s)
         finished, self._finished = self._finished, []
         return finished
@@ -212,7 +213,7 @@ class SimNetwork(Generic[Key]):
             raise ValueError(f"time went back from {self._now_s} s to {now_s} s")
         while True:
             at_s = self._find_next_s() if self._change_s is None else self._change_s
-            if at_s > now_s:
+            if at_s > now_s or at_s == inf:
                 break
             self._change_to(at_s)
         self._now_s, self._change_s = now_s, at_s
