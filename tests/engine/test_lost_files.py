@@ -274,3 +274,36 @@ def test_an_attempt_does_not_keep_cores_from_the_task_that_it_waits_for() -> Non
     assert list(core.state.attempts) == ["r.0.1.1"]
     core.step(ev.RunResumed(3.0, ((0, 0, 0),)))
     assert list(core.state.attempts) == ["r.0.0.2"]
+
+
+@pytest.mark.parametrize("storage_bytes", [None, 10])
+def test_an_attempt_does_not_wait_for_a_copy_of_what_was_written_again_at_its_site(
+    storage_bytes: int | None,
+) -> None:
+    """t1 waits for a copy of a lost file, and t0 writes the file again there, because another of
+    its files is lost: the copy of what was there before is of no use."""
+    tasks = [
+        Task("t0", "x", "x", outputs=(0, 1)),
+        Task("t1", "x", "x", inputs=(0,)),
+        Task("t2", "x", "x", inputs=(1,)),
+    ]
+    files = [File("a", 1, producer=0, collect=True), File("b", 1, producer=0)]
+    core = Core({"": Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])})
+    specs = (SiteSpec("alpha", 4, storage_bytes=storage_bytes),)
+    done, vanished = Outcome("done", sizes=(1, 1)), Outcome("staging", message="vanished")
+
+    def step(event: ev.Event) -> list[object]:
+        decided, actions = core.step(event)
+        return [*decided, *actions]
+
+    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), specs, (), 1, own_outputs=True))
+    step(ev.WorkflowAdded(1.0, 0, "w", ""))
+    step(ev.AttemptEnded(2.0, "r.0.0.1", done))
+    step(ev.TransferEnded(3.0, 0, 0, 0, ORIGIN, 1, 0.1))
+    step(ev.FilesLost(4.0, 0, ((0, 0),)))
+    step(ev.AttemptEnded(4.0, "r.0.1.1", vanished))
+    assert CopyFile(0, 0, ORIGIN, 0) in step(ev.TimerFired(5.0, "retry:0:1"))
+    step(ev.FilesLost(6.0, 0, ((0, 1),)))
+    step(ev.AttemptEnded(6.0, "r.0.2.1", vanished))
+    assert SubmitAttempts(0, (("r.0.1.3", 0, 1),)) in step(ev.AttemptEnded(7.0, "r.0.0.2", done))
+    assert not step(ev.TransferEnded(8.0, 0, 0, ORIGIN, 0, 1, 4.0))
