@@ -149,10 +149,13 @@ def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
         return False
     del queue.outdated[key]
     queue.end(key)
-    if (copy := run.state.copies.get(key)) is not None:
+    copy = run.state.copies.get(key)
+    if copy is not None and is_wanted(run.state, key):
         request_again(run, key, copy)
-    else:
-        start_copies(run)
+        return True
+    if copy is not None:  # The file may have been written at its destination.
+        drop_copy(run, key)
+    start_copies(run)
     return True
 
 
