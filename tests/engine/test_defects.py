@@ -269,7 +269,7 @@ def test_replicas_are_not_subtracted_from_the_tasks_that_wait() -> None:
     world = FakeWorld(
         [workflow, bag(3)], sites((2, 0.5), (2, 1.0), (2, 1.0)), ev.Settings("wqr", replicas=2)
     )
-    seen = [w.counts[TaskStatus.WAITING] for _ in world.steps() for w in world.core.state.workflows]
+    seen = [world.core.state.counts[TaskStatus.WAITING] for _ in world.steps()]
     assert world.core.state.ended == "done"
     assert set(seen) == {0, 1}
     assert len([key for key in placed(world.log) if key.endswith(".2")]) > 0

@@ -54,9 +54,9 @@ cores at their sites, but nothing needs their outcome."""
 _STAGING, _SUBMITTING, _QUEUED, _RUNNING = Phase
 
 
-def key_of(state: RunState, w: WorkflowState, task: int, number: int) -> str:
+def key_of(w: WorkflowState, task: int, number: int) -> str:
     """The key of an attempt, which is also its name at the site. ``number`` counts from 1."""
-    return f"{state.run_id}.{w.index}.{task}.{number}"
+    return f"{w.key_prefix}{task}.{number}"
 
 
 def variant(key: str) -> int:
@@ -117,7 +117,7 @@ def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]
     siblings = w.siblings.get(task)
     if siblings is not None:
         return siblings.attempts
-    keys = (key_of(state, w, task, number + 1) for number in range(w.attempts_of[task]))
+    keys = (key_of(w, task, number + 1) for number in range(w.attempts_of[task]))
     found = (state.attempts.get(key) for key in keys)
     return [attempt for attempt in found if attempt is not None and not attempt.superseded]
 

@@ -131,7 +131,7 @@ class Core:
                 placement_class(name).place,
                 "It returns one of view.candidates(task), or None",
             )
-        key = key_of(state, w, task, w.attempts_of[task] + 1)
+        key = key_of(w, task, w.attempts_of[task] + 1)
         hooks, walltime_s, size = self.run.hooks, None, 0
         if hooks.limit_walltime:
             for limit in hooks.limit_walltime:

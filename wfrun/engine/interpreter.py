@@ -174,6 +174,7 @@ def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     workflow = state.documents[event.digest]
     w = WorkflowState(event.workflow, workflow, event.at_s)
     w.queue = event.queue
+    w.key_prefix = f"{state.run_id}.{w.index}."
     origin = state.network.bit(ORIGIN)
     if isinstance(workflow.files, BagFiles):
         inputs = workflow.files.input_count
@@ -250,7 +251,7 @@ def _retry_failed(run: Run, w: WorkflowState) -> None:
     Called after a resume."""
     state = run.state
     reset_retries(state, w)
-    if w.counts[FAILED] > len(w.cancelled):
+    if w.failed > len(w.cancelled):
         reopen(state, w)
         for task, status in enumerate(w.status):
             if status in (FAILED, BLOCKED):

@@ -220,8 +220,8 @@ class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "cancelled", "children", "class_masks",
-                 "counts", "digests", "dispatched", "eligible", "ended_s", "failures", "full",
-                 "index", "lost", "masks", "narrowed", "order", "originals", "present", "queue",
+                 "digests", "dispatched", "eligible", "ended_s", "failures", "full",
+                 "index", "key_prefix", "lost", "masks", "narrowed", "order", "originals", "present", "queue",
                  "raised", "ran_s", "refused", "remakes", "resource_class", "reused",
                  "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
                  "task_classes", "to_collect", "variants", "waiting", "waiting_s", "workflow",
@@ -241,8 +241,8 @@ class WorkflowState:
         self.queue = 0
         """The resource manager that it was submitted to."""
         self.status = bytearray(tasks)
-        self.counts = [tasks, 0, 0, 0, 0, 0, 0]
-        """Number of tasks by TaskStatus."""
+        self.key_prefix = ""
+        """First part of the keys of its attempts: the run and the workflow."""
         self.attempts_of = array("I", bytes(4 * tasks))
         """Number of attempts so far, which numbers the next one."""
         self.siblings: dict[int, Siblings] = {}
@@ -317,25 +317,30 @@ class WorkflowState:
         self.ran_s: dict[int, float] = {}
         """Time that tasks had run when the walltime of their launcher ended."""
 
+    def count(self, status: TaskStatus) -> int:
+        """Number of tasks with a status. Cost: a search through the bytes of ``status``, about a
+        nanosecond for ten tasks, which displays pay instead of each change."""
+        return self.status.count(status)
+
     @property
     def done(self) -> int:
         """Number of tasks that are done."""
-        return self.counts[TaskStatus.DONE]
+        return self.count(TaskStatus.DONE)
 
     @property
     def failed(self) -> int:
         """Number of tasks that have failed for good."""
-        return self.counts[TaskStatus.FAILED]
+        return self.count(TaskStatus.FAILED)
 
     @property
     def blocked(self) -> int:
         """Number of tasks that depend on a failed one."""
-        return self.counts[TaskStatus.BLOCKED]
+        return self.count(TaskStatus.BLOCKED)
 
     @property
     def delayed(self) -> int:
         """Number of tasks that wait to be retried."""
-        return self.counts[TaskStatus.DELAYED]
+        return self.count(TaskStatus.DELAYED)
 
     @property
     def open(self) -> bool:

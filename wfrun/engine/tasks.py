@@ -14,13 +14,11 @@ RAISED = float("-inf")
 
 
 def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> None:
-    """Set the status of a task and update all counts."""
-    before = w.status[task]
-    w.status[task] = status
-    w.counts[before] -= 1
-    w.counts[status] += 1
-    state.counts[before] -= 1
-    state.counts[status] += 1
+    """Set the status of a task, and count it."""
+    statuses, counts = w.status, state.counts
+    counts[statuses[task]] -= 1
+    counts[status] += 1
+    statuses[task] = status
 
 
 def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
@@ -52,7 +50,6 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
     if not count:
         return
     w.status[:] = bytes([ELIGIBLE]) * count
-    w.counts[WAITING], w.counts[ELIGIBLE] = 0, count
     state.counts[WAITING] -= count
     state.counts[ELIGIBLE] += count
     keys = float(-w.workflow.priority) if w.order is None else w.order
@@ -109,7 +106,7 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
 
 def enter_eligible(w: WorkflowState) -> None:
     """Enter all eligible tasks into the eligible set, which has fresh ones alone."""
-    if w.counts[ELIGIBLE] > w.eligible.count:
+    if w.count(TaskStatus.ELIGIBLE) > w.eligible.count:
         for task, status in enumerate(w.status):
             if (
                 status == ELIGIBLE and w.serials[task]
@@ -119,8 +116,9 @@ def enter_eligible(w: WorkflowState) -> None:
 
 def settle(state: RunState, w: WorkflowState, at_s: float) -> None:
     """Note the end of a workflow if nothing of it is left to do."""
-    counts = w.counts
-    if w.ended_s is None and counts[DONE] + counts[FAILED] + counts[BLOCKED] == len(w.status):
+    if (w.dispatched and not state.superseded) or w.eligible.count or w.ended_s is not None:
+        return  # The usual case, without a look at all tasks.
+    if w.done + w.failed + w.blocked == len(w.status):
         w.ended_s = at_s
         state.open_workflows -= 1
 

@@ -29,7 +29,7 @@ RULES: dict[str, str] = {
     "slow": "a world takes no more than some CPU seconds",
     "not-done": "a run whose failures are retriable, and whose retries are many, ends done",
     "usage": "the usage of an owner is what the log says",
-    "waiting-tasks": "no workflow has fewer than no waiting tasks",
+    "waiting-tasks": "a run has no fewer than no waiting tasks",
     "replay": "a core that is replayed, from the log or a frozen state, decides as the one that "
     "lived",
     "same-log": "the same seed gives the same log",
@@ -183,7 +183,7 @@ class Explorer:
                     "replay", f"after {event}:\nlived    {expected}\nreplayed {took, wanted}"
                 )
                 self._twin = None
-        if peek.fewest_waiting_tasks(self.world.core) < 0:
+        if peek.waiting_tasks(self.world.core) < 0:
             self._note("waiting-tasks", f"after {event}")
         self._pending.append((event, decided))
         if actions:

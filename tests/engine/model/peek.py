@@ -19,6 +19,6 @@ def keeps_usage(core: Core) -> bool:
     return bool(core.state.queues)
 
 
-def fewest_waiting_tasks(core: Core) -> int:
-    """Smallest number of waiting tasks of any workflow."""
-    return min((w.counts[TaskStatus.WAITING] for w in core.state.workflows), default=0)
+def waiting_tasks(core: Core) -> int:
+    """Number of waiting tasks of all workflows, as the core counts them."""
+    return core.state.counts[TaskStatus.WAITING]

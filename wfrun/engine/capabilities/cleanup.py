@@ -82,7 +82,7 @@ class Cleanup(Capability):
 
     def on_workflow_added(self, w: WorkflowState) -> None:
         files = w.workflow.files
-        is_fresh = not w.counts[TaskStatus.DONE]
+        is_fresh = TaskStatus.DONE not in w.status
         if isinstance(files, BagFiles) and is_fresh:
             readers = files.readers()
             readers.extend(array("I", bytes(4 * (len(files) - len(readers)))))

@@ -175,7 +175,7 @@ class _Lister:
         for w in self._state.workflows:
             ends = None if self._ends is None else self._ends.ends_of(w.index)
             for status, state in _STATUSES.items():
-                if state not in states or not w.counts[status]:
+                if state not in states or not w.count(status):
                     continue
                 for task, value in enumerate(w.status):
                     if value == status:

@@ -73,7 +73,7 @@ class _Witness(Core):
         return look(self.run, self.state.workflows[self._placed.workflow], self._placed.task)
 
     def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
-        if key_of(self.state, w, task, w.attempts_of[task] + 1) == self._placed.key:
+        if key_of(w, task, w.attempts_of[task] + 1) == self._placed.key:
             self.seen = self.seen or self._look()
             is_same = site == self._placed.site
             self.seen = self.seen._replace(is_repeated=is_same)

@@ -45,7 +45,7 @@ def workflow_bar(w: WorkflowState, columns: int) -> Text:
     parts = [
         Part(w.done, *USED),
         Part(w.failed + w.blocked, *FAILED),
-        Part(w.counts[TaskStatus.DISPATCHED], *PREFETCHED),
+        Part(w.count(TaskStatus.DISPATCHED), *PREFETCHED),
     ]
     return bar(columns, len(w.status), parts)
 
