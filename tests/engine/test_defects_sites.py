@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from tests.engine.test_defects import placed
 from tests.engine.test_policies import bag, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, Demand
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.information import Information
@@ -252,3 +254,33 @@ def test_what_waits_at_a_site_that_gets_no_more_launchers_is_taken_back(staging_
     )
     assert world.run() == "failed"
     assert "no more are requested" in str(world.core.state.end_reason)
+
+
+def test_a_run_ends_with_its_last_launcher_if_no_other_will_start() -> None:
+    """The core would look at the launcher again when it had been idle for long, but it ends
+    before."""
+    tasks = [Task(f"t{n}", "x", "x", outputs=(n,)) for n in range(2)]
+    files = [File(f"f{n}", 6, producer=n) for n in range(2)]
+    workflow = Workflow("w", "w.dax", tasks, files, [()] * 2)
+    settings = ev.Settings("round-robin", keep="all")
+    run = Run([workflow], settings, (replace(cluster("a", 4), storage_bytes=10),))
+    run.add(0)
+    run.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    run.step(ev.AttemptStarted(1.0, "r.0.0.1", "r.L0.1"))
+    run.end("r.0.0.1", 2.0, Outcome("done", sizes=(6,)))
+    again = run.replayed()
+    ended = ev.LauncherEnded(3.0, 0, "r.L0.1", "done")
+    (end,) = run.step(ended)
+    assert isinstance(end, ev.RunEnded)
+    assert again.step(ended)[0] == [end]
+
+
+def test_a_decline_is_awaited_although_the_policy_took_back_an_earlier_one() -> None:
+    run = Run([bag(1)], ev.Settings("round-robin"), (cluster("a", 4), cluster("b", 4)))
+    run.add(0)
+    demand = Demand(run.core.state)
+    demand.decline(0, (0,))
+    run.core.state.now_s = 10.0
+    demand.decline(0, (1,))
+    demand.accept(0, 0)
+    assert demand.refresh() == 10.0 + FIRST_DECLINE_S

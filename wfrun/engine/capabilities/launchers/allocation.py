@@ -108,14 +108,21 @@ class Allocation(Capability):
             self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
-        """Whether launchers could still get the work that is left, or will be requested again.
-        Launchers at a site that is not healthy do not count: while that site may recover, a timer
-        runs."""
+        """Whether launchers could still get the work that is left, or may be requested when a
+        decline or a pause has expired. Launchers at a site that is not healthy do not count: while
+        that site may recover, a timer runs. Nor do wake-ups: they may be for launchers that have
+        ended since, and each engine has its own."""
         if not self.state.open_workflows:
             return False
-        sites = self.state.sites
+        sites, now_s = self.state.sites, self.state.now_s
+        later = self._demand.refresh() < inf
         return any(
-            sites[site].is_healthy and (pool.launchers or site in self._wake_ups)
+            sites[site].is_healthy
+            and (
+                pool.launchers
+                or later
+                or (site not in self._unneeded_s and now_s <= pool.paused_until_s < inf)
+            )
             for site, pool in self._pools.items()
         )
 

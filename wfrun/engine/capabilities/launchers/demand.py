@@ -98,11 +98,13 @@ class Demand:
         for workflow in self._stale:
             self._refresh(state.workflows[workflow])
         self._stale.clear()
-        if not self._expiries:
-            return inf
-        until_s, workflow, site = self._expiries[0]
-        decline = self._declines.get(workflow, {}).get(site)
-        return inf if decline is None or decline.period_s >= MAX_DECLINE_S else until_s
+        while self._expiries:
+            until_s, workflow, site = self._expiries[0]
+            decline = self._declines.get(workflow, {}).get(site)
+            if decline is not None and decline.until_s == until_s:
+                return inf if decline.period_s >= MAX_DECLINE_S else until_s
+            heapq.heappop(self._expiries)  # The policy has placed a task there since.
+        return inf
 
     def health_changed(self) -> None:
         """Note a change of the health of some site. Declined sites count while no other site is
