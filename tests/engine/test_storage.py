@@ -387,3 +387,28 @@ def test_files_that_leave_at_the_last_moment_make_room() -> None:
     ]
     w = Workflow("w", "w.dax", tasks, files, [(), (0,), ()])
     assert FakeWorld([w], Catalog((ALPHA,)), ev.Settings("round-robin")).run() == "done"
+
+
+def test_a_copy_of_what_was_written_again_at_its_destination_has_no_size() -> None:
+    """t1 waits at beta for a copy from alpha, where the file vanishes. t0 writes more at beta, and
+    then the copy ends."""
+    tasks = [
+        Task("t0", "x", "x", outputs=(0,)),
+        Task("t1", "x", "x", inputs=(0,)),
+        Task("t2", "x", "x", inputs=(0,)),
+    ]
+    files = [File("a", MB, producer=0)]
+    core = Core({"": Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])})
+    settings = ev.Settings("round-robin", retries=9)
+    core.step(ev.RunStarted(0.0, "r", settings, (ALPHA, BETA), (), 1, own_outputs=True))
+    core.step(ev.WorkflowAdded(1.0, 0, "w", ""))
+    core.step(ev.AttemptEnded(2.0, "r.0.0.1", Outcome("done", sizes=(MB,))))
+    assert {a.site for a in core.state.attempts.values()} == {0, 1}
+    core.step(ev.FilesLost(3.0, 0, ((0, 0),)))
+    again = next(a for a in core.state.attempts.values() if a.task == 0)
+    assert again.site == 1
+    core.step(ev.AttemptEnded(4.0, again.key, Outcome("done", sizes=(5 * MB,))))
+    storage = core.state.get(Storage)
+    assert storage.describe(1) == "5 MB of 10 MB used or promised"
+    core.step(ev.TransferEnded(5.0, 0, 0, 0, 1, MB, 3.0))
+    assert storage.describe(1) == "5 MB of 10 MB used or promised"

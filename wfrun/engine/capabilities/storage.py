@@ -516,13 +516,14 @@ class Storage(Capability):
     def _transfer_ended(self, event: ev.TransferEnded) -> None:
         site = self._sites.get(event.destination)
         if site is not None:
-            key = event.workflow, event.file
-            if not self.state.workflows[key[0]].is_stored(key[1], event.destination):
+            key, w = (event.workflow, event.file), self.state.workflows[event.workflow]
+            if not w.is_stored(event.file, event.destination):
                 self._transfer_failed(event)  # It was written again meanwhile.
                 return
             site.staged.pop(key, None)
-            before = site.used_bytes
-            site.put(key, event.size_bytes)
+            before, is_made = site.used_bytes, w.workflow.files[event.file].producer is not None
+            # The copy may be of what was there before its task wrote it again, here.
+            site.put(key, w.sizes[event.file] if is_made else event.size_bytes)
             if site.used_bytes < before:
                 self._freed |= 1 << event.destination
         self._examine(event)
