@@ -191,9 +191,9 @@ class SimNetwork(Generic[Key]):
         return self._change_s
 
     def advance(self, now_s: float) -> list[Key]:
-        """Let time pass until ``now_s``, which may be infinite. Returns the transfers that have ended
-        since the last call, in the order of their ends, those of one time in the order of their
-        starts."""
+        """Let time pass until ``now_s``, which may be infinite. Returns the transfers that have
+        ended since the last call, in the order of their ends, those of one time in the order of
+        their starts."""
         self._run_to(now_s)
         finished, self._finished = self._finished, []
         return finished
