@@ -14,7 +14,7 @@ class Action(msgspec.Struct, frozen=True):
     """Base of all actions."""
 
 
-class SubmitAttempts(Action, frozen=True):
+class SubmitAttempts(Action, frozen=True, gc=False):
     """Submit attempts to one site, in this order. All their inputs are at the site."""
 
     site: int

@@ -21,7 +21,7 @@ its inputs; and a serial number. The lowest comes first: an attempt that misses 
 for the many inputs of another, and an early one is not overtaken for ever."""
 
 
-class Copy(msgspec.Struct, eq=False):
+class Copy(msgspec.Struct, eq=False, gc=False):
     """A file that is being copied to a site, or waits for room."""
 
     source: int = ORIGIN

@@ -94,7 +94,8 @@ class Core:
     def _decide(self) -> None:
         run, state = self.run, self.state
         is_due = True
-        while is_due and state.is_placing:
+        # As `RunState.is_placing`, without a call.
+        while is_due and state.ended is None and not (state.draining or state.stopping):
             possible, run.placement_possible = run.placement_possible, False
             run.decision_due = run.has_new_room = False
             for decide in run.hooks.decide:

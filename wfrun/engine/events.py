@@ -193,7 +193,7 @@ class AttemptPlaced(Event, frozen=True, gc=False, omit_defaults=True, tag="attem
     until version 7 of the log."""
 
 
-class AttemptsSubmitted(Event, frozen=True, tag="attempts-submitted"):
+class AttemptsSubmitted(Event, frozen=True, gc=False, tag="attempts-submitted"):
     """The site accepted attempts."""
 
     site: int

@@ -54,7 +54,7 @@ class Phase(IntEnum):
     RUNNING = 3
 
 
-class Attempt(msgspec.Struct, eq=False):
+class Attempt(msgspec.Struct, eq=False, gc=False):
     """An open attempt of a task at a site."""
 
     key: str
@@ -220,9 +220,9 @@ class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
     __slots__ = ("added_s", "asks", "attempts_of", "avoid", "cancelled", "children", "class_masks",
-                 "digests", "dispatched", "eligible", "ended_s", "failures", "full",
-                 "index", "key_prefix", "lost", "masks", "narrowed", "order", "originals", "present", "queue",
-                 "raised", "ran_s", "refused", "remakes", "resource_class", "reused",
+                 "digests", "dispatched", "eligible", "ended_s", "failures", "full", "index",
+                 "key_prefix", "lost", "masks", "narrowed", "order", "originals", "present",
+                 "queue", "raised", "ran_s", "refused", "remakes", "resource_class", "reused",
                  "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
                  "task_classes", "to_collect", "variants", "waiting", "waiting_s", "workflow",
                  "worn_out")  # fmt: skip

@@ -19,9 +19,10 @@ class Fcfs(Queue):
 
     def schedule(self, now_s: float) -> list[JobId]:
         started: list[JobId] = []
-        while self._queue:
-            head = next(iter(self._queue.values()))
-            if head.cores > self._running.free:
+        queue, running = self._queue, self._running
+        while queue:
+            head = queue[next(iter(queue))]
+            if head.cores > running.free:
                 break
             self._start(head, now_s)
             started.append(head.id)

@@ -284,7 +284,7 @@ class _Broker:
 
         def arrive() -> None:
             del shared.sites[site].coming[key]
-            _synchronously(shared.sites[site].submit([request]))
+            shared.sites[site].submit_now([request])
 
         shared.heads[site].work(shared.world.head.submit_s, arrive)
 

@@ -282,7 +282,7 @@ class SimulatedDispatch:
         elif isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
-            run_synchronously(site.submit([self._request(a, speed) for a in action.attempts]))
+            site.submit_now([self._request(a, speed) for a in action.attempts])
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):

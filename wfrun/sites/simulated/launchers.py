@@ -106,6 +106,10 @@ class SimulatedLauncherSite:
         self._post = refuse
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
+        self.submit_now(batch)
+
+    def submit_now(self, batch: Sequence[AttemptRequest]) -> None:
+        """Do what ``submit`` does without a coroutine."""
         now_s = self._time.now()
         self._post(AttemptsSubmitted(now_s, self._index, tuple(r.key for r in batch)))
         for request in batch:

@@ -51,10 +51,9 @@ def workflow_bar(w: WorkflowState, columns: int) -> Text:
 
 
 def _row(w: WorkflowState, name: str, now_s: float) -> Row:
-    count = w.counts
-    waiting = count[TaskStatus.WAITING] + count[TaskStatus.ELIGIBLE] + count[TaskStatus.DELAYED]
+    waiting = w.count(TaskStatus.WAITING) + w.count(TaskStatus.ELIGIBLE) + w.delayed
     elapsed_s = max(0.0, (now_s if w.ended_s is None else w.ended_s) - w.added_s)
-    tasks, under_way = len(w.status), count[TaskStatus.DISPATCHED]
+    tasks, under_way = len(w.status), w.count(TaskStatus.DISPATCHED)
     numbers = (w.done, under_way, waiting, w.failed, w.blocked)
     cells: list[Cell] = [str(number) if number else "·" for number in numbers]
     if w.failed:
