@@ -9,6 +9,7 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
+from wfrun.runners.run.packing import unpacked
 from wfrun.runners.run.store import Store
 
 
@@ -28,3 +29,8 @@ def store_log(run: Path, events: Sequence[ev.AnyEvent], documents: Mapping[str, 
     )
     store.commit()
     store.close()
+
+
+def lines_of(body: bytes) -> bytes:
+    """The events of a row of a log, as JSON lines. A row may have them as they are, too."""
+    return unpacked(body, 1 << 30)

@@ -24,7 +24,7 @@ from wfrun.engine.exchange import (
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
 CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
 ``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).

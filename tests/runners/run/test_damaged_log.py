@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from tests.runners.harness import Job, User, assert_refused, make_workflow
+from tests.runners.stored_log import lines_of
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import SCHEMA_VERSION, Settings
 from wfrun.runners.display.report import summary
@@ -204,7 +205,7 @@ def last_event(db: sqlite3.Connection) -> int:
     first, body = db.execute(
         "SELECT first_seq, body FROM events ORDER BY first_seq DESC LIMIT 1"
     ).fetchone()
-    count: int = first + len(body.splitlines())
+    count: int = first + len(lines_of(body).splitlines())
     return count
 
 
@@ -219,7 +220,7 @@ def test_other_values_of_events(whole: Path, tmp_path: Path) -> None:
         with closing(sqlite3.connect(folder / FILE_NAME)) as db, db:
             rows = db.execute("SELECT first_seq, body FROM events").fetchall()
             first, body = draw.choice(rows)
-            lines = body.splitlines()
+            lines = lines_of(body).splitlines()
             line = draw.randrange(len(lines))
             event = json.loads(lines[line])
             event[draw.choice(list(event))] = draw.choice(values)

@@ -3,6 +3,7 @@ refused."""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import subprocess
 import sys
@@ -15,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runners.harness import Job, make_workflow
+from tests.runners.stored_log import lines_of
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import Access, LinkSpec, SiteSpec
+from wfrun.runners.run.packing import DICTIONARY, packed
 from wfrun.runners.run.store import FILE_NAME, Store
 
 SETTINGS = ev.Settings(
@@ -235,8 +238,8 @@ def test_settings_of_a_batch_system_are_read_from_older_logs(tmp_path: Path) -> 
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         ((body,),) = db.execute("SELECT body FROM events").fetchall()
         access = b'"access":{"hosts":["h"],"parallel_environment":"smp","memory_resource":null}'
-        old = body.replace(b'"access":null', access, 1)
-        assert old != body
+        old = lines_of(body).replace(b'"access":null', access, 1)
+        assert old != lines_of(body)
         db.execute("UPDATE events SET version = 2, body = ?", (old,))
     db.close()
     started, added = log_of(tmp_path)
@@ -309,3 +312,58 @@ def test_the_journal_works_on_network_file_systems(tmp_path: Path) -> None:
         assert db.execute("PRAGMA journal_mode").fetchone() != ("wal",)
     db.close()
     assert not list(tmp_path.glob("*-wal")) + list(tmp_path.glob("*-shm"))
+
+
+# The size of the log
+
+
+def events_of_a_task(task: int) -> list[ev.Event]:
+    """The events of a task that writes nothing, as of a local site."""
+    at_s, key = 1.79e9 + 0.01234567 * task, f"r6fef5ee0.0.{task}.1"
+    outcome = Outcome(
+        "done", exit_code=0, started_s=round(at_s - 2.3, 6), ended_s=round(at_s, 6),
+        cpu_s=0.0007 + 1e-6 * (task * 7919 % 300), peak_memory_bytes=14938112, host="node17",
+    )  # fmt: skip
+    return [
+        ev.AttemptPlaced(at_s - 3, key, 0, task, 0),
+        ev.AttemptsSubmitted(at_s - 2.9, 0, (key,)),
+        ev.AttemptStarted(at_s - 2.2, key),
+        ev.AttemptEnded(at_s, key, outcome),
+    ]
+
+
+@pytest.mark.parametrize(("tasks_per_commit", "limit_bytes"), [(1, 150), (4, 100), (25, 90)])
+def test_how_much_of_the_log_a_task_takes(
+    tmp_path: Path, tasks_per_commit: int, limit_bytes: int
+) -> None:
+    """Its four events have 530 bytes as JSON."""
+    store = Store(tmp_path, create=True)
+    store._db.execute("PRAGMA synchronous=OFF")
+    empty = store.path.stat().st_size
+    tasks = 2000
+    for first in range(0, tasks, tasks_per_commit):
+        for task in range(first, first + tasks_per_commit):
+            store.append(events_of_a_task(task))
+        store.commit()
+    store.close()
+    assert (store.path.stat().st_size - empty) / tasks <= limit_bytes
+    assert len(log_of(tmp_path)) == 4 * tasks
+
+
+def test_a_row_that_unpacks_to_more_than_a_row_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, EVENTS[:1])
+    bomb = packed(b" " * 3_000_000)
+    assert len(bomb) < 20_000
+    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+        db.execute("UPDATE events SET body = ?", (bomb,))
+    db.close()
+    monkeypatch.setattr("wfrun.runners.run.store.ROW_BYTES", 2_000_000)
+    with pytest.raises(InvalidError, match="larger than any event"):
+        log_of(tmp_path)
+
+
+def test_the_dictionary_is_that_of_the_logs_that_exist() -> None:
+    """It may never change: it would need a version of its own."""
+    assert hashlib.sha256(DICTIONARY).hexdigest()[:16] == "7bdd26316f57ed2e"
