@@ -131,6 +131,8 @@ def test_checkpoints_are_as_far_apart_as_they_have_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "MIN_EVENTS", 200)
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    monkeypatch.setattr(checkpoints, "BYTES_PER_EVENT", 1000)
     monkeypatch.setattr("wfrun.runners.simulate.simulated_run.GROUP_SIZE", 100)
     path = tmp_path / "run"
     simulate_into(path, [two_levels(1000)], Platform(SITES), Settings("file-aware"))
@@ -140,11 +142,65 @@ def test_checkpoints_are_as_far_apart_as_they_have_to_be(
     assert all(after - before >= 200 for before, after in pairwise(found))
 
 
+def test_checkpoints_take_a_share_of_the_time_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event takes 0.1 ms, a checkpoint 0.2 s, which is 4% of the time of 50,000 events."""
+    now_s, core = 0.0, Core({"x": two_levels(2)})
+
+    def frozen(frozen_core: Core) -> bytes:
+        nonlocal now_s
+        now_s += 0.2
+        return freeze(frozen_core)
+
+    monkeypatch.setattr(checkpoints, "freeze", frozen)
+    store = Store(tmp_path, create=True)
+    writer = CheckpointWriter(store, core, lambda: now_s)
+    for _ in range(120):
+        now_s += 0.1
+        store.next_seq += 1000
+        writer.after_commit()
+    assert [seq for seq, _ in store.checkpoint_sizes()] == [20_000, 70_000, 120_000]
+    store.close()
+
+
+def test_old_checkpoints_go_when_they_take_too_much_room() -> None:
+    """They stay spread over the log, and each is there for readers of the past."""
+    stored: list[tuple[int, int]] = []
+    for events in range(100_000, 4_000_001, 100_000):
+        gone = set(checkpoints.surplus_of(stored, events))
+        stored = [one for one in stored if one[0] not in gone]
+        assert sum(size for _, size in stored) <= checkpoints.BYTES_PER_EVENT * events
+        stored.append((events, 2_000_000))
+    assert len(stored) == 11
+    gaps = [after - before for before, after in pairwise([0, *(seq for seq, _ in stored)])]
+    assert max(gaps) <= 1_100_000
+    assert stored[-1][0] == 4_000_000
+
+
+def test_an_engine_goes_on_from_the_last_checkpoint(run: Path) -> None:
+    """It replays the events after it alone."""
+    asked: list[int] = []
+    store = Store(run)
+    read_rows = store._rows
+    store._rows = lambda last: asked.append(store.next_seq) or read_rows(last)  # type: ignore[method-assign, func-returns-value]
+    core = read_core(store)
+    assert asked
+    assert min(asked) == store.next_seq
+    assert core.state.done == 1000
+    store.close()
+
+
 # What is no checkpoint
 
 
 def _another_code(run: Path) -> None:
     change(run, "UPDATE checkpoints SET wfrun = 'another'")
+
+
+def _of_later_events(run: Path) -> None:
+    """As if the last events of the log had been cut off."""
+    change(run, "UPDATE checkpoints SET seq = seq + 1")
 
 
 def _damaged(run: Path) -> None:
@@ -178,7 +234,7 @@ def _put(run: Path, body: bytes, *, is_compressed: bool = False) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [_another_code, _damaged, _no_state, _huge, _short, _of_another_user]
+    "spoil", [_another_code, _of_later_events, _damaged, _no_state, _huge, _short, _of_another_user]
 )
 def test_what_cannot_be_used_is_passed_over(
     run: Path, spoil: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch

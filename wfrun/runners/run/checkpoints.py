@@ -1,5 +1,5 @@
-"""Checkpoints of a run: its state after some events, in its log file. A reader of a long log begins
-with one and replays the events after it.
+"""Checkpoints of a run: its state after some events, in its log file. Whoever needs the state of a
+run, to show it or to resume it, begins with one and replays the events after it.
 
 They are a cache. The events alone are the truth: a checkpoint that is absent, damaged, of another
 version of wfrun, or in a file of another user is passed over.
@@ -8,8 +8,9 @@ version of wfrun, or in a file of another user is passed over.
 from __future__ import annotations
 
 import hashlib
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -24,10 +25,13 @@ from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
 MIN_EVENTS = 20_000
-"""Minimum number of events between two checkpoints; to replay them takes a fifth of a second."""
-TASKS_PER_EVENT = 5
-"""Number of tasks of the run for each event between two checkpoints, so that the checkpoints of a
-run of any size take less time and room than its events."""
+"""Minimum number of events between two checkpoints; to replay them takes a third of a second."""
+SHARE = 0.04
+"""Maximum share of the engine's CPU time that checkpoints take. One of a million tasks takes 0.07 s
+(a bag) to 0.3 s, which leaves 50,000 to 200,000 events between two."""
+BYTES_PER_EVENT = 5
+"""Maximum room of all checkpoints but the last, in bytes for each event of the log: a quarter of
+what the events take."""
 MIN_LAST_EVENTS = 1000
 """Minimum number of events before the checkpoint that an engine makes at its end."""
 MAX_BYTES = 1 << 30
@@ -38,36 +42,67 @@ class CheckpointWriter:
     """Writes the checkpoints of a run that this process drives. It stops where the state cannot be
     frozen, such as with a policy of the user, or when one cannot be written."""
 
-    def __init__(self, store: Store, core: Core) -> None:
-        self._store, self._core = store, core
-        self._last = store.next_seq
-        self._is_tried = False
-        """Whether a frozen state has been thawed."""
-        self._works = True
+    def __init__(
+        self, store: Store, core: Core, cpu_s: Callable[[], float] = time.thread_time
+    ) -> None:
+        """``cpu_s`` is the CPU time of the engine so far."""
+        self._store, self._core, self._cpu_s = store, core, cpu_s
+        self._last, self._last_cpu_s = store.next_seq, cpu_s()
+        """Number of events, and the CPU time, when the last one was written."""
+        self._interval = MIN_EVENTS
+        """Number of events until the next one."""
+        self._works: bool | None = None
+        """Whether states can be frozen, thawed and written; None: not tried yet."""
 
     def after_commit(self, *, last: bool = False) -> None:
         """Write a checkpoint if one is due. The log holds all events that the core has applied.
         ``last``: the engine ends."""
-        least = max(MIN_EVENTS, self._core.state.tasks // TASKS_PER_EVENT)
-        if self._store.next_seq - self._last < (MIN_LAST_EVENTS if last else least):
+        events = self._store.next_seq - self._last
+        if events < (MIN_LAST_EVENTS if last else self._interval) or self._works is False:
             return
-        self._last = self._store.next_seq
-        self._works = self._works and self._write()
+        of_event_s = (self._cpu_s() - self._last_cpu_s) / events
+        if self._works is None and not self._can_thaw():
+            self._works = False
+            return
+        began_s = self._cpu_s()
+        self._works = self._write()
+        ended_s = self._cpu_s()
+        if of_event_s > 0:
+            self._interval = max(MIN_EVENTS, round((ended_s - began_s) / SHARE / of_event_s))
+        self._last, self._last_cpu_s = self._store.next_seq, ended_s
 
-    def _write(self) -> bool:
+    def _can_thaw(self) -> bool:
         try:
-            frozen = freeze(self._core)
-            if not self._is_tried:
-                thaw(frozen, self._core.state.documents)
-                self._is_tried = True
+            thaw(freeze(self._core), self._core.state.documents)
         except Exception:  # pickle raises anything for objects that it cannot write
             return False
-        body = zlib.compress(frozen, 1)
+        return True
+
+    def _write(self) -> bool:
+        store = self._store
         try:
-            self._store.put_checkpoint(_stamp(), body)
+            body = zlib.compress(freeze(self._core), 1)
+            store.put_checkpoint(
+                _stamp(), body, surplus_of(store.checkpoint_sizes(), store.next_seq)
+            )
         except WfrunError:  # such as a full disk, which the next commit of events reports
             return False
+        except Exception:  # see `_can_thaw`
+            return False
         return True
+
+
+def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
+    """The checkpoints that are removed when another one is written after so many ``events``, so
+    that they keep to their room. ``stored``: for each the number of events before it, in ascending
+    order, and its size. The rest stays spread over the log: the next to go is the one whose
+    neighbours are closest to each other."""
+    kept, surplus = list(stored), []
+    while sum(size for _, size in kept) > BYTES_PER_EVENT * events:
+        places = [0, *(seq for seq, _ in kept), events]
+        gaps = [after - before for before, after in zip(places, places[2:], strict=False)]
+        surplus.append(kept.pop(gaps.index(min(gaps)))[0])
+    return surplus
 
 
 def read_core(

@@ -46,7 +46,6 @@ from wfrun.runners.run.history import add_history, harvest_of, keep_history, rea
 from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import add_links, read_links
 from wfrun.runners.run.lock import BEAT_S, Lock
-from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.loop import Loop, Observer
 from wfrun.runners.run.lost_data import LostFiles, RecordCheck, find_lost
 from wfrun.runners.run.lost_sites import lose_sites, unreachable_of
@@ -204,8 +203,8 @@ class Session:
         change: Callable[[RunState], ev.RunChanged | None] | None = None,
         keeps_history: bool = True,
     ) -> None:
-        """Take over a run: replay its log. Driving a run that is done removes the files that it may
-        still have at its sites, and changes nothing.
+        """Take over a run: read its state from its log. Driving a run that is done removes the
+        files that it may still have at its sites, and changes nothing.
 
         ``dead_hosts`` are names of hosts that are down, by the user's word. ``change`` returns the
         change of a run from its state. ``keeps_history``: the history file of the run is extended.
@@ -223,8 +222,7 @@ class Session:
             if not has_log(run.path):
                 raise never_started(run.path)
             self._store = Store(run.path, write=True)
-            self._core = Core(self._store.workflows())
-            replay(self._core, self._store.load(), self._store.path)
+            self._core = read_core(self._store)
             if not self.state.run_id:
                 raise never_started(run.path)
             self._note_changed_documents()

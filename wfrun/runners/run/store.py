@@ -226,20 +226,39 @@ class Store:
                 raise damaged(self.path, "the record of what the run has read is damaged")
             return msgspec.msgpack.decode(found[1], type=Record)
 
-    def put_checkpoint(self, wfrun: str, body: bytes) -> None:
-        """Store the state after all events so far, as ``wfrun``, an identity of its code, made
-        it."""
+    def checkpoint_sizes(self) -> list[tuple[int, int]]:
+        """Of each stored state the number of events before it, in ascending order, and its size in
+        bytes."""
+        with self._errors():
+            if not self._has_table("checkpoints"):
+                return []
+            query = "SELECT seq, length(body) FROM checkpoints ORDER BY seq"
+            return self._db.execute(query).fetchall()
+
+    def put_checkpoint(self, wfrun: str, body: bytes, surplus: Sequence[int] = ()) -> None:
+        """Store the state after all events so far, as ``wfrun``, an identity of its code, made it.
+        The ``surplus`` states, by the numbers of events before them, are removed."""
         if self.before_commit is not None:
             self.before_commit()
         with self._errors():
-            self._db.execute(_CHECKPOINTS)
-            row = (self.next_seq, wfrun, _digest(body), body)
-            self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", row)
+            self._db.execute("BEGIN")
+            try:
+                self._db.execute(_CHECKPOINTS)
+                self._db.executemany(
+                    "DELETE FROM checkpoints WHERE seq = ?", ((seq,) for seq in surplus)
+                )
+                row = (self.next_seq, wfrun, _digest(body), body)
+                self._db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)", row)
+                self._db.execute("COMMIT")
+            except sqlite3.Error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
     def checkpoints(self, wfrun: str, before: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The states that this ``wfrun`` stored, each with the number of events before it, the
         latest first; those ``before`` the event of this number alone, if it is given. None from a
-        file of another user."""
+        file of another user, and none of events that the log does not have."""
         if not _is_ours(self.path):
             return
         # Damage of a cache is no damage of the log. Errors that concern both, the events show, too.
@@ -248,12 +267,13 @@ class Store:
                 return
             rows = self._db.execute(
                 "SELECT seq FROM checkpoints WHERE wfrun = ?1 AND length(body) <= ?2 "
-                "AND (?3 IS NULL OR seq <= ?3) ORDER BY seq DESC", (wfrun, ROW_BYTES, before),
+                "AND seq <= ?3 ORDER BY seq DESC",
+                (wfrun, ROW_BYTES, self._end() if before is None else before),
             ).fetchall()  # fmt: skip
             for (seq,) in rows:
                 digest, body = self._db.execute(
                     "SELECT digest, body FROM checkpoints WHERE seq = ?", (seq,)
-                ).fetchone()
+                ).fetchone() or ("", b"")  # the engine has just removed it
                 if type(seq) is int and type(body) is bytes and _digest(body) == digest:
                     yield seq, body
 
@@ -386,6 +406,17 @@ class Store:
             if not self._has_tables():
                 return None
             return self._db.execute("SELECT max(first_seq) FROM events").fetchone()[0]
+
+    def _end(self) -> int:
+        """Number of events in the log, by its last row; 0 if that is damaged."""
+        row = self._db.execute(
+            "SELECT first_seq, version, body FROM events WHERE length(body) <= ? "
+            "ORDER BY first_seq DESC LIMIT 1", (ROW_BYTES,)
+        ).fetchone()  # fmt: skip
+        try:
+            return 0 if row is None else int(row[0] + _lines(row[2], row[1]).count(b"\n"))
+        except (ValueError, TypeError, AttributeError):
+            return 0
 
     def _rows(self, last: object) -> list[tuple[int, int, bytes]]:
         """The next rows of the log, up to the ``last``."""
