@@ -1,7 +1,8 @@
 """``wfrun results``: a row for each task, with its parameters and its outcome.
 
-The log is read once. A few numbers per task are kept in arrays; rows are made and written some
-thousands at a time, so that memory stays small for bags of millions of tasks.
+The state comes from a checkpoint, and the log is read once for the outcomes, without interpreting
+it. A few numbers per task are kept in arrays; rows are made and written some thousands at a time,
+so that memory stays small for bags of millions of tasks.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Resources
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
+from wfrun.runners.display.followed_run import FollowedRun
 from wfrun.runners.display.parameter_types import parameter_types
 from wfrun.runners.display.running import expected_s, host_of
-from wfrun.runners.run.collecting import collect
 from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.store import Store
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters of cells that spreadsheets evaluate, also in full width (OWASP, "CSV
@@ -66,7 +68,9 @@ class _Ends:
     """The outcome of the latest ended attempt of each task of a workflow; for tasks that are done,
     of the attempt that succeeded."""
 
-    def __init__(self, tasks: int) -> None:
+    def __init__(self, tasks: int, hosts: Sequence[str]) -> None:
+        self.hosts = hosts
+        """Names of the hosts that have numbers."""
         self.attempts = array("I", bytes(4 * tasks))
         self.replicas = array("I", bytes(4 * tasks))
         self.site = array("h", [-1]) * tasks
@@ -76,12 +80,16 @@ class _Ends:
         self.cpu_s = array("f", [nan]) * tasks
         self.peak_bytes = array("q", [-1]) * tasks
         self.exit_code = array("q", [-1]) * tasks
+        self.is_done = bytearray(tasks)
+        """Whether an attempt has succeeded since the last one began while no other was open: a task
+        whose output is lost runs again."""
 
 
 class Collector:
-    """Collects the outcomes of attempts while the log is replayed."""
+    """Collects the outcomes of attempts from the events of a log."""
 
     def __init__(self, state: RunState) -> None:
+        """``state``: that after the last of the events."""
         self.ends: list[_Ends] = []
         self.hosts: list[str] = []
         self._state = state
@@ -89,18 +97,16 @@ class Collector:
         self._open: dict[str, ev.AttemptPlaced] = {}
         self._open_of: dict[tuple[int, int], int] = {}
 
-    def passed(self, events: Iterator[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """Yield the events, and note each one after its replay."""
-        for event in events:
-            yield event
-            self._note(event)
-
-    def _note(self, event: ev.AnyEvent) -> None:
+    def note(self, event: ev.AnyEvent) -> None:
+        """Note the next event."""
         if isinstance(event, ev.AttemptPlaced):
             ends, task = self.ends_of(event.workflow), (event.workflow, event.task)
             others = self._open_of.get(task, 0)
             ends.attempts[event.task] += 1
-            ends.replicas[event.task] += others > 0
+            if others:
+                ends.replicas[event.task] += 1
+            else:
+                ends.is_done[event.task] = False
             self._open_of[task] = others + 1
             self._open[event.key] = event
         elif isinstance(event, ev.AttemptEnded):
@@ -116,15 +122,17 @@ class Collector:
     def ends_of(self, workflow: int) -> _Ends:
         while len(self.ends) <= workflow:
             w = self._state.workflows[len(self.ends)]
-            self.ends.append(_Ends(len(w.workflow.tasks)))
+            self.ends.append(_Ends(len(w.workflow.tasks), self.hosts))
         return self.ends[workflow]
 
     def _ended(self, ends: _Ends, placed: ev.AttemptPlaced, outcome: Outcome) -> None:
         task = placed.task
         if outcome.cause != "done":
             copy = outcome.cause == "cancelled" and ends.site[task] >= 0
-            if copy or self._state.workflows[placed.workflow].status[task] == TaskStatus.DONE:
+            if copy or ends.is_done[task]:
                 return
+        else:
+            ends.is_done[task] = True
         ends.site[task] = placed.site
         ends.host[task] = self._host(outcome.host)
         ends.started_s[task] = nan if outcome.started_s is None else outcome.started_s
@@ -144,12 +152,28 @@ class Collector:
         return number
 
 
+def outcomes_of(run: RunDir, state: RunState, events: int) -> Collector:
+    """The outcomes of attempts, from as many events of the log as the state comes from. Raises what
+    ``Store`` raises."""
+    collector = Collector(state)
+    store = Store(run.path)
+    try:
+        for event in islice(store.load(), events):
+            collector.note(event)
+    finally:
+        store.close()
+    return collector
+
+
 class Results:
     """The table of a run."""
 
     def __init__(self, run: RunDir) -> None:
-        """Reads the log, also while an engine drives the run. Raises what `collect` raises."""
-        self._state, self._collected, driven = collect(run, Collector)
+        """Reads the state, also while an engine drives the run. Raises what ``FollowedRun``
+        raises."""
+        with FollowedRun(run) as followed:
+            self._state, self._events = followed.state, followed.seq
+            driven = followed.is_driven
         self._run = run
         self._now_s = time.time() if driven else self._state.now_s
         """The present; of a run that nothing drives the time of its last event."""
@@ -174,13 +198,15 @@ class Results:
         return self.columns(parameter_types(bag for bag in bags if bag is not None))
 
     def rows(self) -> Iterator[Row]:
-        """A row for each task, in the order of the documents; None is an unknown value."""
+        """A row for each task, in the order of the documents; None is an unknown value. Reads the
+        log, and raises what ``Store`` raises."""
+        collected = outcomes_of(self._run, self._state, self._events)
         running: dict[tuple[int, int], Attempt] = {}
         for a in self._state.attempts.values():
             if a.phase is Phase.RUNNING:
                 running.setdefault((a.workflow, a.task), a)
         for w in self._state.workflows:
-            ends = self._collected.ends_of(w.index)
+            ends = collected.ends_of(w.index)
             values = self._values(w)
             folder = self._folder(w)
             for task in range(len(w.workflow.tasks)):
@@ -218,7 +244,7 @@ class Results:
         site, host = ends.site[task], ends.host[task]
         names = (
             None if site < 0 else self._state.sites[site].spec.name,
-            None if host < 0 else self._collected.hosts[host],
+            None if host < 0 else ends.hosts[host],
         )
         started_s = _number(ends.started_s[task] - self._state.started_s)
         ended_s = _number(ends.ended_s[task] - self._state.started_s)
@@ -304,6 +330,7 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
         stream = TextIOWrapper(sys.stdout.buffer, "utf-8", _NAMES)
         try:
             text = _Text(stream, table.columns(), ",", safe=safe_csv, on_terminal=is_terminal)
+            stream.flush()  # the reader of a pipe gets the header before the log is read
             _copy(table, text)
         finally:
             stream.detach()

@@ -24,9 +24,8 @@ from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import task_title
 from wfrun.runners.display.followed_run import FollowedRun
-from wfrun.runners.display.results import Collector
+from wfrun.runners.display.results import Collector, outcomes_of
 from wfrun.runners.display.running import LATE_FACTOR, expected_s, host_of
-from wfrun.runners.run.collecting import collect
 from wfrun.runners.run.directory import RunDir
 
 _PHASES = {
@@ -109,11 +108,10 @@ class _Found(NamedTuple):
 def select_tasks(run: RunDir, selection: Selection) -> TaskDocument:
     """The tasks of a run that are selected. Raises InvalidError for a site that the run does not
     have, and the errors of ``await_start`` and ``Store``."""
-    if _ENDED & set(selection.states):
-        state, ends, driven = collect(run, Collector)
-        return _Lister(run, state, ends, driven=driven).document(selection)
     with FollowedRun(run) as followed:
-        return _Lister(run, followed.state, None, driven=followed.is_driven).document(selection)
+        state, events, driven = followed.state, followed.seq, followed.is_driven
+    ends = outcomes_of(run, state, events) if _ENDED & set(selection.states) else None
+    return _Lister(run, state, ends, driven=driven).document(selection)
 
 
 class _Lister:
