@@ -109,12 +109,14 @@ def read_core(
     store: Store, before: int | None = None, documents: Mapping[str, Workflow] | None = None
 ) -> Core:
     """The core of a run after all events of its log, or as it was ``before`` the event of this
-    number. ``documents``: the workflows, if they were read already. Raises what ``Store.load`` and
-    ``replay`` raise."""
+    number. ``documents``: the workflows, if they were read already; otherwise those after a
+    checkpoint are read lazily, for readers that need few of their tasks. Raises what ``Store.load``
+    and ``replay`` raise."""
     with paused_gc():
-        if documents is None:
-            documents = store.workflows()
-        core = _latest(store, documents, before) or Core(documents)
+        known = store.workflows(lazily=True) if documents is None else documents
+        core = _latest(store, known, before)
+        if core is None:
+            core = Core(store.workflows() if documents is None else documents)
         first = store.next_seq
         events = store.load_more() if before is None else islice(store.load_more(), before - first)
         replay(core, events, store.path, first)

@@ -20,6 +20,7 @@ from wfrun.engine.capability import Capability, Hooks, Run
 from wfrun.engine.core import Core
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import WorkflowState, children_of
+from wfrun.runners.run.stored_documents import StoredParents
 
 _PACKAGE = "wfrun.engine."
 _OTHERS: dict[str, Any] = {
@@ -88,7 +89,11 @@ def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")
     for w in run.state.workflows:
-        w.children = children_of(w.workflow)
+        parents = w.workflow.parents
+        if isinstance(parents, StoredParents):
+            w.children = parents.children
+        else:
+            w.children = children_of(w.workflow)
     for capability in run.state.capabilities.values():
         run.hooks.add(cast(Capability, capability))
     return Core(documents, run)

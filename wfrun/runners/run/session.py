@@ -222,7 +222,7 @@ class Session:
             if not has_log(run.path):
                 raise never_started(run.path)
             self._store = Store(run.path, write=True)
-            self._core = read_core(self._store)
+            self._core = read_core(self._store, documents=self._store.workflows())
             if not self.state.run_id:
                 raise never_started(run.path)
             self._note_changed_documents()

@@ -3,8 +3,9 @@
 A row of ``events`` is one group of events that were committed together, or a part of a large group:
 the sequence number of its first event, the schema version, and the events as JSON lines, packed by
 `wfrun.runners.run.packing`.
-``documents`` holds the workflows by digest, ``records`` what the run has read on the submit host,
-``checkpoints`` the state after some events, as `wfrun.runners.run.checkpoints` makes it.
+``documents`` holds the workflows by digest, ``document_parts`` the parts of large ones, as
+`wfrun.runners.run.stored_documents` divides them, ``records`` what the run has read on the submit
+host, ``checkpoints`` the state after some events, as `wfrun.runners.run.checkpoints` makes it.
 The journal is SQLite's rollback journal, because the write-ahead log does not work on network file
 systems. Readers may read while an engine writes.
 """
@@ -16,6 +17,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from wfrun.engine.model import Workflow
 from wfrun.runners.run.log_errors import LogErrors, check_file, damaged, unfinished
 from wfrun.runners.run.old_logs import upgraded
 from wfrun.runners.run.packing import packed, unpacked
+from wfrun.runners.run.stored_documents import MIN_TASKS, divide, is_divided, on_demand, whole
 
 if TYPE_CHECKING:
     from wfrun.runners.run.reuse.identities import Record
@@ -50,6 +53,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TABLE IF NOT EXISTS documents (digest TEXT PRIMARY KEY, body BLOB NOT NULL);
 COMMIT;
 """
+_PARTS = "CREATE TABLE IF NOT EXISTS document_parts (digest TEXT PRIMARY KEY, body BLOB NOT NULL)"
 _RECORDS = "CREATE TABLE IF NOT EXISTS records (digest TEXT PRIMARY KEY, body BLOB NOT NULL)"
 _CHECKPOINTS = (
     "CREATE TABLE IF NOT EXISTS checkpoints "
@@ -76,6 +80,15 @@ def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
 
 def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:16]
+
+
+def _read_part(directory: Path, digest: str) -> bytes:
+    """A part of a document of the run in this directory."""
+    store = Store(directory)
+    try:
+        return store._part(digest)
+    finally:
+        store.close()
 
 
 def _lines(body: bytes, version: int) -> bytes:
@@ -178,7 +191,12 @@ class Store:
             self._db.execute("BEGIN")
             try:
                 for workflow in workflows:
-                    digest, body = encode_workflow(workflow)
+                    if workflow.bag is None and len(workflow.tasks) >= MIN_TASKS:
+                        self._db.execute(_PARTS)
+                        body = divide(workflow, self._put_part)
+                        digest = _digest(body)
+                    else:
+                        digest, body = encode_workflow(workflow)
                     self._db.execute(
                         "INSERT OR IGNORE INTO documents VALUES (?, ?)", (digest, body)
                     )
@@ -190,8 +208,24 @@ class Store:
                 raise
         return digests
 
-    def workflows(self) -> Mapping[str, Workflow]:
-        """All stored workflows by digest."""
+    def _put_part(self, body: bytes) -> str:
+        """Store a part of a document. Returns its digest."""
+        digest = _digest(body)
+        self._db.execute("INSERT OR IGNORE INTO document_parts VALUES (?, ?)", (digest, body))
+        return digest
+
+    def _part(self, digest: str) -> bytes:
+        """A part of a document."""
+        with self._errors():
+            query = "SELECT body FROM document_parts WHERE digest = ?"
+            found = self._db.execute(query, (digest,)).fetchone()
+            if found is None or _digest(found[0]) != digest:
+                raise damaged(self.path, f"the part {digest!r} of a document is damaged")
+            return bytes(found[0])
+
+    def workflows(self, *, lazily: bool = False) -> Mapping[str, Workflow]:
+        """All stored workflows by digest. ``lazily``: tasks and files of large workflows are read
+        when they are needed, also after the store is closed; that raises what reading raises."""
         decoder = msgspec.msgpack.Decoder(Workflow)
         with self._errors():
             if not self._has_tables():
@@ -200,7 +234,12 @@ class Store:
             for digest, body in self._db.execute("SELECT digest, body FROM documents"):
                 if _digest(body) != digest:
                     raise damaged(self.path, f"the document {digest!r} is damaged")
-                workflows[digest] = decoder.decode(body)
+                if not is_divided(body):
+                    workflows[digest] = decoder.decode(body)
+                elif lazily:
+                    workflows[digest] = on_demand(body, partial(_read_part, self.path.parent))
+                else:
+                    workflows[digest] = whole(body, self._part)
             return {digest: w if w.bag is None else expand(w.bag)
                     for digest, w in workflows.items()}  # fmt: skip
 
