@@ -101,6 +101,19 @@ def test_a_part_is_read_when_it_is_needed(tmp_path: Path, reads: list[str]) -> N
     assert len(reads) == 1
 
 
+def test_a_reader_of_all_tasks_keeps_few(
+    tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_documents, "MAX_PARTS", 2)
+    log = stored(tmp_path, chain(TASKS))
+    (lazy,) = log.workflows(lazily=True).values()
+    log.close()
+    assert [lazy.tasks[n].id for n in range(TASKS)] == [f"t{n}" for n in range(TASKS)]
+    assert len(reads) == PARTS
+    assert isinstance(lazy.tasks, StoredSequence)
+    assert list(lazy.tasks._parts) == [PARTS - 2, PARTS - 1]
+
+
 def test_the_state_of_a_run_needs_no_tasks(tmp_path: Path, reads: list[str]) -> None:
     """It comes from the last checkpoint."""
     run = tmp_path / "run"

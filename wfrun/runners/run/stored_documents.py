@@ -18,6 +18,9 @@ from wfrun.engine.model import File, Task, Workflow
 MIN_TASKS = 20_000
 """Minimum number of tasks of a workflow that is divided; to read a smaller one takes 0.1 s."""
 PART_LENGTH = 2000
+MAX_PARTS = 50
+"""Maximum number of parts of a sequence that a reader keeps, so that one that goes through all
+tasks of a large workflow needs little memory."""
 
 T = TypeVar("T")
 ReadPart = Callable[[str], bytes]
@@ -96,11 +99,16 @@ class StoredSequence(Sequence[T], Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for number in range(len(self._listing.digests)):
-            yield from self._parts.get(number) or self._load(number)
+            yield from self._decoded(number)
 
     def _load(self, number: int) -> list[T]:
+        if len(self._parts) >= MAX_PARTS:
+            del self._parts[next(iter(self._parts))]  # the oldest
+        part = self._parts[number] = self._decoded(number)
+        return part
+
+    def _decoded(self, number: int) -> list[T]:
         part = self._decoder.decode(self._read(self._listing.digests[number]))
-        self._parts[number] = part
         return cast(list[T], part)
 
 
