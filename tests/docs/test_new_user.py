@@ -14,8 +14,8 @@ from rich.console import Console
 import wfrun
 from tests.places import ROOT
 from wfrun.runners.display.site_table import SiteTable
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 
 FAILS_UNTIL_MENDED = """\
 pegasus: "5.0"

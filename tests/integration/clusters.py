@@ -28,8 +28,8 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.state import RunState
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 SCRIPT = (

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.runners.harness import Job
 from wfrun.engine import events as ev
 from wfrun.engine.interpreter import Interpreter
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 

@@ -27,10 +27,11 @@ from wfrun.engine.state import RunState
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.changes import changed_run
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.history_file import history_file
 from wfrun.runners.run.plugins import load_policies
 from wfrun.runners.run.prepare import prepare, this_machine
-from wfrun.runners.run.session import Session, read_state
+from wfrun.runners.run.session import Session
 from wfrun.runners.run.trust import find_own
 from wfrun.runners.simulate.simulated_run import refuse_simulated
 from wfrun.sites.catalog import read_catalog

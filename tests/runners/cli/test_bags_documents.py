@@ -22,9 +22,9 @@ from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.write_dax import write_dax
 from wfrun.runners.display.failures import nothing_succeeds
 from wfrun.runners.experiments.workloads import POLICIES
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.prepare import prepare
-from wfrun.runners.run.session import read_state
 
 SWEEP = """\
 owner: alice

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -58,17 +59,31 @@ def test_the_version(user: User) -> None:
 @pytest.mark.parametrize("words", ["--help", "run --help", "generate --help"])
 def test_help_imports_little(words: str) -> None:
     """So that it is quick, as completion is."""
+    heavy = {"asyncio", "lxml", "networkx", "rich", "sqlite3", "yaml"}
+    if words != "run --help":  # whose options are described by a msgspec record
+        heavy.add("msgspec")
+    assert heavy.isdisjoint(modules_of(*words.split()))
+
+
+def modules_of(*words: str | Path) -> list[str]:
+    """The modules that a command imports."""
     program = (
         "import sys; from wfrun.runners.cli.main import main\n"
         "try: main()\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
-    command = [sys.executable, "-c", program, *words.split()]
+    command = [sys.executable, "-c", program, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    heavy = {"asyncio", "lxml", "networkx", "rich", "sqlite3", "yaml"}
-    if words != "run --help":  # whose options are described by a msgspec record
-        heavy.add("msgspec")
-    assert heavy.isdisjoint(done.stderr.split())
+    return done.stderr.split()
+
+
+def test_a_look_at_a_run_imports_nothing_that_drives_one(user: User) -> None:
+    """The imports of the engine would take half of the time."""
+    assert user.wfrun("run", user.write([Job("a", "true")]), "--run-dir", "run").status == 0
+    of_engines = ("wfrun.sites.transfers", "wfrun.sites.simulated", "wfrun.runners.run.session")
+    for command in ("status", "launchers"):
+        found = modules_of(command, user.folder / "run")
+        assert not [module for module in found if module.startswith(of_engines)]
 
 
 def test_the_short_and_the_long_form(user: User) -> None:

@@ -25,9 +25,10 @@ from wfrun.engine.events import SCHEMA_VERSION, Settings
 from wfrun.runners.display.report import summary
 from wfrun.runners.display.results import Results
 from wfrun.runners.run import store
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.prepare import prepare, this_machine
-from wfrun.runners.run.session import Session, read_state
+from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import FILE_NAME
 
 SEED = 13

@@ -12,8 +12,8 @@ from tests.runners.harness import Job, User, attempts_alive, kill, lines_of, wai
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.state import RunState
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 

@@ -12,8 +12,8 @@ from tests.runners.stored_log import store_log
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import TaskStatus
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.stored_names import stored_name
 
 

@@ -20,9 +20,9 @@ from tests.runners.harness import Engine, Job, User, lines_of, wait_until
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunResumed
 from wfrun.runners.run import lock as lock_module
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.lock import Holder, Lock, read_holder
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 from wfrun.sites.node.processes import identity
 

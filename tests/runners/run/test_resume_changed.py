@@ -18,8 +18,8 @@ from wfrun.runners.api import resume
 from wfrun.runners.api import run as run_workflow
 from wfrun.runners.display.run_records import run_record
 from wfrun.runners.experiments.past_run import past_run
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 
 OTHER = 65534
 """The user `nobody`."""

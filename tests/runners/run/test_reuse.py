@@ -21,11 +21,11 @@ from wfrun.runners.api import RunResult, resume
 from wfrun.runners.api import run as run_documents
 from wfrun.runners.cli.exit_statuses import INVALID
 from wfrun.runners.cli.main import cli
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.reuse import identities
 from wfrun.runners.run.reuse.identities import Identifier
 from wfrun.runners.run.reuse.keys import make_record, task_keys
-from wfrun.runners.run.session import read_state
 
 OTHER = 65534
 """The user `nobody`."""

@@ -19,10 +19,10 @@ from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run import lock, new_run, session
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.prepare import Plan, prepare, this_machine
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 BEFORE_LOCK = """

@@ -15,8 +15,8 @@ from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.settings import Settings
 from wfrun.runners.display.report import summary
 from wfrun.runners.run import store, stored_documents
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.run.stored_documents import StoredSequence
 from wfrun.runners.simulate.simulated_run import simulate_into

@@ -35,9 +35,9 @@ from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
 from wfrun.runners.display import report
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.simulated.model import SiteModel

@@ -22,9 +22,9 @@ from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.lock import Lock
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.sites import make_site, terminal_prompter
 from wfrun.runners.run.store import FILE_NAME
 from wfrun.sites.kind import AnySite, RemoteSite

@@ -44,9 +44,9 @@ def control(
     in the log of the run, from where they hold over a crash and `wfrun resume`, too.
     """
     from wfrun.runners.run import user_requests as ur
+    from wfrun.runners.run.checkpoints import read_state
     from wfrun.runners.run.directory import is_driven
     from wfrun.runners.run.plugins import load_policies
-    from wfrun.runners.run.session import read_state
     from wfrun.runners.run.trust import find_own
     from wfrun.runners.simulate.simulated_run import refuse_simulated
 

@@ -32,13 +32,13 @@ class _Shown(NamedTuple):
 
 def _read(found: RunDir) -> _Shown:
     """Read the state of a run. Raises what ``read_state`` raises."""
+    from wfrun.runners.run.checkpoints import read_state
     from wfrun.runners.run.directory import is_driven
-    from wfrun.runners.run.session import read_state
-    from wfrun.runners.simulate.simulation import RUN_ID
+    from wfrun.runners.run.simulated import SIMULATED_ID
 
     driven = is_driven(found)
     state = read_state(found)
-    return _Shown(found.path, state, driven, state.run_id == RUN_ID)
+    return _Shown(found.path, state, driven, state.run_id == SIMULATED_ID)
 
 
 def _show(run: str | None, console: Console) -> _Shown | None:
@@ -157,7 +157,7 @@ def files(
     from wfrun.runners.display.files import FilesDocument, file_records, read_files, show
     from wfrun.runners.display.run_records import print_json
     from wfrun.runners.run.directory import is_driven
-    from wfrun.runners.simulate.simulation import RUN_ID
+    from wfrun.runners.run.simulated import SIMULATED_ID
 
     found = _find(run)
     driven = is_driven(found)
@@ -173,7 +173,7 @@ def files(
         return
     console = make_console()
     console.print(f"run {found.path}")
-    show(console, state, records, more, driven=driven, simulated=state.run_id == RUN_ID)
+    show(console, state, records, more, driven=driven, simulated=state.run_id == SIMULATED_ID)
 
 
 @click.command("list")
@@ -199,8 +199,8 @@ def _record(run: RunDir) -> RunRecord:
     """The record of a run, also of one that cannot be read."""
     from wfrun.engine.errors import WfrunError
     from wfrun.runners.display.run_records import RunRecord, run_record
+    from wfrun.runners.run.checkpoints import read_state
     from wfrun.runners.run.directory import StartingError, is_driven
-    from wfrun.runners.run.session import read_state
 
     try:
         state = read_state(run, 0.0)

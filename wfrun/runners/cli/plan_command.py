@@ -91,8 +91,8 @@ def plan_rest(
     from wfrun.engine.model import Catalog
     from wfrun.runners.experiments.plan import begun_run, plan_of
     from wfrun.runners.run.changes import present_of
+    from wfrun.runners.run.checkpoints import read_state
     from wfrun.runners.run.history_file import HistoryFile
-    from wfrun.runners.run.session import read_state
 
     state = read_state(run)
     if state.ended == "done":

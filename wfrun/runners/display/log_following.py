@@ -10,8 +10,8 @@ from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.state import TaskStatus
 from wfrun.engine.visible import command_line, message_block
 from wfrun.runners.display.log_printer import Attempt, AttemptHistory, LogPrinter, TaskNumber
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import is_driven
-from wfrun.runners.run.session import read_state
 
 INTERVAL_S = 0.5
 """Interval between two looks at the log of the run and the files. A look is one question to a head

@@ -10,8 +10,8 @@ from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.display.log_following import follow_attempts
 from wfrun.runners.display.log_printer import AttemptHistory, LogPrinter, TaskNumber
 from wfrun.runners.display.task_names import find_tasks
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.session import read_state
 
 
 def print_logs(run: RunDir, task: str, *, tail: int | None = None, follow: bool = False) -> None:

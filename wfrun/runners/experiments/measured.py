@@ -12,10 +12,10 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.link_history import load_links, missing_links
 from wfrun.runners.run.overheads import Overheads, measure
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 from wfrun.sites.transfers.relayed_links import with_relayed_links
 

@@ -14,8 +14,8 @@ from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.experiments.measured import measured_by
 from wfrun.runners.experiments.subjects import Warn
 from wfrun.runners.run import directory as rundir
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.runners.run.overheads import Overheads
-from wfrun.runners.run.session import read_state
 from wfrun.runners.run.store import Store
 
 

@@ -19,7 +19,9 @@ import wfrun.engine
 from wfrun.engine.core import Core
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState
 from wfrun.parsers.read import paused_gc
+from wfrun.runners.run.directory import START_WAIT_S, RunDir, await_start
 from wfrun.runners.run.frozen import freeze, thaw
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
@@ -121,6 +123,17 @@ def read_core(
         events = store.load_more() if before is None else islice(store.load_more(), before - first)
         replay(core, events, store.path, first)
     return core
+
+
+def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
+    """The state of a run from its log, also while an engine drives it. Raises the errors of
+    ``await_start`` and ``Store``."""
+    await_start(run, timeout_s)
+    store = Store(run.path)
+    try:
+        return read_core(store).state
+    finally:
+        store.close()
 
 
 def _latest(

@@ -33,9 +33,7 @@ from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory import (
-    START_WAIT_S,
     RunDir,
-    await_start,
     has_log,
     is_driven,
     never_started,
@@ -562,14 +560,3 @@ class Session:
         # the process before the summary is printed.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, note)
-
-
-def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
-    """The state of a run from its log, also while an engine drives it. Raises the errors of
-    ``await_start`` and ``Store``."""
-    await_start(run, timeout_s)
-    store = Store(run.path)
-    try:
-        return read_core(store).state
-    finally:
-        store.close()

@@ -13,8 +13,9 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run import directory as rundir
 from wfrun.runners.run.checkpoints import CheckpointWriter
 from wfrun.runners.run.new_run import NewRun
+from wfrun.runners.run.simulated import SIMULATED_ID
 from wfrun.runners.run.store import Store
-from wfrun.runners.simulate.simulation import RUN_ID, Platform, begun
+from wfrun.runners.simulate.simulation import Platform, begun
 
 GROUP_SIZE = 5000
 """Minimum number of events that are committed together."""
@@ -86,7 +87,7 @@ def is_simulated(run: rundir.RunDir) -> bool:
         first = next(store.load(), None)
     finally:
         store.close()
-    return isinstance(first, ev.RunStarted) and first.run_id == RUN_ID
+    return isinstance(first, ev.RunStarted) and first.run_id == SIMULATED_ID
 
 
 def refuse_simulated(run: rundir.RunDir, why: str) -> None:

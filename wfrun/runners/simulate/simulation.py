@@ -31,10 +31,6 @@ from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, re
 
 Sharing = Literal["max-min", "serial"]
 
-RUN_ID = SIMULATED_ID
-"""The id of every simulated run, by which its log is recognized: ids of real runs are longer."""
-
-
 AttemptRuntime = Callable[[int, int], float]
 """Run time of a task (workflow, task) on the reference processor, in seconds."""
 
@@ -167,7 +163,7 @@ class Simulation:
         `RunStarted`."""
         at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
-            at_s, RUN_ID, self._settings, catalog.sites, catalog.links, workflows, queues
+            at_s, SIMULATED_ID, self._settings, catalog.sites, catalog.links, workflows, queues
         )
         self.clock.call_at(at_s, begun)
 

@@ -21,7 +21,7 @@ from wfrun.runners.experiments.on_sites.installation import installation
 from wfrun.runners.experiments.on_sites.sites import prepared
 from wfrun.runners.experiments.processes import Progress, no_progress, timed
 from wfrun.runners.experiments.results import CellT, Results, RowT
-from wfrun.runners.run.session import read_state
+from wfrun.runners.run.checkpoints import read_state
 from wfrun.sites.catalog import read_catalog
 
 
