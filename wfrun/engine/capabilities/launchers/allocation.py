@@ -23,7 +23,7 @@ from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.walltimes import Walltimes, rounded_s
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.exchange import LauncherRequest
-from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+from wfrun.engine.state import HELD, Attempt, TaskStatus, WorkflowState
 
 _TIMER = "launchers"
 
@@ -230,7 +230,9 @@ class Allocation(Capability):
         if not site.is_healthy:
             # Attempts that are there already, such as the one of a trial, still need launchers.
             missing = site.committed_cores - pool.busy_cores - pool.live_slots
-            if site.reported is not None or missing <= 0:
+            # Those at a site that gets no more are being withdrawn.
+            is_over = self.state.left >> index & 1 or HELD in site.conditions
+            if site.reported is not None or missing <= 0 or is_over:
                 return None
         # The backlog is limited because a queue that does not move now may not move later either.
         most = min(spec.backlog - pool.queued, spec.max - len(pool.launchers))
