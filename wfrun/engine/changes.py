@@ -13,7 +13,7 @@ from math import inf
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import undispatch
 from wfrun.engine.capability import Capability, Run
-from wfrun.engine.fit import classify
+from wfrun.engine.fit import classify, fits
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import (
     HELD,
@@ -31,8 +31,9 @@ _LEFT = "catalog"
 
 
 def change_sites(run: Run, event: ev.RunChanged) -> None:
-    """Give the sites their new descriptions, and add new sites. Sites that left the catalog are
-    closed, and attempts that wait for inputs there are given up."""
+    """Give the sites their new descriptions, and add new sites, to all resource managers. Sites
+    that left the catalog are closed. Attempts that wait for inputs there, or at a site that they do
+    not fit any more, are given up."""
     state = run.state
     before = state.network.bit(ORIGIN)
     for site, spec in zip(state.sites, event.sites, strict=False):
@@ -42,12 +43,14 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
     for index, site in enumerate(state.sites):
         _reset(site, has_left=bool(state.left >> index & 1))
     for attempt in [a for a in state.attempts.values() if a.phase is Phase.STAGING]:
-        if state.left >> attempt.site & 1:
+        asked = state.workflows[attempt.workflow].asked(attempt.task)
+        if state.left >> attempt.site & 1 or not fits(asked, state.sites[attempt.site].spec):
             undispatch(run, attempt)
     state.site_tuples.clear()
     state.fitting.clear()
     state.is_bounded = False
     after = 1 << len(state.sites)
+    state.queues = [mask | after - before for mask in state.queues]
     for w in state.workflows:
         w.present = [p & ~before | after if p & before else p for p in w.present]
 

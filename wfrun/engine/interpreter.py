@@ -165,7 +165,10 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
     state.copy_queue.set_bounds([s.spec for s in state.sites], links)
     throttle = throttle_of(settings)
     state.throttle = throttle if isinstance(throttle, int) else None
-    state.queues = [(1 << len(state.sites)) - 1] if settings.selection else []
+    if not settings.selection:
+        state.queues = []
+    elif not state.queues:
+        state.queues = [(1 << len(state.sites)) - 1]
     state.max_replicas = max_replicas(settings)
 
 
