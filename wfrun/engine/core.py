@@ -62,7 +62,7 @@ class Core:
                 call(event)
             run.outbox.clear()
             run.placement_possible = False
-        for end in run.hooks.end_replay:
+        for end in run.hooks.end_replay if decides else ():
             end()
         run.outbox.clear()
 
