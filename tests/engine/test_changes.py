@@ -9,12 +9,22 @@ import msgspec
 import pytest
 
 from tests.engine.model.explore import Explorer
-from tests.engine.model.world_of import POLICIES, Crash, WorldSpec, world_of
+from tests.engine.model.layouts import POLICIES
+from tests.engine.model.world_of import Crash, WorldSpec, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.model import ORIGIN, File, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.model import (
+    ORIGIN,
+    Access,
+    File,
+    LauncherSpec,
+    Resources,
+    SiteSpec,
+    Task,
+    Workflow,
+)
 from wfrun.engine.state import RunState, TaskStatus
 
 TWO = (SiteSpec("a", 2), SiteSpec("b", 2))
@@ -258,3 +268,56 @@ def test_a_site_with_fewer_cores_than_an_open_attempt_holds(policy: str, backfil
             reason = "task 't0', which needs 8 cores, fits no site of the catalog"
             assert again.state.end_reason is not None
             assert again.state.end_reason.startswith(reason)
+
+
+def test_an_attempt_that_waits_for_inputs_where_it_does_not_fit_any_more() -> None:
+    """It is given up, and not submitted when its inputs arrive."""
+    wide = Task("t", "x", "x", inputs=(0,), resources=Resources(2))
+    workflow = Workflow("w", "w", [wide], [File("in")], [()])
+    core, log = begun(workflow)
+    assert places(log) == [(0, 0)]
+    narrow = (SiteSpec("a", 1), SiteSpec("b", 2))
+    again, decided, _ = changed(core, log, change(core, narrow))
+    assert places(decided) == [(0, 1)]
+    assert list(again.state.attempts) == ["r.0.0.2"]
+
+
+@pytest.mark.parametrize("how", ["left", "held"])
+def test_no_launcher_is_requested_for_attempts_that_are_taken_back(how: str) -> None:
+    launchers = LauncherSpec(cores=2, max=2, idle_timeout_s=1e6)
+    access = Access(dispatch="launchers", launchers=launchers)
+    sites = (SiteSpec("a", 4, kind="slurm", access=access), SiteSpec("b", 2))
+    workflow = Workflow("w", "w", [Task("t", "x", "x")], [], [()])
+    core = Core({"w": workflow})
+    log: list[ev.Event] = []
+    for event in (
+        ev.RunStarted(0.0, "r", ev.Settings("round-robin"), sites, (), 1, own_outputs=True),
+        ev.SiteHeld(0.0, 1),
+        ev.WorkflowAdded(0.0, 0, "w", "w"),
+        ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 2, 900.0, "tcp", 0.0),
+        ev.SiteFreed(2.0, 1),
+    ):
+        log += [event, *core.step(event)[0]]
+    assert places(log) == [(0, 0)]
+    end = ev.LauncherEnded(3.0, 0, "r.L0.1", "lost")
+    if how == "held":
+        core.step(ev.SiteHeld(3.0, 0))
+        decided, _ = core.step(end)
+    else:
+        _, decided, _ = changed(core, log, change(core, sites, left=(0,)), end)
+    assert not [e for e in decided if isinstance(e, ev.LaunchersAsked)]
+
+
+def test_a_new_site_belongs_to_all_resource_managers() -> None:
+    core = Core({"w": BAG})
+    log: list[ev.Event] = []
+    settings = ev.Settings("round-robin", selection="s-bot")
+    for event in (
+        ev.RunStarted(0.0, "r", settings, TWO, (), 2, ((0,), (1,)), own_outputs=True),
+        ev.WorkflowAdded(0.0, 0, "w", "w", 0),
+        ev.WorkflowAdded(0.0, 1, "w", "w", 1),
+    ):
+        log += [event, *core.step(event)[0]]
+    again, decided, _ = changed(core, log, change(core, (*TWO, SiteSpec("c", 2)), left=(1,)))
+    assert again.state.queues == [0b101, 0b110]
+    assert {e.site for e in decided if isinstance(e, ev.AttemptPlaced)} == {2}

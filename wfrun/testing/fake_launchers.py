@@ -98,6 +98,17 @@ class FakeLauncherSite(FakeSite):
 
     # What happens
 
+    def change(self, spec: SiteSpec) -> None:
+        """Give back attempts that are too wide for further launchers. Present ones go on."""
+        launchers = spec.access.launchers if spec.access is not None else None
+        most = launchers.cores if launchers is not None else 0
+        self.spec = spec
+        for entry in list(self.waiting):
+            if self._world.cores(entry.workflow, entry.task) > most:
+                self.waiting.remove(entry)
+                self._present.discard(entry.key)
+        self.start_waiting()
+
     def engine_died(self) -> None:
         """End launchers that do not survive the death of the engine."""
         keeps, crash = self._world.behaviour.keeps, self._world.crashes

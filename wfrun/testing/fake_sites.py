@@ -144,6 +144,7 @@ class FakeSite:
         self._present: set[str] = set()
         """Keys of waiting and running attempts."""
         self._free = spec.slots
+        self._is_cut_off = False
 
     # Orders of the engine
 
@@ -203,6 +204,16 @@ class FakeSite:
 
     # What happens
 
+    def change(self, spec: SiteSpec) -> None:
+        """Take the description of a resumed run. What waits and runs goes on."""
+        self._free += spec.slots - self.spec.slots
+        self.spec = spec
+        self.start_waiting()
+
+    def cut_off(self) -> None:
+        """Report nothing any more: no engine can reach the site."""
+        self._is_cut_off = True
+
     def engine_died(self) -> None:
         """Drop what does not survive the death of the engine, without a record."""
         keeps, crash = self._world.behaviour.keeps, self._world.crashes
@@ -220,7 +231,9 @@ class FakeSite:
         while self.waiting:
             entry = self.waiting[0]
             cores = world.cores(entry.workflow, entry.task)
-            if cores > self._free:
+            # A cluster has more cores than the catalog allows, since that was changed.
+            is_too_wide = cores > self.spec.slots
+            if cores > self._free and not (is_too_wide and self._free >= self.spec.slots):
                 return
             self.waiting.popleft()
             self._free -= cores
@@ -257,7 +270,7 @@ class FakeSite:
         if key in self._missed:
             self._report_end(key, channel)
         else:
-            immediate = world.deliver(ev.AttemptEnded(world.now_s, key, outcome), key, channel)
+            immediate = self._deliver(ev.AttemptEnded(world.now_s, key, outcome), key, channel)
         self._release(running)
         self.start_waiting()
         return immediate
@@ -301,6 +314,9 @@ class FakeSite:
             self._report(event, key, running.launcher)
 
     def _report(self, event: ev.Event, key: str, channel: str = "") -> None:
-        immediate = self._world.deliver(event, key, channel or self.channel)
+        immediate = self._deliver(event, key, channel or self.channel)
         if immediate is not None:
             self._world.post(immediate.at_s, immediate)
+
+    def _deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
+        return None if self._is_cut_off else self._world.deliver(event, key, channel)

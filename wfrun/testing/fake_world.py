@@ -12,6 +12,7 @@ import msgspec
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import variant
+from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
@@ -215,15 +216,50 @@ class FakeWorld:
             if isinstance(event, _FROM_USERS):
                 self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
 
-    def change(self, event: ev.RunChanged) -> None:
-        """Change the options and sites of the run. Called after `crash`, before the next step."""
-        for spec in event.sites[len(self._sites) :]:
-            self._sites.append(self._make_site(len(self._sites), spec))
+    def change(self, event: ev.RunChanged, unreachable: Sequence[int] = ()) -> list[ev.Event]:
+        """Change the options and sites of the run. Called after `crash`, before the next step.
+        ``unreachable``: sites that leave and are out of reach, so that all that the run has there
+        is lost. Returns the events before the resume."""
+        for index, spec in enumerate(event.sites):
+            if index == len(self._sites):
+                self._sites.append(self._make_site(index, spec))
+            elif spec != self._sites[index].spec:
+                self._sites[index].change(spec)
         self.catalog = Catalog(event.sites, event.links)
         self._network = Network([s.name for s in event.sites], event.links)
+        events: list[ev.Event] = [event]
         self.core.apply_undecided(event)
-        self.log.append(event)
+        for site in unreachable:
+            for end in self._lose(site, event.at_s):
+                self.core.apply_undecided(end)
+                events.append(end)
+        self.log.extend(events)
         self._durable = len(self.log)
+        return events
+
+    def _lose(self, index: int, at_s: float) -> list[ev.Event]:
+        """The ends of what the run has at a site that is out of reach. What it has written there is
+        lost when the run is resumed."""
+        state, message = self.core.state, "out of reach"
+        self._sites[index].cut_off()
+        self._sites[index] = self._make_site(index, self.catalog.sites[index])
+        keys = [a.key for a in state.attempts.values() if a.site == index]
+        pool = pool_at(state, index)
+        launchers = [] if pool is None else list(pool.launchers)
+        lost = tuple(
+            (w.index, file, index)
+            for w in state.workflows
+            for file in range(len(w.present))
+            if w.is_stored(file, index)
+        )
+        for number, (resumes_s, serial, what) in enumerate(self._future):
+            if isinstance(what, ev.RunResumed):
+                resumed = ev.RunResumed(what.at_s, tuple(dict.fromkeys((*what.lost, *lost))))
+                self._future[number] = resumes_s, serial, resumed
+        return [
+            *(ev.AttemptEnded(at_s, key, Outcome("lost", message=message)) for key in keys),
+            *(ev.LauncherEnded(at_s, index, key, "lost", message) for key in launchers),
+        ]
 
     def _forget(self) -> list[ev.Event]:
         """Remove and return the part of the log that was not durable."""

@@ -48,6 +48,7 @@ class AttemptRules(FileRules):
         self._require("refused", (*task, site) not in self._refused, what)
         self._require("paused", site not in self._paused, what)
         self._require("held", site not in self._held, what)
+        self._require("left", site not in self._left, what)
         self._require("task-cancelled", task not in self._cancelled_tasks, what)
         if self._queues:
             sites = self._queues[self._queue_of[event.workflow]]
@@ -94,9 +95,12 @@ class AttemptRules(FileRules):
             self._require("durable", one is not None, f"{key} is submitted and not open")
             self._require("closing", self.ended is None and not self._cancelled, f"{key} submitted")
             self._require("held", action.site not in self._held, f"{key} submitted")
+            self._require("left", action.site not in self._left, f"{key} submitted")
             if one is None:
                 continue
             self._require("twice", not one.submitted, key)
+            asked = self._asked.get(one.task, self._task(one.task).resources)
+            self._require("fits", fits(asked, self._specs[action.site]), f"{key} submitted")
             one.submitted, one.doubtful = True, False
             document = self._workflows[number]
             record = document.tasks[task]
@@ -210,7 +214,8 @@ class AttemptRules(FileRules):
             self._doubt_if_stopping()
             return
         site, inputs = one.placed.site, self._task(task).inputs
-        self._kept.update((task[0], file, site) for file in inputs if cause != "cancelled")
+        if cause != "cancelled" and self._settings.keep == "failed":
+            self._kept.update((task[0], file, site) for file in inputs)
         if cause in _COUNTED:
             self._failures[task] += 1
         elif cause in _SPECIAL:

@@ -166,6 +166,7 @@ class FileRules(KnownRun):
 
     def on_discarded(self, event: ev.FilesDiscarded) -> None:
         """A decision to remove files: they are there, and nothing needs them there."""
+        self._require("left", event.site not in self._left, str(event))
         for file in event.files:
             places = self.present.get(file, set())
             self._require("discard-twice", event.site in places, f"{file} is at {places}")

@@ -9,7 +9,8 @@ from tests.engine.model.known_run import (
 )
 from tests.engine.model.rules import MAX_SETBACKS
 from wfrun.engine import events as ev
-from wfrun.engine.model import ORIGIN
+from wfrun.engine.fit import fits
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement import PLACEMENT
 
 
@@ -17,12 +18,34 @@ class RunRules(KnownRun):
     """Rules about the run as a whole: workflows, resumes, cancellation, the end."""
 
     def on_run_started(self, event: ev.RunStarted) -> None:
-        self._settings = settings = event.settings
-        self._specs, self._queues = event.sites, event.queues
-        index = {spec.name: site for site, spec in enumerate(event.sites)} | {"origin": ORIGIN}
+        self._queues = event.queues
+        self._configure(event.settings, event.sites, event.links)
+
+    def on_run_changed(self, event: ev.RunChanged) -> None:
+        """The options and sites of the run have changed. What waits for inputs at a site that left,
+        or that it does not fit any more, is taken back. New sites belong to all resource
+        managers."""
+        if event.settings.keep == "all":
+            self._kept.clear()
+        new = range(len(self._specs), len(event.sites))
+        self._queues = tuple((*sites, *new) for sites in self._queues)
+        self._configure(event.settings, event.sites, event.links)
+        self._left = set(event.left)
+        for site in event.left:
+            self._take_back(site)
+        for one in [t for t in self._open.values() if not t.submitted]:
+            asked = self._asked.get(one.task, self._task(one.task).resources)
+            if not fits(asked, event.sites[one.placed.site]):
+                del self._open[one.key]
+
+    def _configure(
+        self, settings: ev.Settings, sites: tuple[SiteSpec, ...], links: tuple[LinkSpec, ...]
+    ) -> None:
+        self._settings, self._specs = settings, sites
+        index = {spec.name: site for site, spec in enumerate(sites)} | {"origin": ORIGIN}
         self._link_room = {
             (index[link.source], index[link.destination]): link.max_transfers
-            for link in event.links
+            for link in links
             if link.max_transfers is not None
         }
         policy = PLACEMENT[settings.policy]
@@ -30,10 +53,16 @@ class RunRules(KnownRun):
         if most is None:
             most = max(policy.replicas, settings.replication == "stragglers")
         self._max_replicas = most
-        self._launchers = {i: {} for i, s in enumerate(event.sites) if launcher_spec(s) is not None}
+        for site, spec in enumerate(sites):
+            if launcher_spec(spec) is not None:
+                self._launchers.setdefault(site, {})
         self._is_late = policy.binds_late
         self._is_bounded = bool(
-            policy.binds_late or self._launchers or settings.selection or self._max_replicas > 0
+            policy.binds_late
+            or self._launchers
+            or settings.selection
+            or self._max_replicas > 0
+            or any(document.is_bag for document in self._workflows.values())
         )
 
     def on_workflow_added(self, event: ev.WorkflowAdded) -> None:
@@ -100,7 +129,7 @@ class RunRules(KnownRun):
                 if (number, file) in self._written and self._is_final(number, file):
                     self._require("end-collected", ORIGIN in places, f"file {number}/{file}")
         elif event.reason is not None:
-            idle = [i for i in range(len(self._specs)) if i not in self._paused]
+            idle = set(range(len(self._specs))) - self._paused - self._left
             gave_up = event.reason.startswith("policy")
             self._require("end-gave-up", not (gave_up and idle), event.reason)
         else:

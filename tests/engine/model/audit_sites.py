@@ -32,9 +32,7 @@ class SiteRules(KnownRun):
         if event.site in self._held:
             return
         self._held.add(event.site)
-        for one in [t for t in self._open.values() if t.placed.site == event.site]:
-            if not one.submitted:
-                del self._open[one.key]
+        self._take_back(event.site)
 
     def on_site_freed(self, event: ev.SiteFreed) -> None:
         self._held.discard(event.site)
@@ -43,6 +41,8 @@ class SiteRules(KnownRun):
         spec = launcher_spec(self._specs[event.site])
         assert spec is not None
         self._require("closing", self.ended is None and not self._cancelled, str(event))
+        self._require("left", event.site not in self._left, str(event))
+        self._require("held", event.site not in self._held, str(event))
         launchers = self._launchers[event.site]
         for request in event.launchers:
             self._require("launcher-key", request.key not in self._launcher_keys, request.key)

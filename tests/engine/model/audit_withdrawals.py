@@ -15,7 +15,9 @@ class WithdrawalRules(KnownRun):
     def _idle_cores(self) -> list[int]:
         """Upper bound of the cores on which an attempt would start immediately, by site."""
         return [
-            0 if site in self._paused else max(0, self._slots_now(site) - self._committed(site))
+            0
+            if site in self._paused | self._left
+            else max(0, self._slots_now(site) - self._committed(site))
             for site in range(len(self._specs))
         ]
 

@@ -66,6 +66,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
     _HANDLERS: Mapping[type[ev.Event], Callable[..., None]] = {
         ev.RunStarted: RunRules.on_run_started,
         ev.WorkflowAdded: RunRules.on_workflow_added,
+        ev.RunChanged: RunRules.on_run_changed,
         ev.RunResumed: RunRules.on_run_resumed,
         ev.CancelAsked: RunRules.on_cancel_asked,
         ev.SiteHeld: SiteRules.on_site_held,

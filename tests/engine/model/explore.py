@@ -16,11 +16,14 @@ from tests.engine.model.auditor import Auditor, files_at_sites
 from tests.engine.model.random_world import make_world
 from tests.engine.model.rules import RULES as LOG_RULES
 from tests.engine.model.rules import Violation
+from tests.engine.model.twins import Twins
 from tests.engine.model.world_of import Crash, WorldSpec, world_of
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.runners.run.frozen import freeze, thaw
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog
+from wfrun.runners.run.changes import changed_run
 from wfrun.testing.fake_world import FakeWorld
 
 RULES: dict[str, str] = {
@@ -90,15 +93,10 @@ class Explorer:
         self._pending: list[tuple[ev.Event, Sequence[ev.Event]]] = []
         """Steps that are not durable yet."""
         self._crashes = list(spec.crashes)
+        self._changes = list(spec.changes)
         self._failures = spec.resumes
-        self._twin: Core | None = None
-        self._twin_after = self._random.randint(1, 60)
-        """Number of steps after which a twin of the core is made by a replay of the log."""
-        self._freeze_after = self._random.randint(1, 2 * self._twin_after)
-        """Number of steps after which the core is frozen; the replay begins there, if it is earlier
-        than the twin."""
-        self._frozen: tuple[bytes, int] | None = None
-        """The frozen core, and the number of events before it."""
+        self._random.randint(1, 2 * self._random.randint(1, 60))  # keeps the worlds of old seeds
+        self._twins = Twins(spec.seed, self._documents, self.world)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -131,7 +129,7 @@ class Explorer:
         follows."""
         world = self.world
         crash = self._crashes.pop(0) if self._crashes else None
-        self._twin = self._frozen = None
+        self._twins.begin()
         seen, given = len(world.log), len(world.actions)
         for lived, event in enumerate(world.steps(), start=1):
             decided, actions = world.log[seen + 1 :], world.actions[given:]
@@ -142,10 +140,7 @@ class Explorer:
                 last = "\n".join(map(str, world.log[-TAIL:]))
                 self._note("no-end", f"the run does not end: after {self.steps} steps\n{last}")
                 return False
-            if lived == self._freeze_after:
-                self._frozen = freeze(world.core), len(world.log)
-            if lived == self._twin_after:
-                self._twin = self._make_twin()
+            self._twins.stepped(lived)
             if crash is not None and lived >= crash.after_steps and world.core.state.ended is None:
                 self._crash(crash)
                 return True
@@ -161,13 +156,6 @@ class Explorer:
         self._crash(crash or Crash(0, 1.0, 0.0, False))
         return True
 
-    def _make_twin(self) -> Core:
-        """A core made from the log, or from a frozen state and the events after it."""
-        frozen, seen = self._frozen or (None, 0)
-        twin = Core(self._documents) if frozen is None else thaw(frozen, self._documents)
-        twin.replay(self.world.log[seen:])
-        return twin
-
     def _take(
         self, event: ev.Event, decided: Sequence[ev.Event], actions: Sequence[act.Action]
     ) -> None:
@@ -175,14 +163,9 @@ class Explorer:
             self.trace.append(f"{self.steps:5} {event}")
             self.trace += [f"      → {one}" for one in decided]
             self.trace += [f"        {one}" for one in actions]
-        if self._twin is not None:
-            expected = list(decided), _but_reminders(actions)
-            took, wanted = self._twin.step(event)
-            if (took, _but_reminders(wanted)) != expected:
-                self._note(
-                    "replay", f"after {event}:\nlived    {expected}\nreplayed {took, wanted}"
-                )
-                self._twin = None
+        difference = self._twins.difference(event, decided, actions)
+        if difference:
+            self._note("replay", difference)
         if peek.waiting_tasks(self.world.core) < 0:
             self._note("waiting-tasks", f"after {event}")
         self._pending.append((event, decided))
@@ -208,6 +191,32 @@ class Explorer:
         if self._traces:
             self.trace.append(f"      the engine dies: {crash}")
         self.world.crash(lost, away_s=crash.away_s, forgets=forgets)
+        self._twins.crashed()
+        self._change()
+
+    def _change(self) -> None:
+        """Change the run as its user does when it is resumed, unless a real resume refuses it."""
+        change = self._changes.pop(0) if self._changes else None
+        state = self.world.core.state
+        if change is None or not state.is_complete or state.ended == "done":
+            return
+        catalog = None if change.sites is None else Catalog(change.sites, change.links)
+        try:
+            event = changed_run(state, change.options, catalog)
+        except InvalidError:
+            return
+        if event is None:
+            return
+        event = msgspec.structs.replace(event, at_s=self.world.now_s)
+        unreachable = set(event.left) - set(state.left_sites) if change.is_cut_off else ()
+        events = self.world.change(event, sorted(unreachable))
+        if self._traces:
+            self.trace += [f"      the user changes the run: {one}" for one in events]
+        if change.is_interrupted:
+            self.world.core = Core(self._documents)
+            self.world.core.replay(self.world.log)
+        self._pending += [(one, ()) for one in events]
+        self._flush(())
 
     def _check_end(self) -> None:
         core = self.world.core
@@ -231,19 +240,6 @@ class Explorer:
         if not least_s - 1e-6 <= counted_s <= most_s + 1e-6:
             message = f"{owner!r} counts {counted_s:g} core s, the log {least_s:g} to {most_s:g}"
             self._note("usage", message)
-
-
-def _but_reminders(actions: Sequence[act.Action]) -> list[act.Action]:
-    """The actions without wake-ups for decisions on launchers and withdrawals, which each engine
-    sets for itself."""
-    return [
-        action
-        for action in actions
-        if not (
-            isinstance(action, act.SetTimer)
-            and action.timer.startswith(("launchers:", "withdrawals", "late-copies"))
-        )
-    ]
 
 
 def explore(seed: int | WorldSpec, *, traces: bool = False, twice: bool = False) -> Outcome:

@@ -123,6 +123,8 @@ class KnownRun:
         self._cancelled = False
         self._held: set[int] = set()
         """Sites that the user has paused."""
+        self._left: set[int] = set()
+        """Sites that are no longer in the catalog."""
         self._asked_to_cancel: set[tuple[int, int]] = set()
         """Tasks that the user may have cancelled."""
         self._cancelled_tasks: set[tuple[int, int]] = set()
@@ -162,6 +164,12 @@ class KnownRun:
 
     def _committed(self, site: int) -> int:
         return sum(t.cores for t in self._open.values() if t.placed.site == site and not t.doubtful)
+
+    def _take_back(self, site: int) -> None:
+        """Forget the attempts that wait for inputs at a site, which takes no more."""
+        for one in [t for t in self._open.values() if t.placed.site == site]:
+            if not one.submitted:
+                del self._open[one.key]
 
     def _doubt_if_stopping(self) -> None:
         """Doubt all attempts in staging: a task may have failed for good, and then a run that stops
@@ -219,7 +227,8 @@ class KnownRun:
                 for file in self._task(one.task).inputs
             }
             for file, places in sorted(self.present.items()):
-                is_left = file not in running and not places <= {ORIGIN}
+                kept = {site for *of, site in self._kept if tuple(of) == file}
+                is_left = file not in running and not places <= {ORIGIN, *self._left, *kept}
                 self._require("discard-left", not is_left, f"{file} is at {places}")
 
 

@@ -16,7 +16,8 @@ RULES: dict[str, str] = {
     "refused": "a task is not placed at a site that refused it, until the run is resumed or the "
     "site has run it",
     "paused": "no task is placed at a site that reports a problem",
-    "held": "nothing is placed or submitted at a site that the user has paused",
+    "left": "nothing is placed, submitted, started or removed at a site that left the catalog",
+    "held": "nothing is placed, submitted or started at a site that the user has paused",
     "task-cancelled": "no task is placed that the user has cancelled, until a failed run is "
     "resumed",
     "closing": "nothing is placed or submitted after a cancellation or the end, until a resume",
