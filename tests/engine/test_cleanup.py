@@ -147,6 +147,21 @@ def test_a_site_that_left_the_catalog_is_left_alone() -> None:
     assert {site for _, site, _ in removals(world)} == {1}
 
 
+@pytest.mark.parametrize("keep", ["failed", "outputs"])
+def test_inputs_of_failed_attempts_leave_once_the_run_keeps_them_no_longer(keep: str) -> None:
+    workflow = chain((0, 1, LARGE), runtimes_s=[1.0, 1.0])
+    one = sites((1, 1.0))
+    results = iter([Outcome("done", sizes=(LARGE,)), Outcome("exit"), Outcome("done")])
+    world = FakeWorld([workflow], one, settings(keep="failed"), result=lambda *_: next(results))
+    for event in world.steps():
+        if isinstance(event, ev.AttemptEnded) and event.outcome.cause == "exit":
+            break
+    world.crash()
+    world.change(ev.RunChanged(world.now_s, settings(keep=keep), one.sites, one.links))
+    assert world.run() == "done"
+    assert bool(removals(world)) is (keep == "outputs")
+
+
 def test_a_file_leaves_although_the_run_ends_when_a_copy_of_it_is_dropped() -> None:
     """The copy for the replica of t1 fails; t1 is done before the copy is tried again."""
     workflow = chain((0, 1, 10), runtimes_s=[1.0, 2.5])

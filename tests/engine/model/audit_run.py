@@ -25,7 +25,7 @@ class RunRules(KnownRun):
         """The options and sites of the run have changed. What waits for inputs at a site that left,
         or that it does not fit any more, is taken back. New sites belong to all resource
         managers."""
-        if event.settings.keep == "all":
+        if event.settings.keep != "failed":
             self._kept.clear()
         new = range(len(self._specs), len(event.sites))
         self._queues = tuple((*sites, *new) for sites in self._queues)

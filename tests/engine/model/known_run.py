@@ -227,8 +227,7 @@ class KnownRun:
                 for file in self._task(one.task).inputs
             }
             for file, places in sorted(self.present.items()):
-                kept = {site for *of, site in self._kept if tuple(of) == file}
-                is_left = file not in running and not places <= {ORIGIN, *self._left, *kept}
+                is_left = file not in running and not places <= {ORIGIN, *self._left}
                 self._require("discard-left", not is_left, f"{file} is at {places}")
 
 

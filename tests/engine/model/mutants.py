@@ -208,8 +208,8 @@ MUTANTS = (
     Mutant(
         "kept inputs of failures are forgotten after a change",
         "capabilities/cleanup.py",
-        "        self._kept = before._kept\n",
-        "        pass\n",
+        "            self._kept = before._kept\n",
+        "            pass\n",
     ),
     # Capabilities
     Mutant(

@@ -72,7 +72,8 @@ class Cleanup(Capability):
         return {"room": self._place_again}
 
     def take_over(self, before: Cleanup) -> None:
-        self._kept = before._kept
+        if self.state.settings.keep == "failed":
+            self._kept = before._kept
 
     def is_kept(self, workflow: int, file: int, site: int) -> bool:
         """Whether a file stays at a site because an attempt there that read it has failed."""
