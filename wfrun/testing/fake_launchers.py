@@ -104,7 +104,7 @@ class FakeLauncherSite(FakeSite):
         most = launchers.cores if launchers is not None else 0
         self.spec = spec
         for entry in list(self.waiting):
-            if self._world.cores(entry.workflow, entry.task) > most:
+            if self._world.cores(entry.key) > most:
                 self.waiting.remove(entry)
                 self._present.discard(entry.key)
         self.start_waiting()
@@ -122,7 +122,7 @@ class FakeLauncherSite(FakeSite):
         world = self._world
         while self.waiting:
             entry = self.waiting[0]
-            cores = world.cores(entry.workflow, entry.task)
+            cores = world.cores(entry.key)
             launcher = self._choose(entry, cores)
             if launcher is None:
                 return

@@ -90,8 +90,8 @@ class SiteContext(Protocol):
     def post(self, at_s: float, event: ev.Event) -> None:
         """Deliver an event to the engine at a time."""
 
-    def cores(self, workflow: int, task: int) -> int:
-        """Number of cores that an attempt of a task holds."""
+    def cores(self, key: str) -> int:
+        """Number of cores that an attempt holds."""
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
         """(workflow, file) of the inputs that an attempt does not find."""
@@ -230,7 +230,7 @@ class FakeSite:
         world = self._world
         while self.waiting:
             entry = self.waiting[0]
-            cores = world.cores(entry.workflow, entry.task)
+            cores = world.cores(entry.key)
             # A cluster has more cores than the catalog allows, since that was changed.
             is_too_wide = cores > self.spec.slots
             if cores > self._free and not (is_too_wide and self._free >= self.spec.slots):

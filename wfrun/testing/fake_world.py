@@ -4,8 +4,8 @@ links with bandwidth, on a heap of future events."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.attempts import variant
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
-from wfrun.engine.exchange import Outcome
+from wfrun.engine.exchange import CopyCause, Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.network import Network
 from wfrun.testing.fake_launchers import FakeLauncherSite
@@ -26,7 +26,22 @@ Runtime = Callable[[int, int, int], float]
 Result = Callable[[str, int, int], Outcome]
 """Function (key, workflow, task) → outcome of an attempt."""
 
-Fails = Callable[[act.CopyFile], Literal["transient", "infeasible", "absent"] | None]
+
+class CopyFailure(NamedTuple):
+    """How a copy fails; see ``TransferFailed``."""
+
+    cause: CopyCause
+    transient: bool = False
+    end: Literal["source", "destination", ""] = ""
+
+
+_FAILURES = {
+    "transient": CopyFailure("unknown", transient=True),
+    "infeasible": CopyFailure("unknown"),
+    "absent": CopyFailure("absent"),
+}
+
+Fails = Callable[[act.CopyFile], Literal["transient", "infeasible", "absent"] | CopyFailure | None]
 """Function copy → how it fails; None if the file arrives."""
 
 METHODS = "first", "second"
@@ -59,7 +74,8 @@ class FakeWorld:
     which copies fail, ``stalled_s`` how much longer a copy takes than its link does,
     ``has_methods`` which could go by a second transfer method, ``behaviour`` everything else that
     sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
-    workflow ``i`` joins resource manager ``i % len(queues)``.
+    workflow ``i`` joins resource manager ``i % len(queues)``. ``reused``: the tasks that earlier
+    runs did, by workflow.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
     ``own_outputs``: whether files are real, as in a run, or not, as in a simulation.
     """
@@ -78,6 +94,7 @@ class FakeWorld:
         has_methods: Callable[[act.CopyFile], bool] = lambda _: False,
         arrive_s: Sequence[float] = (),
         queues: tuple[tuple[int, ...], ...] = (),
+        reused: Mapping[int, tuple[ev.ReusedTasks, ...]] = {},
         keep_log: bool = True,
         own_outputs: bool = True,
     ) -> None:
@@ -103,6 +120,8 @@ class FakeWorld:
         self._written: dict[tuple[int, int, int], int] = {}
         """Sizes of written files in bytes, by (workflow, file, variant): each attempt of a task has
         files of its own."""
+        self._cores: dict[str, int] = {}
+        """Numbers of cores of submitted attempts, by key."""
         self._gone: set[tuple[int, int, int]] = set()
         """Files that vanished at a site: (workflow, file, site). Copies from there succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
@@ -116,7 +135,10 @@ class FakeWorld:
         for i, workflow in enumerate(workflows):
             at_s = arrive_s[i] if arrive_s else 0.0
             queue = i % len(queues) if queues else 0
-            self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue))
+            done = reused.get(i, ())
+            self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue, done))
+            for file, size_bytes, _ in (file for part in done for file in part.files):
+                self._written[i, file, 0] = size_bytes
 
     def _make_site(self, index: int, spec: SiteSpec) -> FakeSite:
         if spec.access is not None and spec.access.dispatch == "launchers":
@@ -269,9 +291,9 @@ class FakeWorld:
 
     # Facts about tasks
 
-    def cores(self, workflow: int, task: int) -> int:
-        """Number of cores that an attempt of a task holds."""
-        return self._workflows[workflow].tasks[task].resources.cores
+    def cores(self, key: str) -> int:
+        """Number of cores that an attempt holds."""
+        return self._cores[key]
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
         """(workflow, file) of the inputs that an attempt does not find."""
@@ -319,6 +341,8 @@ class FakeWorld:
 
     def _carry_out(self, action: act.Action) -> None:
         if isinstance(action, act.SubmitAttempts):
+            for key, _, _ in action.attempts:
+                self._cores[key] = self.core.state.attempts[key].cores
             self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)
@@ -369,12 +393,12 @@ class FakeWorld:
             self.post(now_s, ev.CopyRouted(now_s, *ends, *METHODS))
         how = self._fails(action) if self._fails is not None else None
         if how is not None:
+            failure = _FAILURES[how] if isinstance(how, str) else how
             self.post(
                 now_s + elapsed_s,
                 ev.TransferFailed(now_s + elapsed_s, *file, action.source,
-                                  action.destination, "failed by the test", how == "transient",
-                                  "absent" if how == "absent" else "unknown",
-                                  avoided=action.avoid),
+                                  action.destination, "failed by the test", failure.transient,
+                                  failure.cause, failure.end, action.avoid),
             )  # fmt: skip
             return
         self.post(

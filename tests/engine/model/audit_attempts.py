@@ -27,7 +27,7 @@ class AttemptRules(FileRules):
     def on_placed(self, event: ev.AttemptPlaced) -> None:
         task = event.workflow, event.task
         record = self._task(task)
-        cores, site, what = record.resources.cores, event.site, str(event)
+        cores, site, what = event.size or record.resources.cores, event.site, str(event)
         spec = self._specs[site]
         settings, document = self._settings, self._workflows[event.workflow]
         self._require("closing", self.ended is None and not self._cancelled, what)
@@ -43,8 +43,10 @@ class AttemptRules(FileRules):
         self._require("replicas", len(others) <= replicas or (replicas > 0 and are_away), what)
         if task in self._grown:
             self._asked[task] = self._grown.pop(task)
-        asked = self._asked.get(task, record.resources)
+        self._check_size(event)
+        asked = self._request(task, cores)
         self._require("fits", fits(asked, spec), f"{what}: {asked}")
+        self._check_destination(event, is_replica=bool(others))
         self._require("refused", (*task, site) not in self._refused, what)
         self._require("paused", site not in self._paused, what)
         self._require("held", site not in self._held, what)
@@ -73,6 +75,40 @@ class AttemptRules(FileRules):
             most = settings.replica_share * sum(s.slots for s in self._specs)
             self._require("replica-share", held <= most, f"{what}: {held} of {most} cores")
 
+    def _check_size(self, event: ev.AttemptPlaced) -> None:
+        """Check that a moldable job has one of its sizes, and another job none."""
+        moldable = self._workflows[event.workflow].workflow.moldable.get(event.task)
+        is_sized = moldable is not None and self._settings.sizing is not None
+        sizes = moldable.sizes if moldable is not None and is_sized else (0,)
+        self._require("size", event.size in sizes, str(event))
+        refused = self._refused_cores.get((event.workflow, event.task, event.site))
+        if refused is not None:
+            self._require("size", event.size <= refused // 2, f"{event}: {refused} were refused")
+
+    def _check_destination(self, event: ev.AttemptPlaced, *, is_replica: bool) -> None:
+        """Check that a job that was moved goes where it was sent, unless that site may not take
+        it."""
+        task = event.workflow, event.task
+        site = self._destinations.pop(task, None)
+        if site is None or is_replica or self._is_bounded:
+            return
+        closed = self._paused | self._held | self._left | self._failed_sites
+        has_limits = self._specs[site].storage_bytes is not None or self._has_changed
+        takes_it = not (site in closed or has_limits or (*task, site) in self._refused)
+        self._require("moved-there", event.site == site or not takes_it, f"{event}: not at {site}")
+
+    def on_reallocated(self, event: ev.JobsReallocated) -> None:
+        for key, site in event.moves:
+            one = self._open.get(key)
+            is_waiting = one is not None and one.submitted and one.started_s is None
+            is_free = one is not None and not (one.withdrawn or one.superseded)
+            self._require("moved-open", is_waiting and is_free, f"{event}: {key}")
+            is_open = site not in self._paused | self._held | self._left
+            self._require("moved-open", is_open, f"{event}: {key} to {site}")
+            if one is not None:
+                one.withdrawn = one.is_moving = True
+                self._destinations[one.task] = site
+
     def _check_room(self, what: str, site: int, cores: int) -> None:
         """Check that the site has room for ``cores`` more cores."""
         committed, spec = self._committed(site), self._specs[site]
@@ -99,7 +135,7 @@ class AttemptRules(FileRules):
             if one is None:
                 continue
             self._require("twice", not one.submitted, key)
-            asked = self._asked.get(one.task, self._task(one.task).resources)
+            asked = self._request(one.task, one.cores)
             self._require("fits", fits(asked, self._specs[action.site]), f"{key} submitted")
             one.submitted, one.doubtful = True, False
             document = self._workflows[number]
@@ -116,7 +152,7 @@ class AttemptRules(FileRules):
                 )  # fmt: skip
                 self._require(
                     "inputs",
-                    action.site in places or never_written,
+                    self.is_stored((number, file), action.site) or never_written,
                     f"{key} is submitted at site {action.site}, file {file} is at {places}",
                 )
 
@@ -128,7 +164,7 @@ class AttemptRules(FileRules):
             if one.started_s is not None:
                 owner = self._workflows[one.task[0]].owner
                 self.absent_s[owner] += one.cores * (self._now_s - one.started_s)
-            one.submitted = one.withdrawn = False
+            one.submitted = one.withdrawn = one.is_moving = False
             one.started_s, one.launcher = None, ""
             if key not in submitted:
                 del self._open[key]  # The task is placed anew.
@@ -157,7 +193,8 @@ class AttemptRules(FileRules):
         if one is not None and one.started_s is None:
             one.started_s = self._now_s
             one.launcher = event.launcher
-            one.withdrawn = False
+            one.withdrawn = one.is_moving = False
+            self._destinations.pop(one.task, None)
 
     def on_attempt_ended(self, event: ev.AttemptEnded) -> None:
         one = self._open.pop(event.key, None)
@@ -188,6 +225,8 @@ class AttemptRules(FileRules):
         self.done.add(one.task)
         self._once_done.add(one.task)
         self._refused.discard((*one.task, site))
+        self._refused_cores.pop((*one.task, site), None)
+        self._destinations.pop(one.task, None)
         for file, size in zip(self._task(one.task).outputs, outcome.sizes, strict=False):
             if size is not None:
                 self.present[number, file] = {site}
@@ -195,6 +234,7 @@ class AttemptRules(FileRules):
                 self._written.add((number, file))
                 self._outdated |= {c for c in self._under_way if c[:2] == (number, file)}
                 self._redirected.discard((number, file, ORIGIN))  # It is collected anew.
+                del self._copy_failures[number, file, ORIGIN]
             elif not self.present.get((number, file)):
                 self._written.discard((number, file))  # Done again, it did not write it.
         for other in [t for t in self._open.values() if t.task == one.task]:
@@ -205,14 +245,18 @@ class AttemptRules(FileRules):
 
     def _attempt_failed(self, one: OpenAttempt, outcome: Outcome) -> None:
         task, cause = one.task, outcome.cause
-        if cause == "refused":
-            self._refused.add((*task, one.placed.site))
+        place = *task, one.placed.site
+        if cause == "refused" and self._is_sized(task):
+            self._refused_cores[place] = one.cores
+        elif cause == "refused":
+            self._refused.add(place)
         if cause == "cancelled" and self._cancelled:
             return
         if cause == "cancelled" and one.started_s is None:
             self._specials.add(task)  # It may have been withdrawn.
             self._doubt_if_stopping()
             return
+        self._failed_sites.add(one.placed.site)
         site, inputs = one.placed.site, self._task(task).inputs
         if cause != "cancelled" and self._settings.keep == "failed":
             self._kept.update((task[0], file, site) for file in inputs)
@@ -225,6 +269,12 @@ class AttemptRules(FileRules):
         if not any(t.task == task and not t.superseded for t in self._open.values()):
             self._grow_request(task, cause)
         self._doubt_if_stopping()
+
+    def _is_sized(self, task: tuple[int, int]) -> bool:
+        """Whether the size of a job is chosen when it is submitted."""
+        return self._settings.sizing is not None and (
+            task[1] in self._workflows[task[0]].workflow.moldable
+        )
 
     def _grow_request(self, task: tuple[int, int], cause: str) -> None:
         """Note that the next attempt may request more than this one did."""

@@ -8,7 +8,7 @@ from tests.engine.model.known_run import (
     KnownRun,
     OpenAttempt,
 )
-from tests.engine.model.rules import COPY_FAILURES
+from tests.engine.model.rules import COPY_RETRIES, MAX_REMAKES
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.copies import SHARED_BYTES
@@ -22,6 +22,8 @@ class FileRules(KnownRun):
         if self._ends_outdated(event):
             return
         self.present.setdefault((event.workflow, event.file), set()).add(event.destination)
+        self._originals[event.workflow, event.file].discard(event.destination)
+        self._dropped.discard((event.workflow, event.file, event.destination))
         self._sizes[event.workflow, event.file] = event.size_bytes
         self._under_way.discard((event.workflow, event.file, event.destination))
         self._redirected.discard((event.workflow, event.file, event.destination))
@@ -34,6 +36,7 @@ class FileRules(KnownRun):
         if copy not in self._outdated:
             return False
         self._outdated.discard(copy)
+        self._dropped.discard(copy)
         self._under_way.discard(copy)
         self._large_copies.pop(copy, None)
         return True
@@ -48,6 +51,7 @@ class FileRules(KnownRun):
         self._require("copy-source", action.source in places, f"{action} from one of {places}")
         copy = action.workflow, action.file, action.destination
         self._under_way.add(copy)
+        self._dropped.discard(copy)
         if 0 <= self._sizes.get(file, -1) <= SHARED_BYTES:
             return
         self._large_copies[copy] = action.source
@@ -99,7 +103,9 @@ class FileRules(KnownRun):
             for file in self._task(one.task).inputs
         }
         for file in self._task(placed.task).inputs:
+            self._dropped.discard((workflow, file, site))
             if file not in awaited:
+                del self._copy_failures[workflow, file, site]
                 self._redirected.discard((workflow, file, site))
 
     def check_storage(self, what: str, placed: OpenAttempt) -> None:
@@ -123,7 +129,7 @@ class FileRules(KnownRun):
         self, site: int, without: OpenAttempt | None = None, *, doubtful: bool = False
     ) -> int:
         """``doubtful``: with what attempts wait for that may have been taken back."""
-        files = {file for file, places in self.present.items() if site in places}
+        files = {file for file in self.present if self.is_stored(file, site)}
         # Those of files that were written again are as large as these were before.
         under_way = self._under_way - self._outdated
         files |= {(workflow, file) for workflow, file, place in under_way if place == site}
@@ -140,10 +146,20 @@ class FileRules(KnownRun):
         if self._ends_outdated(event):
             return
         copy = event.workflow, event.file, event.destination
-        self._copy_failures[copy] += 1
         self._under_way.discard(copy)
         self._large_copies.pop(copy, None)
-        if event.transient and self._copy_failures[copy] <= COPY_FAILURES:
+        if copy in self._dropped:
+            self._dropped.discard(copy)
+            return
+        may_await = event.transient and event.cause in ("unknown", "connection", "stalled")
+        if not (may_await and event.source in self._paused):
+            self._copy_failures[copy] += 1
+        if copy in self._retried_now:
+            count, most = self._copy_failures[copy], self._most_retries(event)
+            self._require("copy-again", count <= most, f"{event}: retry {count} of {most}")
+            return
+        del self._copy_failures[copy]
+        if self._is_left_for_another(event):
             return
         if event.destination == ORIGIN:
             self._had_uncollected = True
@@ -158,19 +174,61 @@ class FileRules(KnownRun):
             if not waits:
                 continue
             self._specials.add(one.task)
+            self._failed_sites.add(one.placed.site)
             if event.transient:
                 one.doubtful = True
             else:
                 del self._open[one.key]
         self._doubt_if_stopping()
 
+    def _most_retries(self, event: ev.TransferFailed) -> int:
+        """Maximum number of failures of a copy after which it is tried again."""
+        if event.cause == "unknown" and not event.transient:
+            return 0
+        if event.cause in ("disk-full", "quota") and event.destination != ORIGIN:
+            return 0  # Another site is tried.
+        if event.cause in ("absent", "changed") and event.source == ORIGIN:
+            return 0
+        return COPY_RETRIES[event.cause]
+
+    def _is_left_for_another(self, event: ev.TransferFailed) -> bool:
+        """Whether the file counts as absent at its source from now on, and the copy begins anew
+        from another place, or when the file is made again."""
+        file = event.workflow, event.file
+        record = self._workflows[event.workflow].files[event.file]
+        is_gone = event.cause in ("absent", "changed")
+        blames_source = is_gone or event.end == "source"
+        blames_destination = not blames_source and (
+            event.cause in ("disk-full", "quota", "permission")
+            or (event.transient and event.source == ORIGIN)
+        )
+        is_elsewhere = bool(self.present.get(file, set()) - {event.source})
+        if not (record.sources and is_elsewhere and not blames_destination):
+            is_made = record.producer is not None
+            if not is_gone or event.source == ORIGIN or not (is_made or is_elsewhere):
+                return False
+            if not self._may_vanish(file, event.source):
+                return False
+        self._lose([(*file, event.source)])
+        return True
+
+    def _may_vanish(self, file: tuple[int, int], site: int) -> bool:
+        """Count that a file vanished at a site. Returns whether it is made again."""
+        if self.present.get(file, set()) - {site}:
+            return True
+        if self._remakes[file] >= MAX_REMAKES:
+            return False
+        self._remakes[file] += 1
+        return True
+
     def on_discarded(self, event: ev.FilesDiscarded) -> None:
         """A decision to remove files: they are there, and nothing needs them there."""
         self._require("left", event.site not in self._left, str(event))
         for file in event.files:
             places = self.present.get(file, set())
-            self._require("discard-twice", event.site in places, f"{file} is at {places}")
-            places.discard(event.site)
+            is_there = self.is_stored(file, event.site)
+            self._require("discard-twice", is_there, f"{file} is at {places}")
+            self._remove(file, event.site)
             self._require("discard-needed", self._settings.keep != "all", f"{event}")
             workflow, number = file
             document = self._workflows[workflow]
@@ -191,8 +249,9 @@ class FileRules(KnownRun):
     def on_lost(self, event: ev.FilesLost) -> None:
         """Files have vanished at a site, and are copied or made again. Attempts that wait for
         copies of those that were struck before go on waiting."""
-        here = [file for file in event.files if event.site in self.present.get(file, ())]
-        self._lose([(*file, event.site) for file in here])
+        for file in event.files:
+            if self.is_stored(file, event.site) and self._may_vanish(file, event.site):
+                self._lose([(*file, event.site)])
 
     def check_removal(self, action: act.RemoveFiles, decided: Sequence[ev.Event]) -> None:
         """A removal: what is removed was discarded before, or is of an attempt that lost."""

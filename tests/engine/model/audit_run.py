@@ -30,11 +30,12 @@ class RunRules(KnownRun):
         new = range(len(self._specs), len(event.sites))
         self._queues = tuple((*sites, *new) for sites in self._queues)
         self._configure(event.settings, event.sites, event.links)
+        self._has_changed = True
         self._left = set(event.left)
         for site in event.left:
             self._take_back(site)
         for one in [t for t in self._open.values() if not t.submitted]:
-            asked = self._asked.get(one.task, self._task(one.task).resources)
+            asked = self._request(one.task, one.cores)
             if not fits(asked, event.sites[one.placed.site]):
                 del self._open[one.key]
 
@@ -71,15 +72,30 @@ class RunRules(KnownRun):
         self._is_bounded = self._is_bounded or document.is_bag
         for file, record in enumerate(document.files):
             if record.producer is None:
-                self.present[event.workflow, file] = {ORIGIN}
+                names = {source.site for source in record.sources}
+                sites = {site for site, spec in enumerate(self._specs) if spec.name in names}
+                self._catalogued[event.workflow, file] = sites
+                self._originals[event.workflow, file] = set(sites)
+                is_here = not sites or record.url is not None
+                self.present[event.workflow, file] = {ORIGIN, *sites} if is_here else set(sites)
                 if record.size_bytes is not None:
                     self._sizes[event.workflow, file] = record.size_bytes
+        for part in event.reused:
+            self.done |= {(event.workflow, task) for task in part.tasks}
+            self._once_done |= self.done
+            for file, size_bytes, place in part.files:
+                self.present[event.workflow, file] = {place}
+                self._sizes[event.workflow, file] = size_bytes
+                self._written.add((event.workflow, file))
+            self._written |= {(event.workflow, file) for file in part.lost}
 
     def on_run_resumed(self, event: ev.RunResumed) -> None:
         ended, self.ended = self.ended, None
         dismissed = ended is not None
         self._cancelled = self._had_uncollected = False
         self._refused.clear()
+        self._refused_cores.clear()
+        self._failed_sites.clear()
         self._grown.clear()
         self._paused.clear()
         self._failures.clear()
@@ -91,6 +107,9 @@ class RunRules(KnownRun):
         self._large_copies.clear()
         self._under_way.clear()
         self._outdated.clear()
+        self._dropped.clear()
+        self._copy_failures.clear()
+        self._remakes.clear()
         self._redirected.clear()
         self._routed.clear()
         self._lose(event.lost)
@@ -106,6 +125,7 @@ class RunRules(KnownRun):
 
     def on_cancel_asked(self, event: ev.CancelAsked) -> None:
         self._cancelled = True
+        self._dropped |= {c for c in self._under_way if c[2] != ORIGIN or event.mode == "kill"}
         for one in [t for t in self._open.values() if not t.submitted]:
             del self._open[one.key]
 

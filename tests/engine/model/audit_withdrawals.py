@@ -33,7 +33,7 @@ class WithdrawalRules(KnownRun):
         return closed + sum(x.slots for x in launchers.values() if x.is_live)
 
     def _unanswered_cores(self) -> int:
-        return sum(t.cores for t in self._open.values() if t.withdrawn)
+        return sum(t.cores for t in self._open.values() if t.withdrawn and not t.is_moving)
 
     def on_withdrawn(self, event: ev.AttemptsWithdrawn) -> None:
         for key in event.keys:

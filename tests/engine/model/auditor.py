@@ -34,6 +34,10 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
             for key, _, _ in action.attempts
         }
         self._submitted_now = submitted
+        timers = (a.timer.split(":") for a in actions if isinstance(a, act.SetTimer))
+        self._retried_now = {
+            (int(words[1]), int(words[2]), int(words[3])) for words in timers if words[0] == "copy"
+        }
         self._apply(event, submitted)
         unanswered = self._unanswered_cores()
         for one in decided:
@@ -41,6 +45,9 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         withdrawals = [d for d in decided if isinstance(d, ev.AttemptsWithdrawn)]
         self._check_withdrawn(withdrawals, unanswered)
         withdrawn = {key for d in withdrawals for key in d.keys}
+        for one in decided:
+            if isinstance(one, ev.JobsReallocated):
+                withdrawn |= {key for key, _ in one.moves}
         for action in actions:
             if isinstance(action, act.SubmitAttempts):
                 self._check_submitted(action)
@@ -76,6 +83,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.AttemptPlaced: AttemptRules.on_placed,
         ev.AttemptStarted: AttemptRules.on_attempt_started,
         ev.AttemptEnded: AttemptRules.on_attempt_ended,
+        ev.JobsReallocated: AttemptRules.on_reallocated,
         ev.AttemptsWithdrawn: WithdrawalRules.on_withdrawn,
         ev.TransferEnded: FileRules.on_transfer_ended,
         ev.TransferFailed: FileRules.on_transfer_failed,
@@ -94,12 +102,13 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
     }
 
 
-def files_at_sites(auditor: Auditor, documents: Mapping[str, Workflow]) -> Iterator[
-    tuple[int, int, int]
-]:  # fmt: skip
-    """(workflow, file, site) of files that tasks wrote."""
+def files_at_sites(
+    auditor: Auditor, documents: Mapping[str, Workflow], *, with_inputs: bool
+) -> Iterator[tuple[int, int, int]]:
+    """(workflow, file, site) of files that tasks wrote in the stores of sites, and of copies of
+    initial inputs."""
     for (workflow, file), places in sorted(auditor.present.items()):
-        if documents[str(workflow)].files[file].producer is not None:
+        if with_inputs or documents[str(workflow)].files[file].producer is not None:
             for site in sorted(places):
-                if site != ORIGIN:
+                if site != ORIGIN and auditor.is_stored((workflow, file), site):
                     yield workflow, file, site

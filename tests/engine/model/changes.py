@@ -15,8 +15,9 @@ from tests.engine.model.layouts import (
     links_between,
     site_of,
 )
-from wfrun.engine.model import Access, LauncherSpec, LinkSpec, SiteSpec
+from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
+from wfrun.runners.run.prepare_jobs import direct
 
 COUNT = 6
 """Maximum number of resumes with a change."""
@@ -42,6 +43,7 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
     catalog = {site.name: site for site in layout.sites}
     gone: dict[str, SiteSpec] = {}
     anchor = layout.sites[anchor_of(layout.sites)].name
+    has_jobs = any(w.moldable or w.tasks[0].resources.parallel for w in layout.workflows)
     widest = max(t.resources.cores for w in layout.workflows for t in w.tasks)
     is_limited = any(site.storage_bytes is not None for site in layout.sites)
     for number in range(COUNT):
@@ -50,6 +52,8 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             continue
         kind = random.choice(["options", "sites", "both", "both"])
         options = {} if kind == "sites" else _options(random, is_mild, is_limited)
+        if layout.settings.sizing:
+            options.pop("policy", None)  # The search of sizes chooses the sites.
         if kind == "options":
             yield Change(options, None, (), False, random.random() < 0.1)
             continue
@@ -73,6 +77,9 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             if random.random() < 0.3 and name != anchor:
                 catalog[name] = _limited(random, catalog[name], is_limited)
         sites = list(catalog.values())
+        if has_jobs:
+            sites = list(direct(Catalog(tuple(sites))).sites)
+            catalog = {site.name: site for site in sites}
         random.shuffle(sites)
         links = links_between(random, [*catalog, "origin"])
         is_cut_off, is_interrupted = random.random() < 0.3, random.random() < 0.1

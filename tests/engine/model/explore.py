@@ -185,7 +185,9 @@ class Explorer:
         self._flush(())
         lost = tuple(
             place
-            for place in files_at_sites(self.auditor, self._documents)
+            for place in files_at_sites(
+                self.auditor, self._documents, with_inputs=self._spec.loses_inputs
+            )
             if self._random.random() < crash.lost_share
         )
         if self._traces:

@@ -13,8 +13,9 @@ from wfrun.engine.model import ORIGIN, File, LauncherSpec, Resources, SiteSpec, 
 class OpenAttempt:
     """An open attempt, as far as the log tells."""
 
-    __slots__ = ("cores", "doubtful", "is_replica", "key", "launcher", "placed", "reserved_bytes",
-                 "started_s", "submitted", "superseded", "task", "withdrawn")  # fmt: skip
+    __slots__ = ("cores", "doubtful", "is_moving", "is_replica", "key", "launcher", "placed",
+                 "reserved_bytes", "started_s", "submitted", "superseded", "task",
+                 "withdrawn")  # fmt: skip
 
     def __init__(self, placed: ev.AttemptPlaced, cores: int, *, is_replica: bool) -> None:
         self.placed = placed
@@ -30,6 +31,8 @@ class OpenAttempt:
         self.superseded = False
         self.withdrawn = False
         """Whether a withdrawal of it is not answered yet."""
+        self.is_moving = False
+        """Whether it was withdrawn to be submitted elsewhere, or with another size."""
         self.doubtful = False
         """Whether it may have been taken back before it was submitted."""
 
@@ -55,6 +58,7 @@ class Document:
         self.files: list[File] = list(workflow.files)
         self.parents = list(workflow.parents)
         self.is_bag = workflow.bag is not None
+        self.workflow = workflow
 
 
 class KnownRun:
@@ -91,6 +95,14 @@ class KnownRun:
         self._grown: dict[tuple[int, int], Resources] = {}
         """The next requests of tasks, if they are retried before the run is resumed."""
         self._refused: set[tuple[int, int, int]] = set()
+        self._refused_cores: dict[tuple[int, int, int], int] = {}
+        """(workflow, task, site) of moldable jobs that a site refused: their numbers of cores."""
+        self._destinations: dict[tuple[int, int], int] = {}
+        """The sites that jobs are being moved to."""
+        self._has_changed = False
+        """Whether the user has changed the run."""
+        self._failed_sites: set[int] = set()
+        """Sites where anything failed, since the last resume."""
         self._paused: set[int] = set()
         self._written: set[tuple[int, int]] = set()
         self._sizes: dict[tuple[int, int], int] = {}
@@ -111,6 +123,15 @@ class KnownRun:
         self._routed: set[tuple[int, int, int, int]] = set()
         """Copies (workflow, file, destination, source) that a second method can carry."""
         self._copy_failures: Counter[tuple[int, int, int]] = Counter()
+        """Failures of copies since they were requested, without those that may not count."""
+        self._dropped: set[tuple[int, int, int]] = set()
+        """Copies under way whose ends do not matter any more."""
+        self._remakes: Counter[tuple[int, int]] = Counter()
+        """By file: how often it vanished from its only place, since the last resume."""
+        self._catalogued: dict[tuple[int, int], set[int]] = {}
+        """Sites that have an initial input outside of the run's store, by the catalog."""
+        self._originals: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        """Those of them whose store does not have it."""
         self._background_cores: Counter[int] = Counter()
         self._ended_cores: Counter[int] = Counter()
         """Cores of attempts that ran and ended, by site."""
@@ -130,6 +151,8 @@ class KnownRun:
         self._cancelled_tasks: set[tuple[int, int]] = set()
         """Tasks that the user has cancelled before anything failed in their workflow."""
         self._had_uncollected = False
+        self._retried_now: set[tuple[int, int, int]] = set()
+        """The failed copies that this step lets try again later."""
         self._submitted_now: set[str] = set()
         """Keys of the attempts that this step submits."""
 
@@ -145,6 +168,13 @@ class KnownRun:
 
     def _task(self, task: tuple[int, int]) -> Task:
         return self._workflows[task[0]].tasks[task[1]]
+
+    def _request(self, task: tuple[int, int], cores: int) -> Resources:
+        """The least that an attempt of a task with so many cores requests."""
+        workflow = self._workflows[task[0]].workflow
+        if self._settings.sizing is None or task[1] not in workflow.moldable:
+            return self._asked.get(task, self._task(task).resources)
+        return workflow.sized(task[1], cores)
 
     def _size_of(self, workflow: int, file: int) -> int:
         """Size as written, copied or documented; -1 if unknown."""
@@ -178,13 +208,31 @@ class KnownRun:
             for one in self._open.values():
                 one.doubtful = one.doubtful or not one.submitted
 
+    def is_stored(self, file: tuple[int, int], site: int) -> bool:
+        """Whether a file is in the store of a site, so that tasks there can read it."""
+        return site in self.present.get(file, ()) and site not in self._originals.get(file, ())
+
+    def _remove(self, file: tuple[int, int], site: int) -> None:
+        """Note that a file is at a place no more. Where the store had a copy of an input that the
+        site has elsewhere, too, that counts again."""
+        was_stored = self.is_stored(file, site)
+        places = self.present.get(file, set())
+        places.discard(site)
+        self._originals[file].discard(site)
+        if was_stored and site in self._catalogued.get(file, ()):
+            places.add(site)
+            self._originals[file].add(site)
+
     def _lose(self, lost: Sequence[tuple[int, int, int]]) -> None:
         gone = set()
         for workflow, file, site in lost:
             places = self.present.get((workflow, file), set())
-            places.discard(site)
+            self._remove((workflow, file), site)
             if not places:
                 gone.add((workflow, file))
+                self._dropped |= {c for c in self._under_way if c[:2] == (workflow, file)}
+                for copy in [c for c in self._copy_failures if c[:2] == (workflow, file)]:
+                    del self._copy_failures[copy]
         missing = set(lost)
         for one in [t for t in self._open.values() if not t.submitted]:
             workflow = one.task[0]
@@ -227,7 +275,8 @@ class KnownRun:
                 for file in self._task(one.task).inputs
             }
             for file, places in sorted(self.present.items()):
-                is_left = file not in running and not places <= {ORIGIN, *self._left}
+                elsewhere = {ORIGIN, *self._left, *self._originals.get(file, ())}
+                is_left = file not in running and not places <= elsewhere
                 self._require("discard-left", not is_left, f"{file} is at {places}")
 
 

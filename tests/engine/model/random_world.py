@@ -10,7 +10,10 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
-from wfrun.testing.fake_world import FakeWorld
+from wfrun.testing.fake_world import CopyFailure, FakeWorld
+
+_AT_ENDS = ("disk-full", "quota", "permission", "connection")
+"""Causes of failed copies for which one end may be to blame."""
 
 
 class RandomBehaviour(Behaviour):
@@ -114,7 +117,9 @@ class RandomTasks:
         share = self._spec.two_methods_share
         return Random(f"methods {self._spec.seed}/{link}").random() < share
 
-    def fails(self, action: act.CopyFile) -> Literal["transient", "infeasible"] | None:
+    def fails(
+        self, action: act.CopyFile
+    ) -> Literal["transient", "infeasible"] | CopyFailure | None:
         """How a copy fails; None if the file arrives."""
         spec = self._spec
         copy = action.workflow, action.file, action.destination
@@ -123,7 +128,18 @@ class RandomTasks:
         if count >= self._max_failures or random.random() >= spec.copy_failure_share:
             return None
         self._failures[copy] = count + 1
+        if spec.copy_causes:
+            return self._failure(random)
         return "infeasible" if random.random() < spec.infeasible_share else "transient"
+
+    def _failure(self, random: Random) -> CopyFailure:
+        cause = random.choice(self._spec.copy_causes)
+        ends: list[Literal["source", "destination", ""]] = ["", "source", "destination"]
+        end = random.choice(ends) if cause in _AT_ENDS else ""
+        is_transient = cause in ("connection", "stalled", "checksum") or (
+            cause == "unknown" and random.random() >= self._spec.infeasible_share
+        )
+        return CopyFailure(cause, is_transient, end)
 
 
 def make_world(spec: WorldSpec) -> FakeWorld:
@@ -141,6 +157,7 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         has_methods=tasks.has_methods,
         arrive_s=spec.arrive_s,
         queues=spec.queues,
+        reused=spec.reused,
     )
     for site, from_s, until_s in spec.pauses:
         world.post(from_s, ev.SitePaused(from_s, site, "closed by the test"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from wfrun.engine.exchange import CopyCause
+
 RULES: dict[str, str] = {
     "key": "the key of an attempt is used once",
     "done": "no task is placed that is done",
@@ -12,6 +14,9 @@ RULES: dict[str, str] = {
     "replicas": "no task has more open attempts than one and its replicas, but for paused sites",
     "replica-share": "replicas hold no more than their share of the cores",
     "fits": "a task is placed at a site that it fits",
+    "size": "a moldable job is placed with one of its sizes, at most half of one that was refused",
+    "moved-open": "a job is moved that waits at a site, to a site that takes it",
+    "moved-there": "a moved job is placed where it was sent, if that takes it",
     "queue-site": "a task is placed at a site of its resource manager",
     "refused": "a task is not placed at a site that refused it, until the run is resumed or the "
     "site has run it",
@@ -30,6 +35,7 @@ RULES: dict[str, str] = {
     "success": "the success of a task counts once",
     "copy-source": "a file is copied from where it is",
     "copy-room": "no site or link has more large copies under way than the catalog says",
+    "copy-again": "a failed copy is tried again no more often than its cause allows",
     "copy-late": "a late copy is given up once, if the file is at another place",
     "storage": "no task is placed where its files exceed the storage of the site",
     "discard-needed": "no file is removed that a task will read, or a final output before its copy",
@@ -56,8 +62,20 @@ RULES: dict[str, str] = {
 
 MAX_SETBACKS = 10
 """Maximum number of failures of a task that are not its own fault."""
-COPY_FAILURES = 3
-"""Maximum number of retries of a copy after transient failures."""
+COPY_RETRIES: dict[CopyCause, int] = {
+    "disk-full": 3,
+    "quota": 3,
+    "permission": 0,
+    "connection": 5,
+    "absent": 3,
+    "changed": 3,
+    "checksum": 3,
+    "stalled": 2,
+    "unknown": 3,
+}
+"""Maximum number of retries of a copy, by the cause of the last failure."""
+MAX_REMAKES = 3
+"""Maximum number of times that a file is made again which vanished from its only place."""
 MIN_WALLTIME_S = 300.0
 """Minimum walltime of a launcher in seconds, unless the catalog allows less."""
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from tests.engine.model.changes import Change, changes_of
+from tests.engine.model.documents import reused_of, with_jobs, with_sources
 from tests.engine.model.layouts import (
     GIB,
     Layout,
@@ -16,8 +17,9 @@ from tests.engine.model.layouts import (
     with_link_bounds,
     with_storage_limits,
 )
+from tests.engine.model.rules import COPY_RETRIES
 from wfrun.engine import events as ev
-from wfrun.engine.exchange import Cause
+from wfrun.engine.exchange import Cause, CopyCause
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 
 RETRIABLE: tuple[Cause, ...] = (
@@ -35,8 +37,13 @@ FIRST_STEERED_SEED = 40_000
 """First seed of worlds whose user pauses sites, raises priorities and cancels tasks."""
 FIRST_CHANGED_SEED = 1_000_000
 """First seed of worlds whose user changes options and sites of the run."""
+"""Also of those with tasks that earlier runs did, inputs with several sources, each cause of failed
+copies, and parallel jobs with sizes. Each of these is in some share of the worlds."""
 CHANGED_SHARE = 0.5
-"""Share of these worlds in which the user does."""
+JOBS_SHARE = 0.2
+CAUSES_SHARE = 0.4
+SOURCES_SHARE = 0.3
+REUSED_SHARE = 0.25
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -102,6 +109,12 @@ class WorldSpec(msgspec.Struct, frozen=True):
     """(time, site, jobs) of the load of other users."""
     resumes: int
     """Number of times that a failed run is resumed."""
+    copy_causes: tuple[CopyCause, ...] = ()
+    """Causes of failed copies; empty: unknown ones."""
+    reused: dict[int, tuple[ev.ReusedTasks, ...]] = {}
+    """Tasks that earlier runs did, by workflow."""
+    loses_inputs: bool = False
+    """Whether a crash may lose copies of initial inputs, too."""
     changes: tuple[Change | None, ...] = ()
     """What the user changes at each resume."""
 
@@ -200,6 +213,18 @@ def world_of(seed: int) -> WorldSpec:
 
 def _varied(spec: WorldSpec, layout: Layout) -> WorldSpec:
     """The same world with what worlds of small seeds do not have."""
+    random = Random(f"jobs {spec.seed}")
+    if random.random() < JOBS_SHARE:
+        layout = with_jobs(random, layout)
+        requests = _requests(Random(f"requests {spec.seed}"), layout, spec.is_mild)
+        spec = msgspec.structs.replace(
+            spec,
+            workflows=layout.workflows,
+            catalog=Catalog(layout.sites, layout.links),
+            settings=msgspec.structs.replace(layout.settings, keep=spec.settings.keep),
+            queues=(),
+            requests=tuple(requests),
+        )
     random = Random(f"changes {spec.seed}")
     if random.random() < CHANGED_SHARE:
         first = Crash(
@@ -215,7 +240,38 @@ def _varied(spec: WorldSpec, layout: Layout) -> WorldSpec:
             crashes=spec.crashes or (first,),
             changes=tuple(changes_of(random, layout, spec.is_mild)),
         )
-    return spec
+    random = Random(f"causes {spec.seed}")
+    if random.random() < CAUSES_SHARE:
+        spec = msgspec.structs.replace(
+            spec,
+            copy_causes=_copy_causes(random, spec),
+            copy_failure_share=random.choice([0.1, 0.3, 0.6]),
+        )
+    random = Random(f"sources {spec.seed}")
+    if random.random() < SOURCES_SHARE:
+        names = [site.name for site in spec.catalog.sites]
+        workflows = [with_sources(random, w, names) for w in spec.workflows]
+        spec = msgspec.structs.replace(spec, workflows=workflows)
+    random = Random(f"reused {spec.seed}")
+    if random.random() < REUSED_SHARE:
+        sites = len(spec.catalog.sites)
+        reused = {i: reused_of(random, w, sites) for i, w in enumerate(spec.workflows)}
+        spec = msgspec.structs.replace(spec, reused=reused)
+    return msgspec.structs.replace(spec, loses_inputs=True)
+
+
+def _copy_causes(random: Random, spec: WorldSpec) -> tuple[CopyCause, ...]:
+    """Causes of failed copies. In a mild world a copy that fails three times is tried again. A run
+    that stops on failure may give up copies without a word."""
+    causes: list[CopyCause] = list(COPY_RETRIES)
+    stops = {spec.settings.on_failure, *(c.options.get("on_failure") for c in spec.changes if c)}
+    left = [
+        cause
+        for cause in causes
+        if not (spec.is_mild and COPY_RETRIES[cause] < 3)
+        and not ("stop" in stops and cause in ("absent", "changed"))
+    ]
+    return tuple(random.sample(left, random.randint(1, len(left))))
 
 
 def _pause(random: Random, sites: int) -> tuple[int, float, float]:
