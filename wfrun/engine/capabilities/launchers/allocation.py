@@ -152,9 +152,8 @@ class Allocation(Capability):
             self._note_past_need()
 
     def end_replay(self) -> None:
-        self._demand.expired()
-        self._due = False
-        work = self._note_need()
+        self._note_past_need()
+        work = self._find_work()
         for site, pool in self._pools.items():
             self._decide(site, pool, work)  # The decisions are in the log; this sets the wake-ups.
 
@@ -190,15 +189,21 @@ class Allocation(Capability):
     def _note_need(self) -> dict[int, int]:
         """The number of cores that wait for each site. Also notes which sites need no more
         launchers."""
-        next_s = self._demand.refresh()
-        work = {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
+        work = self._find_work()
         for site, pool in self._pools.items():
             if self._missing_cores(pool, work[site]) > 0 or len(pool.launchers) < pool.spec.min:
                 self._unneeded_s.pop(site, None)
             else:
                 self._unneeded_s.setdefault(site, self.state.now_s)
-            self._decide_again_at(site, next_s)
         return work
+
+    def _find_work(self) -> dict[int, int]:
+        """The number of cores that wait for each site."""
+        next_s = self._demand.refresh()
+        if next_s < inf:
+            for site in self._pools:
+                self._decide_again_at(site, next_s)
+        return {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
 
     def _missing_cores(self, pool: LauncherPool, work: int) -> int:
         """Cores of waiting work beyond the free slots of live launchers."""
