@@ -20,6 +20,7 @@ from wfrun.engine.model import (
     Access,
     File,
     LauncherSpec,
+    Moldable,
     Resources,
     SiteSpec,
     Task,
@@ -306,6 +307,31 @@ def test_no_launcher_is_requested_for_attempts_that_are_taken_back(how: str) -> 
     else:
         _, decided, _ = changed(core, log, change(core, sites, left=(0,)), end)
     assert not [e for e in decided if isinstance(e, ev.LaunchersAsked)]
+
+
+@pytest.mark.parametrize("reallocate", ["mct-reg", "minmin-can"])
+def test_jobs_are_placed_beside_one_that_is_wider_than_its_site(reallocate: str) -> None:
+    """The queue there has it, and starts it or not."""
+    wide, small = (Resources(n, walltime_s=9.0, parallel=True) for n in (4, 1))
+    tasks = [Task("t0", "x", "x", resources=wide), Task("t1", "x", "x", resources=small)]
+    moldable = {1: Moldable((1, 2), (9.0, 5.0))}
+    workflow = Workflow("w", "w", tasks, [], [(), ()], moldable=moldable)
+    core = Core({"w": workflow})
+    settings = ev.Settings("mst", sizing="binary", reallocate=reallocate)  # type: ignore[arg-type]
+    log: list[ev.Event] = []
+    for event in (
+        ev.RunStarted(0.0, "r", settings, (SiteSpec("a", 4),), (), 1, own_outputs=True),
+        ev.WorkflowAdded(0.0, 0, "w", "w"),
+        ev.AttemptsSubmitted(0.0, 0, ("r.0.0.1", "r.0.1.1")),
+    ):
+        log += [event, *core.step(event)[0]]
+    narrow = (SiteSpec("a", 2), SiteSpec("b", 4))
+    again, _, _ = changed(core, log, change(core, narrow))
+    again.step(ev.AttemptsFound(9.0, 0, (), ("r.0.0.1", "r.0.1.1")))
+    again.step(ev.TimerFired(again.state.timers["reallocation"], "reallocation"))
+    decided, _ = again.step(ev.AttemptEnded(4000.0, "r.0.1.1", Outcome("preempted")))
+    decided, _ = again.step(ev.TimerFired(4001.0, "retry:0:1"))
+    assert places(decided) == [(1, 1)]
 
 
 def test_a_new_site_belongs_to_all_resource_managers() -> None:

@@ -144,9 +144,10 @@ class SiteQueues(LrmQueues):
         and is not moved."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
-        job = QueuedJob(attempt.key, attempt.cores, length_s)
+        most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change
+        job = QueuedJob(attempt.key, min(attempt.cores, most), length_s)
         is_held = attempt.withdrawn or attempt.superseded or attempt.phase is not Phase.QUEUED
-        if is_held or not self._state.sites[attempt.site].is_healthy:
+        if is_held or attempt.cores > most or not self._state.sites[attempt.site].is_healthy:
             return job
         self._tasks[attempt.key] = number
         self.jobs[attempt.key] = QueueJob(
