@@ -47,11 +47,11 @@ class AutoThrottle(Capability):
     behind it may use the idle slots. Tasks of other policies are dispatched in this case, and those
     of runs with storage limits: tasks behind them might take the storage that they need.
 
-    Otherwise each decision would ask the policy about all tasks that wait for a busy site. Its
-    answers are kept until a model is rebuilt or the health of a site changes, and for each task
-    until one that was not planned comes before it and takes the same site; with a policy that does
-    not complete tasks as early as possible, whichever site it takes. A site that no eligible task
-    chose is not offered again either, until a further task becomes eligible.
+    Otherwise each decision would ask the policy about all tasks that wait for a busy site. The
+    answers of one that completes tasks as early as possible are kept until a model is rebuilt or
+    the health of a site changes, and for each task until one that was not planned comes before it
+    and takes the same site. A site that no eligible task chose is not offered again either, until a
+    further task becomes eligible. Other policies may answer otherwise as time passes.
 
     Cost of a placement and an end: constant.
     """
@@ -106,8 +106,9 @@ class AutoThrottle(Capability):
     def begin(self) -> None:
         """Begin a decision."""
         rebuilds = 0 if self._queues is None else self._queues.rebuilds
-        # Where capacities are limited, each placement may take a candidate from other tasks.
-        if rebuilds != self._rebuilds or self.state.is_bounded:
+        # Where capacities are limited, each placement may take a candidate from other tasks. Only
+        # the earliest completion does not change with the time.
+        if rebuilds != self._rebuilds or self.state.is_bounded or not self._keeps:
             self._rebuilds = rebuilds
             self._forget()
 
@@ -188,7 +189,7 @@ class AutoThrottle(Capability):
         first = answers[0]
         if first.entry is not entry:
             # This task may take cores that the later ones were to have.
-            if not self._keeps or first.w is not w or first.entry < entry:
+            if first.w is not w or first.entry < entry:
                 self._clear_answers()
             return None
         answers.popleft()
@@ -205,7 +206,7 @@ class AutoThrottle(Capability):
     def answered(self, site: int) -> None:
         """Note the site of a task that the policy was asked about."""
         before, self._asked_again = self._asked_again, None
-        if not self._answers or not self._keeps:
+        if not self._answers:
             return
         if before is None:
             for later in self._answers:
