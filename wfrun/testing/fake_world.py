@@ -78,6 +78,8 @@ class FakeWorld:
     runs did, by workflow.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
     ``own_outputs``: whether files are real, as in a run, or not, as in a simulation.
+    ``holds_sizes``: whether moldable jobs hold the cores of their size, rather than of their
+    smallest one.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class FakeWorld:
         reused: Mapping[int, tuple[ev.ReusedTasks, ...]] = {},
         keep_log: bool = True,
         own_outputs: bool = True,
+        holds_sizes: bool = False,
     ) -> None:
         self._workflows = workflows
         self._documents = {str(i): w for i, w in enumerate(workflows)}
@@ -108,7 +111,7 @@ class FakeWorld:
         self.behaviour = behaviour or Behaviour()
         self.crashes = 0
         self.now_s = 0.0
-        self._keep_log = keep_log
+        self._keep_log, self._holds_sizes = keep_log, holds_sizes
         self._durable = 0
         """Length of the log when the last action was carried out: this part of it is durable."""
         self._network = Network([s.name for s in catalog.sites], catalog.links)
@@ -341,8 +344,10 @@ class FakeWorld:
 
     def _carry_out(self, action: act.Action) -> None:
         if isinstance(action, act.SubmitAttempts):
-            for key, _, _ in action.attempts:
-                self._cores[key] = self.core.state.attempts[key].cores
+            for key, workflow, task in action.attempts:
+                attempt = self.core.state.attempts[key]
+                asked = self._workflows[workflow].tasks[task].resources
+                self._cores[key] = attempt.cores if self._holds_sizes else asked.cores
             self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)

@@ -96,7 +96,7 @@ class Explorer:
         self._changes = list(spec.changes)
         self._failures = spec.resumes
         self._random.randint(1, 2 * self._random.randint(1, 60))  # keeps the worlds of old seeds
-        self._twins = Twins(spec.seed, self._documents, self.world)
+        self._twins = Twins(spec.seed, self._documents, self.world, spec.settings)
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -158,6 +158,7 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         arrive_s=spec.arrive_s,
         queues=spec.queues,
         reused=spec.reused,
+        holds_sizes=True,
     )
     for site, from_s, until_s in spec.pauses:
         world.post(from_s, ev.SitePaused(from_s, site, "closed by the test"))

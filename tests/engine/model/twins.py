@@ -22,9 +22,14 @@ class Twins:
     """Makes a twin of the core at random steps of each engine, and compares its decisions until the
     next one takes its place."""
 
-    def __init__(self, seed: int, documents: Mapping[str, Workflow], world: FakeWorld) -> None:
+    def __init__(
+        self, seed: int, documents: Mapping[str, Workflow], world: FakeWorld, settings: ev.Settings
+    ) -> None:
         self._random = Random(f"twins {seed}")
         self._documents, self._world = documents, world
+        # An engine remembers the offers for which it moves jobs; a later one chooses their sizes
+        # anew.
+        self._is_made = settings.sizing is None or settings.reallocate is None
         self._twin: Core | None = None
         self._frozen: tuple[bytes, int] | None = None
         """A frozen core, and the number of events before it."""
@@ -40,7 +45,8 @@ class Twins:
     def begin(self) -> None:
         """An engine begins. It has a twin from its first step on if there is a checkpoint of the
         engine before it."""
-        self._twin = None if self._frozen is None else self._from_checkpoint()
+        has_twin = self._frozen is not None and self._is_made
+        self._twin = self._from_checkpoint() if has_twin else None
         self._draw(0)
 
     def _draw(self, lived: int) -> None:
@@ -51,6 +57,8 @@ class Twins:
 
     def stepped(self, lived: int) -> None:
         """Make a twin if one is due. ``lived`` is the number of steps of the engine."""
+        if not self._is_made:
+            return
         if lived == self._freeze_after:
             self._frozen = freeze(self._world.core), len(self._world.log)
         if lived == self._twin_after:
