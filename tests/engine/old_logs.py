@@ -58,7 +58,7 @@ class Resumed(FakeWorld):
     def _adopt(self, site: FakeSite, placed: ev.AttemptPlaced) -> None:
         """Let an attempt of the log run at its site, outside all launchers."""
         key, workflow, task = placed.key, placed.workflow, placed.task
-        cores = self.cores(workflow, task)
+        cores = self.core.state.attempts[key].cores
         running = RunningAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
         site.running[key] = running
         site._present.add(key)
