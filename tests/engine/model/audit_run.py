@@ -53,7 +53,7 @@ class RunRules(KnownRun):
         most = settings.replicas
         if most is None:
             most = max(policy.replicas, settings.replication == "stragglers")
-        self._max_replicas = most
+        self._max_replicas = 0 if settings.plans_queues else most
         for site, spec in enumerate(sites):
             if launcher_spec(spec) is not None:
                 self._launchers.setdefault(site, {})

@@ -17,6 +17,7 @@ from tests.engine.model.layouts import (
 )
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
+from wfrun.engine.settings import Settings
 from wfrun.runners.run.prepare_jobs import direct
 
 COUNT = 6
@@ -52,8 +53,8 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             continue
         kind = random.choice(["options", "sites", "both", "both"])
         options = {} if kind == "sites" else _options(random, is_mild, is_limited)
-        if layout.settings.sizing:
-            options.pop("policy", None)  # The search of sizes chooses the sites.
+        for name in _without_effect(layout.settings):
+            options.pop(name, None)
         if kind == "options":
             yield Change(options, None, (), False, random.random() < 0.1)
             continue
@@ -84,6 +85,12 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
         links = links_between(random, [*catalog, "origin"])
         is_cut_off, is_interrupted = random.random() < 0.3, random.random() < 0.1
         yield Change(options, tuple(sites), links, is_cut_off, is_interrupted)
+
+
+def _without_effect(settings: Settings) -> tuple[str, ...]:
+    """Options that a resume refuses."""
+    policies = ("policy",) if settings.sizing else ()  # The search of sizes chooses the sites.
+    return (*policies, "replicas") if settings.plans_queues else policies
 
 
 def _options(random: Random, is_mild: bool, is_limited: bool) -> dict[str, Any]:

@@ -50,7 +50,13 @@ def with_jobs(random: Random, layout: Layout) -> Layout:
         _jobs(random, number, widest, is_sized=settings.sizing is not None)
         for number in range(len(layout.workflows))
     ]
-    return layout._replace(workflows=workflows, sites=tuple(sites), settings=settings, queues=())
+    return layout._replace(
+        workflows=workflows,
+        sites=tuple(sites),
+        settings=settings,
+        queues=(),
+        bad_site=-1 if layout.bad_site == first else layout.bad_site,
+    )
 
 
 def _jobs(random: Random, number: int, widest: int, *, is_sized: bool) -> Workflow:

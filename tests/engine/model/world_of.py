@@ -223,6 +223,7 @@ def _varied(spec: WorldSpec, layout: Layout) -> WorldSpec:
             catalog=Catalog(layout.sites, layout.links),
             settings=msgspec.structs.replace(layout.settings, keep=spec.settings.keep),
             queues=(),
+            bad_site=layout.bad_site,
             requests=tuple(requests),
         )
     random = Random(f"changes {spec.seed}")

@@ -7,6 +7,7 @@ import pytest
 from tests.engine.reallocation.test_moved_sizes import waiting_run
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.engine.policies.placement import max_replicas
 from wfrun.runners.run.changes import changed_run
 
 
@@ -27,3 +28,14 @@ def test_sites_that_take_larger_sizes_alone_are_accepted() -> None:
 def test_a_policy_is_refused_where_the_size_chooses_the_site() -> None:
     with pytest.raises(InvalidError, match="has no effect: the search of sizes"):
         changed_run(waiting_run().state, {"policy": "heft"}, None)
+
+
+def test_replicas_of_jobs_with_sizes_are_refused() -> None:
+    with pytest.raises(InvalidError, match="have no replicas"):
+        changed_run(waiting_run().state, {"replicas": 1}, None)
+
+
+def test_stragglers_among_jobs_with_sizes_get_no_replicas() -> None:
+    change = changed_run(waiting_run().state, {"replication": "stragglers"}, None)
+    assert change is not None
+    assert max_replicas(change.settings) == 0

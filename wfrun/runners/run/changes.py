@@ -76,6 +76,11 @@ def _settings(
             f"{written(all_settings()['policy'])} has no effect: the search of sizes "
             f"({state.settings.sizing}) chooses the sites of this run"
         )
+    if state.settings.plans_queues and new.get("replicas"):
+        raise InvalidError(
+            f"{written(all_settings()['replicas'])} has no effect: jobs with sizes, and jobs that "
+            "move between clusters, have no replicas"
+        )
     if "policy" in new:  # the options of another policy are none of this one
         new.setdefault("policy_options", {})
     settings = make_settings(msgspec.structs.asdict(state.settings) | new, written)

@@ -101,7 +101,10 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def max_replicas(settings: Settings) -> int:
-    """Maximum number of replicas of a task in a run."""
+    """Maximum number of replicas of a task in a run. Jobs that are sized or moved have none: these
+    are facts about a job, not about one of its attempts."""
+    if settings.plans_queues:
+        return 0
     most = settings.replicas
     if most is None:
         policy = placement_class(settings.policy)
