@@ -211,7 +211,44 @@ MUTANTS = (
         "            self._kept = before._kept\n",
         "            pass\n",
     ),
+    Mutant(
+        "attempts in staging stay where they do not fit after a change",
+        "changes.py",
+        " or not fits(asked, state.sites[attempt.site].spec):",
+        ":",
+    ),
+    Mutant(
+        "sites that left take tasks",
+        "changes.py",
+        "        site.conditions[_LEFT] = Condition(reason, closes=True)\n",
+        "        pass\n",
+    ),
+    # Inputs with several sources, reused tasks
+    Mutant(
+        "originals are forgotten where the copy was removed",
+        "originals.py",
+        "        w.originals[file] |= bit\n        w.present[file] |= bit\n",
+        "",
+    ),
+    Mutant(
+        "reused tasks run again",
+        "reuse.py",
+        "            set_status(state, w, task, DONE)\n",
+        "",
+    ),
     # Capabilities
+    Mutant(
+        "launchers are requested where attempts are taken back",
+        "capabilities/launchers/allocation.py",
+        " or missing <= 0 or is_over:",
+        " or missing <= 0:",
+    ),
+    Mutant(
+        "jobs are planned that are wider than their site",
+        "capabilities/reallocating/site_queues.py",
+        "QueuedJob(attempt.key, min(attempt.cores, most), length_s)",
+        "QueuedJob(attempt.key, attempt.cores, length_s)",
+    ),
     Mutant(
         "files leave that are read by a task",
         "capabilities/cleanup.py",

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.model.explore import RULES, explore
 from tests.engine.model.mutants import ENGINE, MUTANTS, Mutant
 from tests.engine.model.world_of import (
+    FIRST_CHANGED_SEED,
     FIRST_LIMITED_SEED,
     FIRST_STEERED_SEED,
     FIRST_VANISHING_SEED,
@@ -26,7 +27,8 @@ FOUND = (
     3835, 9732, 30080, 30265, 40205, 40332, 700082, 703279, 704858, 705783, 708954, 709405, 51408,
     51627, 703578, 709692, 702766, 703938, 700392, 700084, 700651, 700887, 701667, 704684, 704948,
     709182, 50199, 50587, 50676, 51044, 40121, 50899, 703923, 704028, 712203, 40281, 721631,
-    54343, 702786, 709082,
+    702786, 709082,
+    54343, 1000025, 1000053, 1000097, 1000116, 1000236, 1000268, 1000297, 1000590, 1001509,
 )  # fmt: skip
 """Seeds of worlds that have shown a defect of the core."""
 
@@ -49,6 +51,13 @@ def test_every_rule_holds_in_worlds_with_requests_of_the_user() -> None:
 
 def test_every_rule_holds_in_worlds_where_files_vanish() -> None:
     for seed in range(FIRST_VANISHING_SEED, FIRST_VANISHING_SEED + 15):
+        _check(seed, twice=seed % 10 == 0)
+
+
+def test_every_rule_holds_in_worlds_that_their_user_changes() -> None:
+    """And in those with parallel jobs, reused tasks, several sources and each cause of failed
+    copies."""
+    for seed in range(FIRST_CHANGED_SEED, FIRST_CHANGED_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 
