@@ -261,6 +261,23 @@ def test_what_is_not_asked_again_would_be_answered_the_same(
     assert checked.recalled
 
 
+@pytest.mark.parametrize("policy", ["mwt", "mct", "mst", "cluster-min"])
+def test_other_policies_are_asked_about_all_tasks_at_each_decision(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their answers change with the time: tasks end later than expected here."""
+    checked = Checked(monkeypatch)
+    random = Random(3)
+    runtimes_s = [random.uniform(1, 50) for _ in range(60)]
+    settings = ev.Settings(policy, throttle="auto")
+    world = FakeWorld(
+        [independent(runtimes_s)], sites((2, 2.0), (4, 1.0)), settings,
+        runtime_s=lambda workflow, task, site: 3 * runtimes_s[task],
+    )  # fmt: skip
+    assert world.run() == "done"
+    assert not checked.recalled
+
+
 def test_the_policy_is_asked_again_when_a_bag_limits_the_capacity_of_sites(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
