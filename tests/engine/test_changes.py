@@ -334,6 +334,31 @@ def test_jobs_are_placed_beside_one_that_is_wider_than_its_site(reallocate: str)
     assert places(decided) == [(1, 1)]
 
 
+def test_the_load_of_other_users_is_known_after_a_change() -> None:
+    core, log = begun(throttle=1)
+    event = ev.SiteLoadObserved(1.0, 1, 2, 0)
+    log += [event, *core.step(event)[0]]
+    again, _, _ = changed(core, log, change(core, (TWO[0], SiteSpec("b", 3))))
+    assert (again.state.sites[1].slots, again.state.sites[1].slots_now) == (3, 1)
+    assert not again.state.sites[1].others_wait
+
+
+def test_an_absent_job_whose_size_a_site_has_no_more_is_sized_anew() -> None:
+    job = Task("t", "x", "x", resources=Resources(1, walltime_s=90.0, parallel=True))
+    moldable = {0: Moldable((1, 4), (90.0, 20.0))}
+    workflow = Workflow("w", "w", [job], [], [()], moldable=moldable)
+    core = Core({"w": workflow})
+    log: list[ev.Event] = []
+    settings = ev.Settings("mst", sizing="binary")
+    for event in (ev.RunStarted(0.0, "r", settings, (SiteSpec("a", 4),), (), 1, own_outputs=True),
+                  ev.WorkflowAdded(0.0, 0, "w", "w")):  # fmt: skip
+        log += [event, *core.step(event)[0]]
+    again, _, _ = changed(core, log, change(core, (SiteSpec("a", 2),)))
+    assert again.state.attempts["r.0.0.1"].cores == 4
+    decided, _ = again.step(ev.AttemptsFound(9.0, 0, ("r.0.0.1",), ()))
+    assert [e.size for e in decided if isinstance(e, ev.AttemptPlaced)] == [1]
+
+
 def test_a_new_site_belongs_to_all_resource_managers() -> None:
     core = Core({"w": BAG})
     log: list[ev.Event] = []

@@ -56,8 +56,9 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
 
 
 def _reset(site: SiteState, *, has_left: bool) -> None:
-    """Forget what capabilities know of a site."""
-    site.slots = site.slots_now = site.spec.slots
+    """Forget what capabilities know of a site, but not the load of other users there."""
+    others = 0 if site.is_provisioned else site.slots - site.slots_now
+    site.slots, site.slots_now = site.spec.slots, site.spec.slots - others
     site.capacity = inf
     site.holds_prefetch = site.is_provisioned = False
     held = site.conditions.get(HELD)

@@ -230,7 +230,7 @@ class KnownRun:
             self._remove((workflow, file), site)
             if not places:
                 gone.add((workflow, file))
-                self._dropped |= {c for c in self._under_way if c[:2] == (workflow, file)}
+                self._outdated |= {c for c in self._under_way if c[:2] == (workflow, file)}
                 for copy in [c for c in self._copy_failures if c[:2] == (workflow, file)]:
                     del self._copy_failures[copy]
         missing = set(lost)
