@@ -15,6 +15,7 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copies import outdate_copies, request_inputs, request_output
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.failures import Failure
+from wfrun.engine.fit import fits as fits_site
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.retry import (
     RULES,
@@ -206,6 +207,8 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
         is_held = HELD in state.sites[attempt.site].conditions
         w = state.workflows[attempt.workflow]
         fits = w.feasible_sites(attempt.task) >> attempt.site & 1  # Not if the catalog has changed.
+        if attempt.task in w.workflow.moldable:
+            fits = fits and fits_site(w.asked(attempt.task), state.sites[attempt.site].spec)
         closing = state.draining or state.stopping or not fits or is_held
         leaves = attempt.superseded or attempt.is_moving
         if leaves or closing or not has_inputs(state, attempt):
