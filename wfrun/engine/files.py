@@ -8,7 +8,7 @@ from __future__ import annotations
 from wfrun.engine import events as ev
 from wfrun.engine.attempts import open_attempts, ready, undispatch
 from wfrun.engine.capability import Run
-from wfrun.engine.copies import end_outdated, request_output, start_copies
+from wfrun.engine.copies import end_outdated, outdate_copies, request_output, start_copies
 from wfrun.engine.copy_queue import Key
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.originals import keep_original
@@ -161,6 +161,8 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
             call(w, file, site)
         if w.present[file] == 0:
             w.lost.add(file)
+            # One that still arrives is of an attempt that is repeated, and may not write it again.
+            outdate_copies(state, w, file)
     # Copies from a lost place fail, and start again from another one.
     for key in list(state.copies):
         if state.workflows[key[0]].present[key[1]] == 0:
