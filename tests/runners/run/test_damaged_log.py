@@ -30,6 +30,7 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import FILE_NAME
+from wfrun.runners.run.trust import OwnRun
 
 SEED = 13
 
@@ -64,7 +65,7 @@ def use(folder: Path) -> list[str]:
 
     def resume() -> None:
         session = Session()
-        session.resume(run)
+        session.resume(OwnRun(run, "resume"))
         session._store.close()
         session._lock.release()
 

@@ -24,6 +24,7 @@ from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.trust import OwnRun
 
 
 def one_task(folder: Path) -> list[Job]:
@@ -125,7 +126,7 @@ async def test_a_log_from_the_future_delays_nothing(tmp_path: Path) -> None:
     await session.drive()
     assert lines_of(record) == ["ran"]
     resumed = Session()
-    resumed.resume(session.run)
+    resumed.resume(OwnRun(session.run, "resume"))
     state = await asyncio.wait_for(resumed.drive(), 30)
     assert state.ended == "done"
     store = Store(session.run.path)

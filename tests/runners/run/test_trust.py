@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -12,29 +13,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.harness import Job, User, assert_refused, lines_of, make_workflow
+from tests.runners.harness import WFRUN, Job, User, assert_refused, lines_of, make_workflow
+from tests.sites.users import MALLORY, as_user, scratch
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.api import resume, status
+from wfrun.runners.run.directory import RunDir, is_driven
 from wfrun.runners.run.history_file import HistoryFile
 from wfrun.runners.run.new_run import NewRun
 from wfrun.runners.run.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
+from wfrun.runners.run.trust import OwnRun
 
+__all__ = ["scratch"]
 OTHER = 65534
 """The user `nobody`."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
 
 
-@pytest.fixture
-def failed(user: User) -> Path:
-    """The directory of a run of which a task has failed; it succeeds next time."""
-    script = f"echo ran >> {user.folder}/record; [ -e {user.folder}/go ]"
+def fail(run: Path, script: str) -> None:
+    """Make a run of which a task has failed."""
     session = Session()
     settings = Settings("round-robin", retries=0)
     plan = prepare([make_workflow([Job("a", script)])], this_machine(), settings)
-    session.start(plan, user.folder / "run", "run")
+    session.start(plan, run, "run")
     assert asyncio.run(session.drive()).ended == "failed"
+
+
+@pytest.fixture
+def failed(user: User) -> Path:
+    """The directory of a run of which a task has failed; it succeeds next time."""
+    fail(user.folder / "run", f"echo ran >> {user.folder}/record; [ -e {user.folder}/go ]")
     (user.folder / "go").touch()
     return user.folder / "run"
 
@@ -85,17 +94,20 @@ def test_modes_inside_a_private_directory_do_not_matter(failed: Path) -> None:
     assert resume(failed).outcome == "done"
 
 
-@as_root
-@pytest.mark.parametrize(("owner", "mode"), [(OTHER, 0o755), (OTHER, 0o1777), (0, 0o777)])
+@pytest.mark.parametrize(
+    ("owner", "group", "mode"),
+    [(OTHER, OTHER, 0o755), (OTHER, OTHER, 0o1777), (0, 0, 0o777), (0, OTHER, 0o2775)],
+)
 def test_a_folder_of_runs_that_others_control(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, owner: int, group: int, mode: int
 ) -> None:
-    """In /tmp anybody can make ./wfrun-runs first, and exchange what is in it."""
-    monkeypatch.chdir(tmp_path)
+    """In /tmp anybody can make ./wfrun-runs first, and exchange what is in it; in the directory of
+    a project its group can."""
+    monkeypatch.chdir(scratch)
     runs = Path("wfrun-runs")
     runs.mkdir()
+    os.chown(runs, owner, group)
     runs.chmod(mode)
-    os.chown(runs, owner, owner)
     with pytest.raises(InvalidError, match="exchange the files of the run"):
         NewRun(None, "x")
     assert not list(runs.iterdir())
@@ -109,6 +121,94 @@ def test_a_given_directory_of_another_user(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="run belongs to nobody"):
         NewRun(folder, "x")
     assert not list(folder.iterdir())
+
+
+@as_root
+def test_a_folder_of_runs_is_closed_to_the_group(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with the umask 002 in the directory of a project, whose group new files get."""
+    project = scratch / "project"
+    project.mkdir()
+    os.chown(project, 0, OTHER)
+    project.chmod(0o2775)
+    monkeypatch.chdir(project)
+    before = os.umask(0o002)
+    try:
+        NewRun(None, "x").lock.release()
+        NewRun(project / "deep" / "run", "x").lock.release()
+        with pytest.raises(InvalidError, match="project can be changed by other users"):
+            NewRun(project / "run", "x")
+    finally:
+        os.umask(before)
+    assert mode_of(project / "wfrun-runs") == mode_of(project / "deep") == 0o2755
+
+
+@as_root
+def test_a_path_that_another_user_exchanges(scratch: Path, failed: Path) -> None:
+    """It leads to a run of this user's, or to one with commands of theirs, at any moment."""
+    theirs, path = scratch / "theirs", scratch / "run"
+    fail(theirs, f"echo ran >> {scratch}/stolen; exit 1")
+    subprocess.run(["chown", "-R", f"{MALLORY}:{MALLORY}", theirs], check=True)
+    (scratch / "stolen").unlink()
+    code = (
+        f"import ctypes, os; c = ctypes.CDLL(None); os.symlink({str(failed)!r}, {str(path)!r})\n"
+        "print(flush=True)\n"
+        f"while True: c.renameat2(-100, {str(path).encode()!r}, -100, {str(theirs).encode()!r}, 2)"
+    )
+    attack = as_user(MALLORY, f"exec python3 -c {shlex.quote(code)}")
+    with subprocess.Popen(attack, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            for _ in range(50):
+                with pytest.raises(InvalidError, match="a run executes commands"):
+                    resume(path)
+        finally:
+            process.kill()
+    assert not (scratch / "stolen").exists()
+    assert lines_of(failed.parent / "record") == ["ran"]
+
+
+@as_root
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_of_runs_of_another_user(scratch: Path, failed: Path, is_link: bool) -> None:
+    """What it calls a run may be one of this user's, elsewhere."""
+    runs = scratch / "wfrun-runs"
+    if is_link:
+        runs.symlink_to(failed.parent)
+    else:
+        runs.mkdir()
+        (runs / "run").symlink_to(failed)
+        os.lchown(runs / "run", MALLORY, MALLORY)
+    os.lchown(runs, MALLORY, MALLORY)
+    commands = ("resume", "cancel", "clean last --yes", "logs last a", "control --cancel a")
+    for command in commands:
+        done = subprocess.run(
+            [WFRUN, *command.split()], cwd=scratch, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        assert "other users could exchange wfrun-runs/run" in done.stderr
+        assert "--trust" in done.stderr
+    assert status(failed).failed == 1
+    assert lines_of(failed.parent / "record") == ["ran"]
+
+
+@pytest.mark.parametrize("name", ["lock", "events.sqlite"])
+def test_what_is_opened_is_judged(failed: Path, name: str) -> None:
+    """By the lock and the store themselves, however a file came to the path."""
+    own = OwnRun(RunDir(failed), "resume")
+
+    def refuse(path: Path, found: os.stat_result) -> None:
+        assert os.path.samestat(found, os.lstat(path))
+        if path.name == name:
+            raise InvalidError(f"{path.name} is refused")
+
+    own.judge = refuse
+    with pytest.raises(InvalidError, match=f"{name} is refused"):
+        Session().resume(own)
+    assert lines_of(failed.parent / "record") == ["ran"]
+    assert not is_driven(own)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.sites import make_site, terminal_prompter
 from wfrun.runners.run.store import FILE_NAME
+from wfrun.runners.run.trust import OwnRun
 from wfrun.sites.kind import AnySite, RemoteSite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
@@ -54,11 +55,11 @@ class Left(NamedTuple):
     reason: str
 
 
-async def clean_run(run: RunDir, *, keep_outputs: bool) -> list[Left]:
+async def clean_run(run: OwnRun, *, keep_outputs: bool) -> list[Left]:
     """Remove a run that nobody drives. Returns the sites that could not be cleaned; if there is
     one, the run's directory stays, so that a further call goes on. Raises InvalidError for a run
     that is driven or was never started."""
-    lock = Lock(run.lock)
+    lock = Lock(run.lock, judge=run.judge)
     try:
         state = read_state(run)
         results = await asyncio.gather(

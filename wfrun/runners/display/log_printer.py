@@ -50,7 +50,7 @@ class AttemptHistory:
         """Whether the run has ended, and was not resumed since."""
         self._wanted = frozenset(wanted)
         self._attempts: dict[str, Attempt] = {}
-        self._store = Store(run.path)
+        self._store = Store(run.path, judge=run.judge)
 
     def read(self) -> list[Attempt]:
         """All attempts so far, in the order of placement."""

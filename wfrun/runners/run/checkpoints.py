@@ -129,7 +129,7 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
     """The state of a run from its log, also while an engine drives it. Raises the errors of
     ``await_start`` and ``Store``."""
     await_start(run, timeout_s)
-    store = Store(run.path)
+    store = Store(run.path, judge=run.judge)
     try:
         return read_core(store).state
     finally:

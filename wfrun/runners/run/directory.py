@@ -13,7 +13,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import SiteSpec
 from wfrun.runners.run.access import refuse_unreadable
 from wfrun.runners.run.lock import driver, is_held
-from wfrun.runners.run.log_errors import damaged
+from wfrun.runners.run.log_errors import Judge, damaged
 from wfrun.runners.run.store import FILE_NAME, Store
 
 RUNS = Path("wfrun-runs")
@@ -26,6 +26,10 @@ milliseconds unless a site is slow or asks for a login, for which no command sho
 
 class RunDir:
     """Paths of one run."""
+
+    judge: Judge | None = None
+    """Refuses files of other users once they are opened, for a run that executes
+    (``wfrun.runners.run.trust``); None: the run is only read, or new, or the user trusts it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -230,7 +234,7 @@ def await_start(run: RunDir, timeout_s: float = START_WAIT_S) -> None:
 def _has_events(run: RunDir) -> bool:
     if not has_log(run.path):
         return False
-    store = Store(run.path)
+    store = Store(run.path, judge=run.judge)
     try:
         return store.has_events()
     finally:

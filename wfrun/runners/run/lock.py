@@ -31,6 +31,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.visible import command_line, visible
+from wfrun.runners.run.log_errors import Judge
 from wfrun.runners.run.uptime import uptime_s
 from wfrun.sites.node.processes import has_restarted, identity
 
@@ -66,14 +67,17 @@ class Holder(msgspec.Struct, frozen=True):
 class Lock:
     """The lock of the engine that drives a run. The system releases it when the process ends."""
 
-    def __init__(self, path: Path, *, dead_hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self, path: Path, *, dead_hosts: Collection[str] = (), judge: Judge | None = None
+    ) -> None:
         """Take the lock file ``path`` of a run directory.
 
-        ``dead_hosts`` are names of hosts that are down, by the user's word. Raises InvalidError if
+        ``dead_hosts`` are names of hosts that are down, by the user's word; ``judge`` refuses a
+        file of another user. Raises InvalidError if
         another engine holds the lock or may hold it, and InfeasibleError if the directory cannot be
         written or locked.
         """
-        self._path = path
+        self._path, self._judge = path, judge
         self._beaten_s = uptime_s()
         self._fd = self._take(dead_hosts)
         try:
@@ -94,7 +98,7 @@ class Lock:
 
     def _take(self, dead_hosts: Collection[str]) -> int:
         """The locked lock file, which replaces that of a dead host."""
-        fd = _locked(self._path)
+        fd = _locked(self._path, self._judge)
         if fd is not None:
             return fd
         before = read_holder(self._path)
@@ -102,7 +106,7 @@ class Lock:
             raise _is_driven_error(self._path)
         # The system cannot release this lock. A second lock lets one process at a time replace it.
         guard = self._path.with_name(f"{self._path.name}.takeover")
-        guard_fd = _locked(guard)
+        guard_fd = _locked(guard, self._judge)
         if guard_fd is None:
             raise _is_driven_error(self._path)
         try:
@@ -110,7 +114,7 @@ class Lock:
             if read_holder(self._path) != before:
                 raise _is_driven_error(self._path)
             self._path.unlink()
-            fd = _locked(self._path)
+            fd = _locked(self._path, self._judge)
             if fd is None:
                 raise _is_driven_error(self._path)
             return fd
@@ -153,9 +157,9 @@ class Lock:
         os.close(self._fd)
 
 
-def _locked(path: Path) -> int | None:
+def _locked(path: Path, judge: Judge | None) -> int | None:
     """Open and lock a file, making it if it does not exist. None: another process holds the lock.
-    Raises InfeasibleError if the file cannot be made or locked."""
+    Raises InfeasibleError if the file cannot be made or locked, and what ``judge`` raises."""
     end_s = time.monotonic() + LOCK_WAIT_S
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
@@ -164,6 +168,8 @@ def _locked(path: Path) -> int | None:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
+            if judge is not None:
+                judge(path, os.fstat(fd))
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its holder may have removed the file before this process locked it.
             if _is_file(fd, path):
@@ -180,6 +186,9 @@ def _locked(path: Path) -> int | None:
             if time.monotonic() >= end_s:
                 os.close(fd)
                 return None
+        except BaseException:
+            os.close(fd)
+            raise
         os.close(fd)
         time.sleep(0.02)
 

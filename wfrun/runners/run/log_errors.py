@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from wfrun.engine.core import Core
@@ -31,6 +31,10 @@ _DAMAGED_HINT = (
 )
 
 
+Judge = Callable[[Path, os.stat_result], None]
+"""Raises InvalidError for a file of another user: its path, and the status of what was opened."""
+
+
 def damaged(path: Path, what: str) -> InvalidError:
     """The error for a log that cannot be used; ``what`` says what is wrong."""
     return InvalidError(
@@ -49,15 +53,24 @@ def unfinished(path: Path) -> InfeasibleError:
     )
 
 
-def check_file(path: Path) -> None:
-    """Raise InvalidError if a log is not a regular file of its directory, and InfeasibleError if
-    this user may not read it."""
-    mode = os.lstat(path).st_mode
+def check_file(path: Path, judge: Judge | None) -> os.stat_result:
+    """Raise InvalidError if a log is not a regular file of its directory, InfeasibleError if this
+    user may not read it, and what ``judge`` raises. Returns the status of the file."""
+    # Closing this descriptor releases no lock that SQLite has, as closing one to read would.
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    mode = found.st_mode
     if stat.S_ISLNK(mode):
         raise damaged(path, "it is a symbolic link")
     if not stat.S_ISREG(mode):
         raise damaged(path, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+    if judge is not None:
+        judge(path, found)
     refuse_unreadable(path)
+    return found
 
 
 class LogErrors:

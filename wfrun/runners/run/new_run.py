@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, WfrunError
 from wfrun.engine.visible import command_line
+from wfrun.runners.run.access import user_name
 from wfrun.runners.run.directory import RUNS, RunDir, has_log
 from wfrun.runners.run.lock import Lock
 from wfrun.runners.run.store import FILE_NAME
@@ -20,6 +21,10 @@ from wfrun.sites.transfers.disk import sync_folder
 MAX_STEM = 100
 """Maximum length of the name of a workflow in that of its run, in characters: file systems take
 names of 255 bytes."""
+
+_PARENT_MODE = 0o755
+"""Mode of directories above a run, less the umask: a group that may write there could exchange the
+run."""
 
 
 class NewRun:
@@ -76,9 +81,8 @@ def _make(path: Path | None, name: str) -> tuple[Path, bool]:
     try:
         if path is not None:
             return path, _make_given(path)
-        made = _make_folder(RUNS, 0o777)
-        if not made:
-            refuse_foreign_folder(RUNS, but_root=True)
+        _make_folder(RUNS, _PARENT_MODE)
+        refuse_foreign_folder(RUNS)
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MAX_STEM].strip("-.") or "run"
         numbers = (re.fullmatch(re.escape(stem) + r"-(\d+)", p.name) for p in RUNS.iterdir())
         number = 1 + max((int(match[1]) for match in numbers if match), default=0)
@@ -99,12 +103,18 @@ def _unmakable(path: Path, error: OSError) -> InfeasibleError:
 def _make_given(path: Path) -> bool:
     """Make the directory that the user names; returns whether it is new."""
     _refuse_used(path)
+    if not path.parent.is_dir():
+        _make_folder(path.parent, _PARENT_MODE)
+    refuse_foreign_folder(path.parent)
     if _make_folder(path, 0o700):
         return True
     found = path.stat()
     if found.st_uid != os.geteuid():
-        refuse_foreign_folder(path, but_root=False)
-    elif found.st_mode & 0o022:  # as with the umask 002: nobody else may make files beside the log
+        raise InvalidError(
+            f"{path} belongs to {user_name(found.st_uid)}, who could exchange the files of the run",
+            hint="name another directory with --run-dir",
+        )
+    if found.st_mode & 0o022:  # as with the umask 002: nobody else may make files beside the log
         path.chmod(found.st_mode & 0o7755)
     return False
 
@@ -112,7 +122,7 @@ def _make_given(path: Path) -> bool:
 def _make_folder(path: Path, mode: int) -> bool:
     """Make a directory durably, with its parents; returns False if there is one."""
     if not path.parent.is_dir():
-        _make_folder(path.parent, 0o777)
+        _make_folder(path.parent, _PARENT_MODE)
     try:
         path.mkdir(mode=mode)
     except FileExistsError:

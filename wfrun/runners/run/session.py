@@ -64,6 +64,7 @@ from wfrun.runners.run.sites import (
 )
 from wfrun.runners.run.storable import storable
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.trust import OwnRun
 from wfrun.runners.run.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.usage import Usage
 from wfrun.runners.run.user_requests import RequestReader
@@ -195,7 +196,7 @@ class Session:
 
     def resume(
         self,
-        run: RunDir,
+        run: OwnRun,
         *,
         dead_hosts: Collection[str] = (),
         change: Callable[[RunState], ev.RunChanged | None] | None = None,
@@ -215,11 +216,11 @@ class Session:
         if not is_driven(run):
             run.cancel_request.unlink(missing_ok=True)
             user_requests.discard(run)
-        self._lock = Lock(run.lock, dead_hosts=dead_hosts)
+        self._lock = Lock(run.lock, dead_hosts=dead_hosts, judge=run.judge)
         try:
             if not has_log(run.path):
                 raise never_started(run.path)
-            self._store = Store(run.path, write=True)
+            self._store = Store(run.path, write=True, judge=run.judge)
             self._core = read_core(self._store, documents=self._store.workflows())
             if not self.state.run_id:
                 raise never_started(run.path)

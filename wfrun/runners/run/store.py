@@ -27,7 +27,7 @@ from wfrun.engine.bag import expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent, Event
 from wfrun.engine.model import Workflow
-from wfrun.runners.run.log_errors import LogErrors, check_file, damaged, unfinished
+from wfrun.runners.run.log_errors import Judge, LogErrors, check_file, damaged, unfinished
 from wfrun.runners.run.old_logs import upgraded
 from wfrun.runners.run.packing import packed, unpacked
 from wfrun.runners.run.stored_documents import MIN_TASKS, divide, is_divided, on_demand, whole
@@ -104,6 +104,14 @@ def _is_ours(path: Path) -> bool:
         return True
 
 
+def _is_still(path: Path, found: os.stat_result | None) -> bool:
+    """Whether a file that was found is still at its path."""
+    try:
+        return found is not None and os.path.samestat(found, os.lstat(path))
+    except OSError:
+        return False
+
+
 class Store:
     """The log of one run. ``append`` adds events, ``commit`` makes them durable.
 
@@ -116,7 +124,15 @@ class Store:
     schema, and InfeasibleError if another engine has written to the log.
     """
 
-    def __init__(self, directory: Path, *, create: bool = False, write: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        create: bool = False,
+        write: bool = False,
+        judge: Judge | None = None,
+    ) -> None:
+        """``judge`` refuses a log of another user; None: whosever log it is, it is used."""
         self.path = directory / FILE_NAME
         if not create and not os.path.lexists(self.path):
             raise InvalidError(
@@ -132,20 +148,23 @@ class Store:
         self._is_log = False
         """The tables of a log have been seen."""
         with self._errors():
-            self._db = self._open(create, write or _is_ours(self.path))
+            self._db = self._open(create, write or _is_ours(self.path), judge)
 
-    def _open(self, create: bool, write: bool) -> sqlite3.Connection:
+    def _open(self, create: bool, write: bool, judge: Judge | None) -> sqlite3.Connection:
         if create:  # SQLite would make it readable for everybody; its journal gets the same mode
             try:
                 os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
             except OSError as error:
                 raise sqlite3.OperationalError(f"unable to open: {error}") from error
+        found = None
         with contextlib.suppress(FileNotFoundError):  # an engine has just removed it
-            check_file(self.path)
+            found = check_file(self.path, judge)
         # Never "rwc": a reader must not create the file again after an engine has removed it.
         address = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
         db = sqlite3.connect(address, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_S)
         try:
+            if judge is not None and not _is_still(self.path, found):
+                raise damaged(self.path, "it was exchanged while it was opened")
             # Whoever wrote the file has no functions called, and damaged pages are noticed.
             db.execute("PRAGMA trusted_schema=OFF")
             db.execute("PRAGMA cell_size_check=ON")

@@ -1,5 +1,5 @@
 """Whose run directory this is. To resume a run is to execute the commands in its log, so a
-directory that other users own or may write is used only when the user says so."""
+directory that other users own, may write or may exchange is used only when the user says so."""
 
 from __future__ import annotations
 
@@ -9,85 +9,101 @@ from pathlib import Path
 
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.run.access import user_name
-from wfrun.runners.run.directory import LOCK_NAME, RunDir, find
+from wfrun.runners.run.directory import RunDir, find
 from wfrun.runners.run.store import FILE_NAME
+from wfrun.sites.remote.agent import RefusedError, check_way
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
-def find_own(run: str | None, command: str, *, trust: bool) -> RunDir:
-    """Find a run as ``directory.find`` does. Raises InvalidError for a run that other users own or
-    may write, unless ``trust``; ``command`` is the command of wfrun that uses it."""
-    found = find(run)
-    if not trust:
-        refuse_foreign_run(found, command)
-    return found
+class OwnRun(RunDir):
+    """A run that executes: its directory, log, journal and lock are the user's, and nobody else may
+    write or exchange them.
 
+    The lock and the log are judged once more as they were opened, by ``Lock`` and ``Store``, which
+    get ``judge``; nobody else can exchange what the path names in between.
+    """
 
-def refuse_foreign_run(run: RunDir, command: str | None = None) -> None:
-    """Raise InvalidError if other users own or may write a run directory or its log; ``command``
-    is the command of wfrun that uses it if the user says so."""
-    folder = os.stat(run.path)
-    _refuse_owner(run.path, folder.st_uid, command)
-    if folder.st_mode & _OTHERS_WRITE:
-        raise _writable(run.path, command)
-    for name in (FILE_NAME, f"{FILE_NAME}-journal", LOCK_NAME):
+    def __init__(self, run: RunDir, command: str | None) -> None:
+        """``command`` is the command of wfrun that uses the run if the user says so; None: no
+        command would. Raises InvalidError for a run of others."""
+        super().__init__(run.path)
+        self._command = command
+        folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            found = os.lstat(run.path / name)
-        except OSError:
-            continue
-        _refuse_owner(run.path / name, found.st_uid, command)
-        if found.st_mode & _OTHERS_WRITE and folder.st_mode & _OTHERS_ENTER:
-            raise _writable(run.path / name, command)
+            found = os.fstat(folder)
+        finally:
+            os.close(folder)
+        self._is_entered = bool(found.st_mode & _OTHERS_ENTER)
+        self._refuse_owner(self.path, found.st_uid)
+        if found.st_mode & _OTHERS_WRITE:
+            raise self._error(f"other users may write {self.path}", self._close_hint(self.path))
+        try:
+            check_way(os.fsencode(self.path.absolute()))
+            check_way(os.fsencode(os.path.dirname(os.path.realpath(self.path))))
+        except RefusedError as error:
+            what = f"other users could exchange {self.path}: {error}"
+            raise self._error(what, "move it to a directory that only you may write") from error
+        for name in (FILE_NAME, f"{FILE_NAME}-journal", self.lock.name):
+            path = self.path / name
+            try:
+                self._judge(path, os.lstat(path))
+            except FileNotFoundError:
+                continue
+        self.judge = self._judge
 
+    def _judge(self, path: Path, found: os.stat_result) -> None:
+        """Raise InvalidError if a file of the run belongs to another user or can be written by
+        one. Modes do not matter in a directory that others cannot enter."""
+        self._refuse_owner(path, found.st_uid)
+        is_link = stat.S_ISLNK(found.st_mode)
+        if not is_link and found.st_mode & _OTHERS_WRITE and self._is_entered:
+            raise self._error(f"other users may write {path}", self._close_hint(path))
 
-def refuse_foreign_folder(path: Path, *, but_root: bool) -> None:
-    """Raise InvalidError if a new run would be in a directory that another user controls;
-    ``but_root``: the superuser may, who controls every directory."""
-    found = path.stat()
-    if found.st_uid != os.geteuid() and not (but_root and found.st_uid == 0):
-        what = f"{path} belongs to {user_name(found.st_uid)}"
-    elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-        what = f"all users may replace directories in {path}"
-    else:
-        return
-    raise InvalidError(
-        f"{what}, who could exchange the files of the run",
-        hint="name another directory with --run-dir",
-    )
+    def _refuse_owner(self, path: Path, owner: int) -> None:
+        if owner == os.geteuid():
+            return
+        name = user_name(owner)
+        hint = ""
+        if os.geteuid() == 0 and self._command is not None:
+            hint = f"as that user: `sudo -u {name} wfrun {self._command} {self.path}`"
+        raise self._error(f"{path} belongs to {name}, not to {user_name(os.geteuid())}", hint)
 
+    @staticmethod
+    def _close_hint(path: Path) -> str:
+        return f"`chmod go-w {path}`, if only you have written it"
 
-def _refuse_owner(path: Path, owner: int, command: str | None) -> None:
-    if owner == os.geteuid():
-        return
-    name = user_name(owner)
-    folder = path if path.is_dir() else path.parent
-    if command is None:
-        raise InvalidError(
-            f"{path} belongs to {name}, not to {user_name(os.geteuid())}",
-            hint="only runs of your own are reused",
-        )
-    raise InvalidError(
-        f"{path} belongs to {name}, not to {user_name(os.geteuid())}; a run executes commands",
-        hint=(
-            f"as that user: `sudo -u {name} wfrun {command} {folder}`; "
-            if os.geteuid() == 0
-            else ""
-        )
-        + f"if you trust its owner: `wfrun {command} {folder} --trust`",
-    )
-
-
-def _writable(path: Path, command: str | None) -> InvalidError:
-    folder = path if path.is_dir() else path.parent
-    if command is None:
+    def _error(self, what: str, hint: str) -> InvalidError:
+        if self._command is None:
+            return InvalidError(f"{what}; only runs of your own are reused", hint=hint or None)
+        trust = f"if you trust all who may: `wfrun {self._command} {self.path} --trust`"
         return InvalidError(
-            f"other users may write {path}; only runs of your own are reused",
-            hint=f"`chmod go-w {path}`, if only you have written it",
+            f"{what}; a run executes commands", hint=f"{hint}; {trust}" if hint else trust
         )
-    return InvalidError(
-        f"other users may write {path}; a run executes commands",
-        hint=f"`chmod go-w {path}`, if only you have written it; if you trust all who may: "
-        f"`wfrun {command} {folder} --trust`",
-    )
+
+
+class TrustedRun(OwnRun):
+    """A run that executes by the word of the user, whosever it is."""
+
+    def __init__(self, run: RunDir) -> None:
+        RunDir.__init__(self, run.path)
+
+
+def find_own(run: str | None, command: str, *, trust: bool) -> OwnRun:
+    """Find a run as ``directory.find`` does. Raises InvalidError for a run that other users own,
+    may write or may exchange, unless ``trust``; ``command`` is the command of wfrun that uses
+    it."""
+    found = find(run)
+    return TrustedRun(found) if trust else OwnRun(found, command)
+
+
+def refuse_foreign_folder(path: Path) -> None:
+    """Raise InvalidError if other users could exchange a new run in this directory."""
+    try:
+        check_way(os.fsencode(path.absolute()))
+    except RefusedError as error:
+        raise InvalidError(
+            f"other users could exchange the files of the run: {error}",
+            hint="`chmod go-w` closes a directory of yours; or name another one with --run-dir",
+        ) from error

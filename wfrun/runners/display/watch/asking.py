@@ -12,7 +12,7 @@ from wfrun.engine.state import HELD, RunState
 from wfrun.runners.run import user_requests as ur
 from wfrun.runners.run.directory import RunDir
 from wfrun.runners.run.simulated import SIMULATED_ID
-from wfrun.runners.run.trust import refuse_foreign_run
+from wfrun.runners.run.trust import OwnRun
 
 
 class Subject(NamedTuple):
@@ -76,7 +76,7 @@ class Asking:
     def ask(self, request: ur.Request, state: RunState) -> None:
         """Ask the user to confirm a request, unless it cannot be carried out."""
         try:
-            refuse_foreign_run(self._run, "control")
+            OwnRun(self._run, "control")
             if state.run_id == SIMULATED_ID:
                 raise InvalidError("a simulated run takes no requests")
             ur.check(request, state)

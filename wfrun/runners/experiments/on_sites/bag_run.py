@@ -29,6 +29,7 @@ from wfrun.runners.run.directory import RunDir, has_log
 from wfrun.runners.run.prepare import prepare
 from wfrun.runners.run.session import Session
 from wfrun.runners.run.store import Store
+from wfrun.runners.run.trust import OwnRun
 
 
 class BagRun:
@@ -85,7 +86,8 @@ class BagRun:
     def resume(self, catalog: Catalog | None) -> Session:
         """A session that continues the run, at the sites of the catalog or those that it has."""
         session = Session()
-        session.resume(self.run, change=lambda state: changed_run(state, {}, catalog))
+        run = OwnRun(self.run, None)
+        session.resume(run, change=lambda state: changed_run(state, {}, catalog))
         return session
 
     def new_results(self) -> list[Mapping[str, Any]]:

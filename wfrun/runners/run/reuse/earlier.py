@@ -27,7 +27,7 @@ from wfrun.runners.run.reuse.identities import Identifier, Record
 from wfrun.runners.run.reuse.keys import task_keys
 from wfrun.runners.run.store import Store
 from wfrun.runners.run.stored_names import stored_as
-from wfrun.runners.run.trust import refuse_foreign_run
+from wfrun.runners.run.trust import OwnRun
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -146,8 +146,8 @@ def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[Earlier
 def _load(run: RunDir, names: set[str] | None) -> EarlierRun | None:
     """Read a run; None if it has no workflow of these names. Raises InvalidError if it cannot be
     reused, and what `Store` raises."""
-    refuse_foreign_run(run)
-    store = Store(run.path)
+    run = OwnRun(run, None)
+    store = Store(run.path, judge=run.judge)
     try:
         record = store.record()
         if names is not None and (record is None or names.isdisjoint(record.names)):
