@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.parsers.atomic import drafted
 
 
 def check_parquet(path: Path) -> None:
@@ -40,12 +41,10 @@ def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], p
         for record in records:
             record[name] = None if record[name] is None else str(record[name])
     table = pyarrow.Table.from_pylist(records, schema=pyarrow.schema(fields))
-    part = path.with_name(f".{path.name}.part")
     try:
-        parquet.write_table(table, part)
-        part.replace(path)
+        with drafted(path) as stream:
+            parquet.write_table(table, stream)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise InfeasibleError(f"{path} cannot be written: {error}") from error
 
 

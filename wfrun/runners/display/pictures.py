@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.parsers.atomic import drafted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +51,7 @@ def save_picture(figure: Figure, path: Path) -> None:
     Raises InfeasibleError if the file cannot be written.
     """
     try:
-        figure.savefig(path, dpi=150)
+        with drafted(path) as stream:
+            figure.savefig(stream, format=path.suffix.removeprefix("."), dpi=150)
     except (OSError, ValueError) as error:
         raise InfeasibleError(f"cannot draw {path}: {error}") from error

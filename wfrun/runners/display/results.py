@@ -17,7 +17,7 @@ from io import TextIOWrapper
 from itertools import islice
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from wfrun.engine import events as ev
 from wfrun.engine.bag import parameter_names, tasks_of
@@ -26,6 +26,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Resources
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.visible import MAX_LINE, name_line
+from wfrun.parsers.atomic import drafted
 from wfrun.runners.display.followed_run import FollowedRun
 from wfrun.runners.display.parameter_types import parameter_types
 from wfrun.runners.display.running import expected_s, host_of
@@ -346,19 +347,17 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
 
         check_parquet(path)
     table = Results(run)
-    part = path.with_name(f".{path.name}.part")
     try:
-        if kind == ".parquet":
-            _copy(table, _Parquet(part, table.typed_columns()))
-        else:
-            with open(part, "w", newline="", encoding="utf-8", errors=_NAMES) as stream:
+        with drafted(path) as part:
+            if kind == ".parquet":
+                _copy(table, _Parquet(part, table.typed_columns()))
+            else:
+                stream = TextIOWrapper(part, "utf-8", _NAMES, newline="")
                 delimiter = "," if kind == ".csv" else "\t"
                 _copy(table, _Text(stream, table.columns(), delimiter, safe=safe_csv))
-        part.replace(path)
+                stream.flush()
     except OSError as error:
         raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _copy(table: Results, writer: _Writer) -> None:
@@ -407,7 +406,7 @@ def without_formulas(row: Row) -> Row:
 
 
 class _Parquet:
-    def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
+    def __init__(self, stream: BinaryIO, columns: Mapping[str, type]) -> None:
         import pyarrow
         from pyarrow import parquet
 
@@ -415,7 +414,7 @@ class _Parquet:
         self._kinds = tuple(columns.values())
         self._schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
         self._make = pyarrow.table
-        self._writer = parquet.ParquetWriter(path, self._schema)
+        self._writer = parquet.ParquetWriter(stream, self._schema)
 
     def write(self, rows: Sequence[Row]) -> None:
         columns = [

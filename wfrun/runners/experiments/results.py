@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar, get_origin
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.parsers.atomic import drafted
 
 CellT = TypeVar("CellT", bound=msgspec.Struct)
 """Identifies a run: a frozen record of text, numbers and None, with keyword arguments."""
@@ -149,15 +150,14 @@ class Results(Generic[CellT, RowT]):
     def _replace(self, path: Path, rows: Sequence[RowT]) -> None:
         """Replace the file by one in the present format. The new one is locked before it has the
         name, so that no other simulation can begin to write to it."""
-        old, temporary = self._stream, path.with_name(f".{path.name}.converted")
+        old = self._stream
         try:
-            temporary.unlink(missing_ok=True)
-            self._stream = _locked(temporary)
-            self._write_header()
-            for row in rows:
-                self.add(row)
-            os.fsync(self._stream.fileno())
-            temporary.replace(path)
+            with drafted(path) as stream:
+                self._stream = _locked(os.dup(stream.fileno()))
+                self._write_header()
+                for row in rows:
+                    self.add(row)
+                os.fsync(self._stream.fileno())
         except OSError as error:
             raise self._unwritable(error) from error
         finally:
@@ -258,10 +258,12 @@ class Results(Generic[CellT, RowT]):
         )
 
 
-def _locked(path: Path) -> io.TextIOWrapper:
+def _locked(path: Path | int) -> io.TextIOWrapper:
     """The file, open for appending under an exclusive lock. Raises OSError; BlockingIOError where
     another process has the lock."""
-    stream = path.open("a+", newline="", encoding="utf-8")
+    if isinstance(path, int):
+        fcntl.fcntl(path, fcntl.F_SETFL, os.O_APPEND)
+    stream = open(path, "a+", newline="", encoding="utf-8")  # noqa: SIM115 - the caller's
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import SiteSpec
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.run.access import refuse_unreadable
 from wfrun.runners.run.lock import driver, is_held
 from wfrun.runners.run.log_errors import Judge, damaged
@@ -73,13 +74,9 @@ class RunDir:
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Write a request to cancel, atomically, for the engine that drives the run. Raises
         InfeasibleError if it cannot be written."""
-        draft = self.path / f".cancel-{os.getpid()}"
         try:
-            draft.touch(0o600)
-            draft.write_text(mode)
-            draft.replace(self.cancel_request)
+            write_file(self.cancel_request, mode.encode(), 0o600)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise InfeasibleError(
                 f"the request to cancel cannot be written: {error}",
                 hint="Ctrl-C or SIGTERM to the process that drives the run does the same",

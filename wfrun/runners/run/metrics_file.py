@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,6 +21,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
 from wfrun.engine.visible import name_line
+from wfrun.parsers.atomic import write_file
 
 _LOGGER = logging.getLogger(__name__)
 INTERVAL_S = 15.0
@@ -146,8 +148,9 @@ def check_metrics_file(settings: Settings) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
-        _draft_of(path).touch()
-        _draft_of(path).unlink()
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(path)  # a name that is too long
+        tempfile.TemporaryFile(dir=path.parent).close()
     except (OSError, ValueError) as error:
         raise InvalidError(
             f"--metrics-file cannot be written: {error}",
@@ -178,18 +181,9 @@ class MetricsFile:
         path = Path(self._state.settings.metrics_file)
         if not self._state.settings.metrics_file or not self._state.run_id:
             return
-        draft = _draft_of(path)
         try:
-            draft.write_text(as_text(self._state, self._run), "utf-8")
-            draft.replace(path)
+            write_file(path, as_text(self._state, self._run).encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
             if not self._has_failed:
                 self._has_failed = True
                 _LOGGER.warning("the metrics file cannot be written: %s", error)
-
-
-def _draft_of(path: Path) -> Path:
-    """Its name does not end with ``.prom``, so that no collector reads it."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -23,6 +23,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.state import HELD, RunState, TaskStatus
 from wfrun.engine.visible import command_line, name_line
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.run.directory import RunDir, is_driven
 
 _LOGGER = logging.getLogger(__name__)
@@ -156,15 +157,11 @@ def write(run: RunDir, request: Request) -> Path:
     if not is_driven(run):
         raise not_driven(run)
     name = f"{time.time_ns():020}-{os.getpid()}.json"
-    draft = run.requests / f".{name}"
     try:
         run.requests.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(request))
-        return draft.replace(run.requests / name)
+        write_file(run.requests / name, msgspec.json.encode(request), 0o600)
+        return run.requests / name
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise InfeasibleError(f"the request cannot be written: {error}") from error
 
 

@@ -21,6 +21,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import make_settings
+from wfrun.parsers.atomic import write_file
 from wfrun.parsers.bags.make import bag
 from wfrun.parsers.bags.values import escaped
 from wfrun.runners.experiments.on_sites import task, work
@@ -70,13 +71,13 @@ class BagRun:
         parts: Sequence[str],
     ) -> Session:
         """Make the folder and a session that starts the run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         work.write(work.Work(simulate, chunks), files, self.folder / work.NAME)
         content = {
             "installation": list(parts),
             "chunks": [[msgspec.structs.asdict(cell) for cell in chunk] for chunk in chunks],
         }
-        (self.folder / "cells.json").write_text(json.dumps(content))
+        write_file(self.folder / "cells.json", json.dumps(content).encode())
         inputs = {work.NAME: self.folder / work.NAME, **work.staged(files)}
         plan = prepare([_bag(len(chunks), inputs, parts)], catalog, make_settings({}))
         session = Session()

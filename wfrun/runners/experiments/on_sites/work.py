@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.atomic import drafted
 
 NAME = "work.pickle"
 """Name of the file in the sandbox."""
@@ -47,7 +48,7 @@ def _name(number: int, path: Path) -> str:
 def write(work: Work, files: Files, path: Path) -> None:
     """Write the file."""
     names = {str(place): _name(number, place) for number, place in enumerate(files)}
-    with path.open("wb") as stream:
+    with drafted(path, 0o600) as stream:
         _Pickler(stream, names).dump(work)
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.visible import message_block, name_line
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failure_report import FailureGroupRecord, failure_records
@@ -72,14 +73,10 @@ def write_report(run: RunDir, path: Path) -> None:
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")
     page = _page(read_statistics(run), library)
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(page, encoding="utf-8", errors="backslashreplace")
-        part.replace(path)
+        write_file(path, page.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _library() -> str:

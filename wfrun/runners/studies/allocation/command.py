@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.allocation.claims import CLAIMS
@@ -56,7 +57,7 @@ def study_allocation(options: StudyOptions) -> None:
         if figures.available():
             pictures = draw_allocation(samples, output)
         page = allocation_page(samples, found, pictures, quick=options.quick)
-        (output / "page.md").write_text(page)
+        write_file(output / "page.md", page.encode())
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.old_results import without_failure
@@ -57,7 +58,7 @@ def study_bags(options: StudyOptions) -> None:
     try:
         pictures = draw_bags(samples, output) if figures.available() else []
         shown = cause_page(tables, dict(zip(tested, changed, strict=True)), scale)
-        (output / "page.md").write_text(bags_page(samples, found, pictures, shown))
+        write_file(output / "page.md", bags_page(samples, found, pictures, shown).encode())
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.results import Results
@@ -53,7 +54,9 @@ def study_brokers(options: StudyOptions) -> None:
     found = answer(CLAIMS, samples)
     try:
         pictures = figures.draw(samples, output) if available() else []
-        (output / "page.md").write_text(page(samples, found, repetitions, emulated, pictures))
+        write_file(
+            output / "page.md", page(samples, found, repetitions, emulated, pictures).encode()
+        )
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.results import Results
@@ -53,7 +54,7 @@ def study_predictions(options: StudyOptions) -> None:
         if figures.available():
             drawn = [p.draw(s, output) for p, s in zip(PARTS, every, strict=True)]
         sections = [p.page(s, d) for p, s, d in zip(PARTS, every, drawn, strict=True)]
-        (output / "page.md").write_text(predictions_page(setting, sections, found))
+        write_file(output / "page.md", predictions_page(setting, sections, found).encode())
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(_claim_table(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.results import Results
 from wfrun.runners.studies.claim import answer, tally
@@ -70,7 +71,7 @@ def study_reallocation(options: StudyOptions) -> None:
         page = reallocation_page(
             samples, scale, found, pictures, missing, words=words_of(options), length=length
         )
-        (output / "page.md").write_text(page)
+        write_file(output / "page.md", page.encode())
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

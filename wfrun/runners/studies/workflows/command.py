@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wfrun.engine.errors import InvalidError
+from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.results import Results
@@ -62,7 +63,9 @@ def study_workflows(options: StudyOptions) -> None:
     tests = list(tested(rows, changed, found))
     try:
         pictures = figures.draw(samples, scale, output) if figures.available() else []
-        (output / "page.md").write_text(page(samples, found, tests, scale, origins, pictures))
+        write_file(
+            output / "page.md", page(samples, found, tests, scale, origins, pictures).encode()
+        )
     except OSError as error:
         raise options.unwritable(error) from error
     make_console().print(claim_table(found))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wfrun.parsers.atomic import drafted
 from wfrun.runners.experiments.metrics.samples import cumulative
 from wfrun.runners.studies.verdict import Sample
 from wfrun.runners.studies.workflows import paper
@@ -162,5 +163,6 @@ def label_powers(axis: Any) -> None:
 
 def save(figure: Any, folder: Path, name: str) -> str:
     """Write a figure; returns its name. Raises OSError."""
-    figure.savefig(folder / name, dpi=110)
+    with drafted(folder / name) as stream:
+        figure.savefig(stream, format=name.rpartition(".")[2], dpi=110)
     return name
