@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from wfrun.parsers.limits import CONTROL
@@ -38,22 +40,67 @@ def shown_url(url: str) -> str:
     return f"{scheme}://{place.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
+class RemoteUrl(NamedTuple):
+    """A URL of another machine in its parts, as every client is given them."""
+
+    scheme: str
+    user: str
+    """For sftp alone; empty: none."""
+    host: str
+    """In lower case; an IPv6 address without brackets."""
+    port: int | None
+    rest: str
+    """Path and query; empty, or begins with ``/``."""
+
+    def text(self, rest: str | None = None) -> str:
+        """The URL, made of the parts; ``rest`` replaces path and query."""
+        user = f"{self.user}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port is None else f":{self.port}"
+        return f"{self.scheme}://{user}{host}{port}{self.rest if rest is None else rest}"
+
+
+_REMOTE = re.compile(
+    r"([a-z]+)://(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?"
+    r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(/.*)?"
+)
+"""The authority has only characters that all clients take for the same parts: of others, such as
+``?``, ``#``, ``\\`` and ``%``, each client has its own idea where the host ends."""
+
+
+def remote_url(url: str) -> RemoteUrl:
+    """The parts of a URL of another machine. Raises ValueError with what is wrong, as the end of a
+    message."""
+    if CONTROL.search(url) or " " in url:
+        raise ValueError("has spaces or control characters, which are percent-encoded in URLs")
+    scheme = scheme_of(url)
+    if scheme not in FETCHED:
+        raise ValueError(f"has the scheme {scheme}; files are fetched by {', '.join(FETCHED)}")
+    authority = url.partition("://")[2].partition("/")[0]
+    if not authority.rpartition("@")[2]:
+        raise ValueError("names no host")
+    account = authority.rpartition("@")[0]
+    if account and (":" in account or scheme != "sftp"):
+        raise ValueError("has a user or a password, which would be in the log of the run")
+    match = _REMOTE.fullmatch(url)
+    if match is None:
+        raise ValueError(
+            "is no URL: before its path is HOST or HOST:PORT, of letters, digits, dots and "
+            "hyphens, or an IP address"
+        )
+    _, user, host, port, rest = match.groups(default="")
+    number = int(port) if port else None
+    if number is not None and not 0 < number < 65536:
+        raise ValueError(f"is no URL: there is no port {port}")
+    return RemoteUrl(scheme, user, host.strip("[]").lower(), number, rest)
+
+
 def url_fault(url: str) -> str | None:
     """What is wrong with a URL of another machine, as the end of a message; None: nothing."""
     if len(url) > MAX_URL:
         return f"has {len(url):,} characters, more than {MAX_URL:,}"
-    if CONTROL.search(url) or " " in url:
-        return "has spaces or control characters, which are percent-encoded in URLs"
-    scheme = scheme_of(url)
-    if scheme not in FETCHED:
-        return f"has the scheme {scheme}; files are fetched by {', '.join(FETCHED)}"
     try:
-        parts = urlsplit(url)
-        has_password, has_host, _ = parts.password is not None, bool(parts.hostname), parts.port
+        remote_url(url)
     except ValueError as error:
-        return f"is no URL: {error}"
-    if has_password or (parts.username is not None and scheme != "sftp"):
-        return "has a user or a password, which would be in the log of the run"
-    if not has_host:
-        return "names no host"
+        return str(error)
     return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import http.client
 import os
 import signal
 import socket
 import subprocess
+import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,11 +23,14 @@ from tests.waiting import PATIENCE_S
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
-from wfrun.parsers.file_urls import FETCHED
+from wfrun.parsers.file_urls import FETCHED, remote_url, shown_url, url_fault
+from wfrun.sites.remote.local_transport import LocalProcess
+from wfrun.sites.transfers import gridftp_client
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.urls import SCHEMES, http_source
+from wfrun.sites.transfers.urls import SCHEMES, gridftp_source, http_source
+from wfrun.sites.transfers.urls.source import check_allowed
 from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 HERE = frozenset({"127.0.0.1"})
@@ -296,6 +302,74 @@ async def test_gridftp_by_its_client(tmp_path: Path) -> None:
         server.stop()
     assert (tmp_path / "store" / "f").read_bytes() == DATA
     assert os.listdir(tmp_path / "store") == ["f"]
+
+
+BYPASSES = (
+    "archive?@127.0.0.3:2198", "archive#@127.0.0.3", "archive\\@127.0.0.3", "archive%2f@127.0.0.3",
+    "127.0.0.3@archive", "archive:80@127.0.0.3", "archive;127.0.0.3", "archive,127.0.0.3",
+    "archive:21:22", "archive:", "archive:0", "archive:65536", "archive:²",
+    "arch\u0131ve", "[archive]",
+    "[::1", "[::1%25lo]", "archive&127.0.0.3", "127.0.0.3?archive", "archive|127.0.0.3", "-archive",
+    "archive?127.0.0.3", "archive'", "(archive)", "$archive", "*",
+)  # fmt: skip
+"""Authorities in which one client finds another host than the next one."""
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The URLs that ``globus-url-copy`` is given, which is replaced."""
+    found: list[str] = []
+
+    async def start(argv: Sequence[str]) -> LocalProcess:
+        found.append(argv[0])
+        return await local_start(["true"])
+
+    local_start = gridftp_client.start_client
+    monkeypatch.setattr(gridftp_client, "PROGRAM", "true")
+    monkeypatch.setattr(gridftp_source, "PROGRAM", "true")
+    monkeypatch.setattr(gridftp_source, "start_client", start)
+    return found
+
+
+@pytest.mark.parametrize("scheme", FETCHED)
+@pytest.mark.parametrize("authority", BYPASSES)
+async def test_a_url_has_one_host(
+    urls: UrlInputs, asked: list[str], scheme: str, authority: str
+) -> None:
+    """For check and client alike; where they could differ, nobody is asked."""
+    url = f"{scheme}://{authority}/x"
+    hosts = frozenset({"archive", "[archive]", "127.0.0.3", "::1", "*", "-archive", "archive:"})
+    assert url_fault(url) is not None or scheme == "sftp"
+    with pytest.raises((InfeasibleError, TransientError)):
+        async with SCHEMES[scheme](url, hosts if url_fault(url) else frozenset()):
+            raise AssertionError
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://Archive/x", "gsiftp://archive:2811/x%20y?z@b", "ftp://[::1]:2811//x",
+     "http://archive/?@127.0.0.3/", "https://ARCHIVE.example.org:8443/a/b?c=/d@e#f",
+     "http://[::1]/", "sftp://me@archive/x", "sftp://archive:22/x?y"],
+)  # fmt: skip
+async def test_all_find_the_same_host(asked: list[str], url: str) -> None:
+    """The check, what is shown, and what each client makes of the URL that it is given."""
+    found = remote_url(url)
+    assert check_allowed(url, frozenset({found.host})) == found
+    assert urlsplit(url).hostname == found.host
+    assert urlsplit(url).port == found.port
+    shown = shown_url(url)
+    assert urlsplit(shown).hostname == found.host
+    if found.scheme in ("ftp", "gsiftp"):
+        async with SCHEMES[found.scheme](url, frozenset({found.host})) as content:
+            assert [piece async for piece in content] == []
+        assert urlsplit(asked[0]).netloc.lower() == urlsplit(url).netloc.lower()
+        assert not {"@", "?", "#"} & set(asked[0])
+    if found.scheme in ("http", "https"):
+        request = urllib.request.Request(found.text())
+        assert request.host.lower() == urlsplit(url).netloc.lower()
+        connection = http.client.HTTPConnection(request.host)
+        assert connection.host.lower() == found.host
 
 
 def test_all_schemes_are_known_to_parsers() -> None:

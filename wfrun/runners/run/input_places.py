@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, File, InputSource, SiteSpec
-from wfrun.parsers.file_urls import scheme_of, shown_url, url_fault
+from wfrun.parsers.file_urls import remote_url, scheme_of, shown_url, url_fault
 from wfrun.parsers.input_catalog.entries import InputCatalog
 from wfrun.parsers.limits import CONTROL, cut
 from wfrun.runners.run.located import folders, local_path, missing_inputs, some
@@ -108,12 +108,12 @@ class InputPlaces:
     def _refusal(self, name: str, url: str) -> _Refused | None:
         """Why a URL is not fetched; None if it is."""
         # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
-        from wfrun.sites.transfers.urls.source import allowed_hosts, host_of
+        from wfrun.sites.transfers.urls.source import allowed_hosts
 
         fault = url_fault(url)
         if fault is not None:
             return _Refused(name, url, f"which {fault}", "")
-        host = host_of(url) or ""
+        host = remote_url(url).host
         if host not in allowed_hosts(self._allow_urls):
             return _Refused(name, url, "from where it is not fetched", host)
         return None

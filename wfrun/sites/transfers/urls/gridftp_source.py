@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from urllib.parse import quote, unquote
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.parsers.file_urls import shown_url
+from wfrun.parsers.file_urls import RemoteUrl, shown_url
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.gridftp_client import PROGRAM, start_client
 from wfrun.sites.transfers.gridftp_errors import explain
@@ -28,8 +28,7 @@ async def open_gridftp(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
     """``OpenUrl`` for gsiftp and ftp."""
-    check_allowed(url, hosts)
-    address = _address(url)
+    address = _address(check_allowed(url, hosts))
     failure = f"{shown_url(url)} cannot be fetched by {PROGRAM}"
     if shutil.which(PROGRAM) is None:
         raise InfeasibleError(
@@ -51,16 +50,15 @@ async def open_gridftp(
         await process.close()
 
 
-def _address(url: str) -> str:
+def _address(url: RemoteUrl) -> str:
     """The URL for the client, which would pass a line break on to the server as a command."""
-    scheme, _, rest = url.partition("://")
-    host, _, path = rest.partition("/")
-    path = unquote(path)
+    path = unquote(url.rest.removeprefix("/"))
     if not PASSED.fullmatch(path):
         raise InfeasibleError(
-            f"{shown_url(url)} cannot be fetched: {PROGRAM} takes names of printable ASCII alone"
+            f"{shown_url(url.text())} cannot be fetched: {PROGRAM} takes names of printable ASCII "
+            "alone"
         )
-    return f"{scheme}://{host}/{quote(path)}"
+    return url.text(f"/{quote(path)}")
 
 
 def _explained(failure: str, said: str) -> WfrunError:

@@ -61,7 +61,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
                     f"{shown_url(req.full_url)} redirects to {shown_url(newurl)}, without "
                     "encryption"
                 )
-            check_allowed(newurl, self._hosts)
+            newurl = check_allowed(newurl, self._hosts).text()
         except InfeasibleError:
             fp.close()
             raise
@@ -90,8 +90,7 @@ async def open_http(
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
     """``OpenUrl`` for http and https. A download that breaks off goes on where it stopped, if the
     server can say that the file is the same."""
-    check_allowed(url, hosts)
-    download = _Download(url, _opener(hosts))
+    download = _Download(check_allowed(url, hosts).text(), _opener(hosts))
     await download.begin()
     try:
         yield download.pieces()

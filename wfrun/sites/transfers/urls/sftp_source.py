@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from wfrun.engine.errors import InfeasibleError
-from wfrun.parsers.file_urls import shown_url
 from wfrun.sites.transfers.urls.source import check_allowed
 
 
@@ -19,16 +17,12 @@ async def open_sftp(
     # Imported lazily: it takes half of a second.
     from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 
-    check_allowed(url, hosts)
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise InfeasibleError(f"{shown_url(url)} cannot be fetched: {error}") from error
-    transport = AsyncsshTransport(parts.hostname or "", parts.username, port)
+    found = check_allowed(url, hosts)
+    path = unquote(found.rest.partition("?")[0].partition("#")[0])
+    transport = AsyncsshTransport(found.host, found.user or None, found.port)
     await transport.connect()
     try:
-        async with contextlib.aclosing(transport.read_file(unquote(parts.path))) as pieces:
+        async with contextlib.aclosing(transport.read_file(path)) as pieces:
             yield pieces
     finally:
         await transport.close()

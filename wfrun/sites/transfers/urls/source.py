@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from urllib.parse import urlsplit
 
 from wfrun.engine.errors import InfeasibleError
-from wfrun.parsers.file_urls import shown_url
+from wfrun.parsers.file_urls import RemoteUrl, remote_url, shown_url
 
 OpenUrl = Callable[[str, frozenset[str]], AbstractAsyncContextManager[AsyncIterator[bytes]]]
 """Opens a URL, given the hosts that may be asked, and gives the content: all of it, or an error.
 Raises InfeasibleError where a retry is pointless, TransientError for any other failure."""
-
-
-def host_of(url: str) -> str | None:
-    """The host of a URL in lower case; None if it has none, or is no URL."""
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
 
 
 def allowed_hosts(setting: str) -> frozenset[str]:
@@ -27,11 +18,16 @@ def allowed_hosts(setting: str) -> frozenset[str]:
     return frozenset(host.strip().lower() for host in setting.split(",") if host.strip())
 
 
-def check_allowed(url: str, hosts: frozenset[str]) -> None:
-    """Raise InfeasibleError unless the host of a URL may be asked."""
-    host = host_of(url)
-    if host not in hosts:
+def check_allowed(url: str, hosts: frozenset[str]) -> RemoteUrl:
+    """The parts of a URL, of which clients make their own. Raises InfeasibleError unless its host
+    may be asked."""
+    try:
+        found = remote_url(url)
+    except ValueError as error:
+        raise InfeasibleError(f"{shown_url(url)} {error}") from error
+    if found.host not in hosts:
         raise InfeasibleError(
-            f"{shown_url(url)} is at the host {host}, which may not be asked for files",
-            hint=f"--allow-urls {host} allows it, if you trust it.",
+            f"{shown_url(url)} is at the host {found.host}, which may not be asked for files",
+            hint=f"--allow-urls {found.host} allows it, if you trust it.",
         )
+    return found
