@@ -63,6 +63,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/check_foreign_numbers.py
 	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py
 
 docs: $(DOCS_STAMP)

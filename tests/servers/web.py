@@ -6,6 +6,7 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 from tests.waiting import PATIENCE_S
 
@@ -34,7 +35,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status = 503 if self.path == "/busy" else 404 if self.path == "/absent" else 200
         self.send_response(status)
-        self.send_header("Content-Length", str(len(DATA) if status == 200 else 0))
+        length = str(len(DATA) if status == 200 else 0)
+        if self.path.startswith("/says"):  # what follows, in place of the size
+            length, self.close_connection = unquote(self.path[len("/says") :], "latin-1"), True
+        self.send_header("Content-Length", length)
         self.end_headers()
         if status != 200:
             return

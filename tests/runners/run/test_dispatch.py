@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
 from wfrun.engine import actions as act
-from wfrun.engine.events import TransferEnded
+from wfrun.engine.events import TransferEnded, TransferFailed
 from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.runners.run.clock import WallClock
@@ -49,6 +51,21 @@ async def test_an_answer_arrives_as_the_run_ends(turns: int) -> None:
     ended = asyncio.create_task(run())
     done, _ = await asyncio.wait([ended], timeout=100)
     assert done, "the run does not end"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, OverflowError, RecursionError, TypeError])
+async def test_an_unexpected_answer_fails_the_copy(error: type[Exception]) -> None:
+    """And not the run, which goes on with other sites."""
+    clock, nothing = WallClock(), cast(Any, None)
+    transfer = cast(Any, SimpleNamespace(copy=AsyncMock(side_effect=error("said"))))
+    dispatcher = Dispatcher(clock, [nothing] * 3, transfer, cast(Any, Requests()), nothing)
+    async with dispatcher:
+        dispatcher.dispatch(act.CopyFile(0, 0, 0, 1))
+        (failed,) = await asyncio.wait_for(clock.next(), 100)
+    assert isinstance(failed, TransferFailed)
+    assert failed.transient
+    assert "is not understood" in failed.message
+    assert error.__name__ in failed.message
 
 
 class Requests:

@@ -12,7 +12,7 @@ import subprocess
 import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -145,6 +145,15 @@ async def test_parts_of_different_files_are_never_joined(
     with pytest.raises(TransientError, match=words):
         await urls.copy(ORIGIN, f"{web.url}/{path}", 0, "f")
     assert len(web.ranges) == requests
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5000, "-1", "1_0", "many", ""])
+async def test_a_length_that_is_no_number(
+    urls: UrlInputs, web: Web, tmp_path: Path, length: str
+) -> None:
+    with pytest.raises(InfeasibleError, match="Content-Length is no number"):
+        await urls.copy(ORIGIN, f"{web.url}/says{quote(length, encoding='latin-1')}", 0, "f")
     assert left(tmp_path) == []
 
 

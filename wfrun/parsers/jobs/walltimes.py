@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from wfrun.parsers.foreign import number_of
 from wfrun.parsers.sections import in_words, nearest, to_count, to_duration, to_number
 
 MAX_SIZES = 100_000
@@ -52,7 +53,7 @@ def to_walltime(value: Any) -> Walltime:
     if not isinstance(value, dict):
         walltime_s = to_duration(value)
         return Walltime(lambda size: walltime_s, depends=False)
-    if any(isinstance(key, str) and not key.isdigit() for key in value):
+    if any(isinstance(key, str) and number_of(key) is None for key in value):
         return _amdahl(value)
     return _table(value)
 
@@ -63,7 +64,7 @@ def _table(value: dict[Any, Any]) -> Walltime:
         raise ValueError("the table is empty")
     table: dict[int, float] = {}
     for key, entry in value.items():
-        size = to_count(int(key) if isinstance(key, str) else key)
+        size = to_count(number_of(key) if isinstance(key, str) else key)
         if size in table:
             raise ValueError(f"the size {size} has two durations")
         try:

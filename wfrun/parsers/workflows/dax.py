@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from lxml import etree
 
+from wfrun.parsers.foreign import number_of
 from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
     TransformationCatalog,
@@ -58,8 +59,6 @@ _ELEMENTS = frozenset(
     )
 )
 _IGNORED = frozenset(("invoke",))
-_PLAIN_DIGITS = 19
-"""Numbers of fewer digits fit 64 bits."""
 _YES = ("true", "1")
 _NO = ("false", "0")
 
@@ -223,7 +222,7 @@ class _DaxTarget:
         self._document.name = attributes.get("name") or self._document.name
         version = (attributes.get("version") or "2").split(".")[0]
         # Generators of schema 2.x write transfer="true" everywhere, so it has no meaning there.
-        self._marks_consumed = version.isdecimal() and version not in ("1", "2")
+        self._marks_consumed = number_of(version) is not None and version not in ("1", "2")
 
     # Text and the names in it.
 
@@ -385,8 +384,9 @@ class _DaxTarget:
         size = get("size")
         size_bytes: int | None = None
         if size is not None:
-            plain = size.isdecimal() and len(size) < _PLAIN_DIGITS
-            size_bytes = int(size) if plain else self._document.size(size, self._count)
+            size_bytes = number_of(size)
+            if size_bytes is None:
+                size_bytes = self._document.size(size, self._count)
         optional = get("optional") in _YES
         if link == "input":
             executable = get("type") == "executable" or get("executable") in _YES

@@ -131,7 +131,8 @@ class _Writer:
         task, ids = self._workflow.tasks[index], self._ids
         name = task.name or task.executable or "task"
         record: Json = {"name": name, "id": ids[index]}
-        if name[-1].isdigit():  # readers drop a number at the end of a name without a category
+        # Readers drop a number at the end of a name without a category.
+        if name[-1] in "0123456789":
             record["category"] = name
         if index not in self._execution.tasks:
             record |= self._command(task)

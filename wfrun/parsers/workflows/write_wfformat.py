@@ -100,7 +100,7 @@ def _document(workflow: Workflow) -> Iterator[str]:
     def specification(index: int) -> Json:
         task = tasks[index]
         # Readers drop a number at the end of a name, unless a category is given.
-        category = {"category": task.name} if task.name[-1].isdigit() else {}
+        category = {"category": task.name} if task.name[-1] in "0123456789" else {}
         return {
             "name": task.name,
             **category,

@@ -12,6 +12,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import Access
+from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
 from wfrun.sites.kinds import BATCH_KINDS
@@ -170,7 +171,7 @@ def place_of(label: str, path: str, line: str) -> Place:
     match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
     if match is None:
         return Place(label, path, "", "", 0)
-    return Place(label, path, match[2] or "", match[1], max(0, int(match[5])) * 1024)
+    return Place(label, path, match[2] or "", match[1], number_of(match[5], 0) * 1024)
 
 
 def choose_place(places: list[Place], *, nodes_see_it: bool) -> Place | None:
@@ -189,13 +190,14 @@ async def look_at_machine(host: Host) -> Machine:
     found."""
     result = await host.run(["sh", "-c", _MACHINE], timeout_s=LOOK_S)
     said = dict(re.findall(r"^(\w+)=([\d.]+)$", _text(result), re.MULTILINE))
-    if not said.get("cores", "").isdecimal():
+    cores = number_of(said.get("cores"))
+    if cores is None:
         raise TransientError(f"the number of cores is not found: {_text(result)!r}")
     return Machine(
-        cores=int(said["cores"]),
-        memory_bytes=int(said.get("kib", 0)) * 1024,
-        load=float(said.get("load", 0)),
-        gpus=int(said.get("gpus", 0)),
+        cores=cores,
+        memory_bytes=number_of(said.get("kib"), 0) * 1024,
+        load=decimal_of(said.get("load")) or 0.0,
+        gpus=number_of(said.get("gpus"), 0),
     )
 
 

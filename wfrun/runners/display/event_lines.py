@@ -13,6 +13,7 @@ from wfrun.engine.failures import telling_line
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import RunState
 from wfrun.engine.visible import name_line
+from wfrun.parsers.foreign import number_of
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.failures import task_title
 from wfrun.runners.display.watch.amounts import size_text
@@ -121,11 +122,10 @@ def _some(names: list[str], count: int) -> str:
 
 def _numbers(key: str) -> tuple[int, int, int] | None:
     """Workflow, task and number of an attempt, from its key; None for the key of a launcher."""
-    numbers = key.split(".")[-3:]
-    if len(numbers) < 3 or not all(number.isdecimal() for number in numbers):
-        return None
-    workflow, task, attempt = map(int, numbers)
-    return workflow, task, attempt
+    match [number_of(number) for number in key.split(".")[-3:]]:
+        case [int(workflow), int(task), int(attempt)]:
+            return workflow, task, attempt
+    return None
 
 
 def _place(state: RunState, site: int) -> str:

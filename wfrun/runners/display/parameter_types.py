@@ -37,7 +37,7 @@ def _kinds(column: Column) -> set[type]:
     for value in distinct(column):
         if _WHOLE.fullmatch(value):
             kinds.add(int)
-        elif value and not (_NUMBER.fullmatch(value) and value[-1].isdigit()):
+        elif value and not (_NUMBER.fullmatch(value) and value[-1] in "0123456789"):
             return {str}
         elif value:
             kinds.add(float)

@@ -7,13 +7,12 @@ from difflib import get_close_matches
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
+from wfrun.parsers.foreign import number_of
 
 _COMPARED = 5000
 """Maximum number of tasks of a workflow whose names are compared with a wrong one."""
 _NAMED = 4
 """Maximum number of tasks, and of workflows, that a message names."""
-_DIGITS = 10
-"""Maximum number of digits of a task number."""
 
 
 def find_tasks(state: RunState, run: str, task: str) -> list[tuple[int, int]]:
@@ -29,12 +28,10 @@ def _named(workflow: Workflow, task: str) -> list[int]:
     """The tasks of a workflow with this id. Ids in a bag end with the number of the task."""
     if workflow.bag is None:
         return [index for index, record in enumerate(workflow.tasks) if record.id == task]
-    number = task.rpartition("-")[2]
-    if not (number.isascii() and number.isdigit() and len(number) < _DIGITS):
+    index = number_of(task.rpartition("-")[2])
+    if index is None or index >= len(workflow.tasks) or workflow.tasks[index].id != task:
         return []
-    index = int(number)
-    is_there = index < len(workflow.tasks) and workflow.tasks[index].id == task
-    return [index] if is_there else []
+    return [index]
 
 
 def _near(state: RunState, task: str) -> str:

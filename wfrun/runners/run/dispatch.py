@@ -28,12 +28,15 @@ _ORDERS = (
     act.StopLaunchers,
     act.FindLaunchers,
 )
+_BAD_ANSWER = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What code raises for content that it did not expect. One site or server must not end the run."""
 
 
 class Dispatcher:
     """Passes actions to sites and transfers, in tasks of the running event loop.
 
-    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it.
+    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it. Of a
+    copy it fails the copy, since servers and sites decide what a copy reads.
     """
 
     def __init__(
@@ -208,7 +211,9 @@ class Dispatcher:
                 action.avoid,
                 partial(self._routed, action),
             )
-        except WfrunError as error:
+        except (WfrunError, *_BAD_ANSWER) as error:
+            if not isinstance(error, WfrunError):
+                error = TransientError(f"an answer to the copy is not understood: {error!r}")
             self._clock.post(
                 ev.TransferFailed(
                     self._clock.now(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 
 MAX_ELEMENTS = 1_000_000
@@ -27,7 +28,8 @@ def expand(text: str) -> list[int]:
         match = _RANGE.fullmatch(part)
         if match is None:
             raise QueueUnknownError(f"{text[:80]!r} is not an expression for elements of an array")
-        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        first = number_of(match[1], 0)
+        last, step = number_of(match[2], first), number_of(match[3], 1)
         chosen = range(first, last + 1, max(step, 1))
         if len(numbers) + len(chosen) > MAX_ELEMENTS:
             raise QueueUnknownError(f"{text[:80]!r} has more elements than an array can have")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from wfrun.parsers.foreign import decimal_of, number_of
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
@@ -83,19 +85,20 @@ def size_bytes(text: str) -> int:
     """Bytes of a size such as ``24684096kb``, ``8G``, ``23.541G`` or ``100mb``, with units in
     powers of 1024; 0 for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)b?", text.strip().lower(), re.ASCII)
-    return round(float(match[1]) * _UNITS[match[2]]) if match else 0
+    number = decimal_of(match[1]) if match else None
+    return 0 if match is None or number is None else round(number * _UNITS[match[2]])
 
 
 def clock_s(text: str) -> float | None:
     """Seconds of a time such as ``1-00:00:00``, ``10:00``, ``24:00:00`` or ``90``; None for
     anything else, such as UNLIMITED and INFINITY."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+(?::\d+){0,2})", text.strip(), re.ASCII)
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9}(?::\d{1,9}){0,2})", text.strip(), re.ASCII)
     if match is None:
         return None
     seconds = 0.0
     for part in match[2].split(":"):
-        seconds = seconds * 60 + int(part)
-    return seconds + 86400 * int(match[1] or 0)
+        seconds = seconds * 60 + number_of(part, 0)
+    return seconds + 86400 * number_of(match[1], 0)
 
 
 def blocks(text: str, first: str) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ import msgspec
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.system import Job
 
 MAX_SMALL_BATCHES = 3
@@ -72,7 +73,7 @@ class Batches:
         number = name.removeprefix(self._prefix)
         if name == number or not re.fullmatch(r"\d{1,9}", number, re.ASCII):
             return
-        self._made = max(self._made, int(number))
+        self._made = max(self._made, number_of(number, 0))
         keys = []
         for line in content.splitlines():
             try:

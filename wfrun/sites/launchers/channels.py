@@ -8,6 +8,9 @@ import json
 import logging
 import secrets
 from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import LauncherSpec
@@ -34,6 +37,12 @@ or of this machine nor the places of launchers."""
 BURST_S = 0.5
 """Minimum age of a connection that is refused so; younger ones may be up to four times as many,
 since all launchers may connect at the same moment."""
+
+
+class _Address(msgspec.Struct):
+    """The session of the engine before, in a file at the site; another content is ignored."""
+
+    session: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
 
 class SiteChannels:
@@ -139,8 +148,9 @@ class SiteChannels:
             secret = secrets.token_hex(32).encode()
             await host.write([NewFile(f"{home}/secret", secret + b"\n")])
         session = self.session
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            session = max(session, int(json.loads(address or b"{}")["session"]))
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+            found = msgspec.json.decode(address or b"", type=_Address)
+            session = max(session, found.session)
         self.session = session + 1
         self._credentials = Credentials(secret, self.session)
         if self._spec.encrypt and self._spec.channels != ("spool",):

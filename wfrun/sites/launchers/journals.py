@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from wfrun.engine.exchange import Outcome
+from wfrun.parsers.foreign import number_of
 
 NodeId = tuple[str, int]
 """A launcher and the number of one of its nodes. Each has a journal of its own."""
@@ -53,7 +54,7 @@ def writer_of(name: str, launchers: Container[str]) -> NodeId:
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
     if re.fullmatch(r"\d{1,9}", node, re.ASCII) and head in launchers and key not in launchers:
-        return head, int(node)
+        return head, number_of(node, 0)
     return key, 0
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from wfrun.engine.errors import WfrunError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote.host import Host, NewFile
 from wfrun.sites.remote.incoming import ConnectionHandler, Listener, OnConnection, deliver
 
@@ -25,7 +26,7 @@ class _SpoolConnection:
     def __init__(self, host: Host, directory: str, name: str) -> None:
         source, session, connection = name.rsplit(".", 2)
         self.address = f"{directory}/{source}"
-        self.connection = int(connection)
+        self.connection = number_of(connection, 0)
         self.handler: ConnectionHandler | None = None
         self._host = host
         self._stem = f"{self.address}/{session}.{connection}"
@@ -82,7 +83,7 @@ class SpoolListener:
             return  # no launcher writes such a file
         source, connection = match[1], match[2]
         latest = self._connections.get(source)
-        if latest is None or latest.connection < int(connection):
+        if latest is None or latest.connection < number_of(connection, 0):
             if latest is not None and latest.handler is not None:
                 latest.handler.ended("the launcher has connected again")
             latest = _SpoolConnection(self._host, self._in, name)
@@ -91,7 +92,7 @@ class SpoolListener:
             self._connections[source] = latest
             latest.handler = self._on_connection(latest)
         handler = latest.handler
-        if latest.connection != int(connection) or handler is None:
+        if latest.connection != number_of(connection, 0) or handler is None:
             return
         if data:
             deliver(handler, data)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import asyncssh
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.transport import NeedsLoginError
 from wfrun.sites.tasks import end_tasks
@@ -374,6 +375,6 @@ def parse_jump(text: str) -> tuple[str | None, str, int | None]:
     """Split ``[user@]host[:port]``, also with ``ssh://`` and with an IPv6 address in brackets."""
     user, at, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
     host, colon, port = rest.rpartition(":")
-    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+    if not colon or number_of(port) is None or (":" in host and not host.endswith("]")):
         host, port = rest, ""
-    return user if at else None, host.strip("[]"), int(port) if port else None
+    return user if at else None, host.strip("[]"), number_of(port)

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.host_keys import changed_key, unknown_key
 from wfrun.sites.remote.incoming import Listener, OnConnection, StreamConnection
@@ -306,7 +307,8 @@ class OpensshTransport:
         for option in ("userknownhostsfile", "globalknownhostsfile"):
             for file in shlex.split(settings.get(option, "")):
                 keys += await self._known_keys(name, os.path.expanduser(file))
-        return Address(host, int(port), settings.get("user", ""), tuple(dict.fromkeys(keys)))
+        user, known = settings.get("user", ""), tuple(dict.fromkeys(keys))
+        return Address(host, number_of(port, 22), user, known)
 
     async def _known_keys(self, name: str, file: str) -> list[str]:
         """The keys of a host in a file of known hosts."""
@@ -346,8 +348,9 @@ class OpensshTransport:
         forward = _Forward(self, server, directory, path, f"{bind}:0:{where}")
         try:
             code, said, errors = await forward.control("forward")
-            if code == 0 and said.strip().isdigit():
-                forward.port = int(said)
+            opened = number_of(said.strip()) if code == 0 else None
+            if opened is not None:
+                forward.port = opened
                 return forward
             if not self._is_open() or not await self.is_alive():
                 raise TransientError(f"{self.host}: the connection was lost")

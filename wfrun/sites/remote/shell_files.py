@@ -6,6 +6,7 @@ import re
 import shlex
 
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.remote.transport import Transport
@@ -39,9 +40,10 @@ class ShellFiles:
             raise InfeasibleError(f"{failure}: it is neither a file nor a directory")
         if "directory" in words:
             return Stat(0, False, True)
-        if size is None:
+        size_bytes = None if size is None else number_of(size[1])
+        if size_bytes is None:
             raise TransientError(f"{failure}: the host answered {said[:100]!r}")
-        return Stat(int(size[1]), "executable" in words, False)
+        return Stat(size_bytes, "executable" in words, False)
 
     async def make_directory(self, path: str) -> None:
         failure = f"{self._transport.host}:{path} cannot be written"

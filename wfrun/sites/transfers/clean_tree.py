@@ -8,10 +8,12 @@ Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive Format".
 from __future__ import annotations
 
 import asyncio
+import math
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
+from wfrun.parsers.foreign import number_of
 
 _BLOCK = tarfile.BLOCKSIZE
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
@@ -118,7 +120,7 @@ class CleanTree:
         at = 0
         while at < len(data):
             digits = data[at : at + 8].partition(b" ")[0]
-            end = at + int(digits) if digits.isdigit() else 0
+            end = at + number_of(digits, -at)
             key, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
             if not equals or data[end - 1 : end] != b"\n":
                 raise self._source.garbled("invalid attributes")
@@ -132,10 +134,10 @@ class CleanTree:
         entry.name = more.get("path", entry.name)
         entry.linkname = more.get("linkpath", entry.linkname)
         if "size" in more:
-            size = more["size"]
-            if not (size.isascii() and size.isdigit() and len(size) < 19):
+            size_bytes = number_of(more["size"])
+            if size_bytes is None:
                 raise self._source.garbled("an impossible size")
-            entry.size = int(size)
+            entry.size = size_bytes
         return entry
 
     def _checked(self, entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -146,7 +148,7 @@ class CleanTree:
         self._not_through_links(parts, entry.name)
         clean = tarfile.TarInfo("/".join(parts) or ".")
         clean.mode = entry.mode & 0o755
-        clean.mtime = max(0, min(int(entry.mtime), (1 << 33) - 1))
+        clean.mtime = max(0, min(math.floor(entry.mtime), (1 << 33) - 1))
         if entry.type in _FILES:
             clean.size = entry.size
         elif entry.type == tarfile.DIRTYPE:

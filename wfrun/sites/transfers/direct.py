@@ -13,6 +13,7 @@ from typing import NamedTuple
 from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import Access
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote.transport import Address, Process
 from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, reserved
@@ -281,10 +282,11 @@ async def _is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
     result = await host.run(["df", "-Pk", "--", os.path.dirname(part)])
     fields = result.output.decode(errors="replace").split("\n")[1:2]
     words = fields[0].split() if fields else []
-    if result.exit_code != 0 or len(words) < 4 or not words[3].isdigit():
+    if result.exit_code != 0 or len(words) < 4:
         return False
     written = 0 if found is None else found.size_bytes
-    return int(words[3]) * 1024 < (whole.size_bytes or 0) - written
+    free_kb = number_of(words[3])
+    return free_kb is not None and free_kb * 1024 < (whole.size_bytes or 0) - written
 
 
 def _reason(said: str, code: int) -> str:

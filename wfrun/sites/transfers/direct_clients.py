@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from wfrun.engine.errors import TransientError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote.connection import Connection
 
 _PROBE = """\
@@ -52,4 +53,4 @@ def parse_clients(said: str) -> Clients:
 
 def _version(pattern: re.Pattern[str], said: str) -> tuple[int, int]:
     found = pattern.search(said)
-    return (int(found[1][:6]), int(found[2][:6])) if found else (0, 0)
+    return (number_of(found[1], 0), number_of(found[2], 0)) if found else (0, 0)

@@ -7,6 +7,7 @@ import shlex
 from contextlib import suppress
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.transport import UNNAMED, Transport
 
@@ -23,8 +24,8 @@ async def shortage(transport: Transport, directory: str, missing_bytes: int = 0)
     with suppress(WfrunError, ValueError, IndexError, asyncio.TimeoutError):
         asked = cat.answer(transport, f"df -Pk {shlex.quote(directory)}", directory)
         said = await asyncio.wait_for(asked, LOOK_S)
-        available_kb = int(said.splitlines()[-1].split()[3])
-        if available_kb < max(FULL_KB, missing_bytes // 1024):
+        available_kb = number_of(said.splitlines()[-1].split()[3], signed=True)
+        if available_kb is not None and available_kb < max(FULL_KB, missing_bytes // 1024):
             return f"No space left on device: df shows {available_kb} kB"
     return None
 

@@ -24,6 +24,7 @@ from wfrun.engine.settings import make_settings
 from wfrun.parsers.atomic import write_file
 from wfrun.parsers.bags.make import bag
 from wfrun.parsers.bags.values import escaped
+from wfrun.parsers.foreign import number_of
 from wfrun.runners.experiments.on_sites import task, work
 from wfrun.runners.run.changes import changed_run
 from wfrun.runners.run.directory import RunDir, has_log
@@ -95,10 +96,10 @@ class BagRun:
         """The results of tasks that were not there at the last call, in the order of the tasks."""
         found: list[int] = []
         for path in self.run.outputs.glob("rows-*.json"):
-            number = path.stem.removeprefix("rows-")
-            if number.isdecimal() and int(number) not in self._read:
-                self._read.add(int(number))
-                found.append(int(number))
+            number = number_of(path.stem.removeprefix("rows-"))
+            if number is not None and number not in self._read:
+                self._read.add(number)
+                found.append(number)
         return [_result(self._rows(number)) for number in sorted(found)]
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Catalog
+from wfrun.parsers.foreign import number_of
 from wfrun.runners.experiments.on_sites import work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
 from wfrun.runners.experiments.on_sites.chunks import WANTED_S, chunk_size, chunks_of
@@ -108,7 +109,9 @@ class _Earlier(Generic[CellT, RowT]):
         """Take their rows, and continue the one that is not over. One that this command would not
         begin is stopped: another installation began it, or its cells have rows now or are not
         wanted. Returns the number of the next run."""
-        numbers = sorted(int(path.name) for path in folder.glob("*") if path.name.isdecimal())
+        numbers = sorted(
+            number for path in folder.glob("*") if (number := number_of(path.name)) is not None
+        )
         for number in numbers:
             bag = BagRun(folder / str(number))
             if bag.has_begun:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, size_bytes, smallest_limit
 
@@ -42,7 +43,7 @@ def read_offer(
     if not found:
         raise QueueUnknownError("qconf and qstat show no queue for batch jobs")
     settings = dict(re.findall(r"^(\w+)\s+(\S+)", config, re.MULTILINE))
-    limits = {name: int(value) for name, value in settings.items() if value.isdecimal()}
+    limits = {name: number_of(value, 0) for name, value in settings.items()}
     max_jobs = smallest_limit([limits.get("max_u_jobs", 0)])
     return Offer(
         queues=tuple(found),
@@ -69,7 +70,8 @@ def _read_summary(text: str) -> dict[str, tuple[int, int, int]]:
         match = re.fullmatch(r"(\S+)\s+\S+\s+\d+\s+\d+\s+(\d+)\s+(\d+)\s+\d+\s+(\d+)\s*", line)
         if match is None:
             raise QueueUnknownError(f"not a line of qstat -g c: {line[:200]!r}")
-        found[match[1]] = (int(match[2]), int(match[3]), int(match[4]))
+        free, total, down = (number_of(match[group], 0) for group in (2, 3, 4))
+        found[match[1]] = free, total, down
     return found
 
 
@@ -89,9 +91,10 @@ def _queue(
     shared.sort(key=lambda name: _rank(name, _USUAL_ENVIRONMENTS))
     # No job gets more slots than its environment has, whatever the node has.
     of_job = [environments[name].get("slots", "") for name in shared]
-    widest = max((int(slots) for slots in of_job if slots.isdecimal()), default=0)
+    widest = max((number_of(slots, 0) for slots in of_job), default=0)
     limit = re.match(r"[^,\[\s]+", queue.get("h_rt", ""))
-    numbers = map(int, re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", "")))
+    found = re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", ""))
+    numbers = [number_of(number, 0) for number in found]
     return Queue(
         name=queue["qname"],
         is_open=total > down,
@@ -115,7 +118,7 @@ def _templates(rules: Mapping[str, str]) -> list[str]:
     names = (
         re.sub(rf"(?<!\d){rule}(?!\d)", "{cores}", name)
         for name, rule in rules.items()
-        if rule.isdecimal()
+        if number_of(rule) is not None
     )
     return list(dict.fromkeys(name for name in names if "{cores}" in name))
 
@@ -145,7 +148,7 @@ def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
         of_host += [size_bytes(complexes.get(name, "")) for name in resources[:1]]
         memory = max(memory, smallest_limit(of_host) or 0)
         slots = complexes.get("slots") or loads.get("num_proc") or "0"
-        cores = max(cores, int(slots) if slots.isdecimal() else 0)
+        cores = max(cores, number_of(slots, 0))
     return memory, cores
 
 

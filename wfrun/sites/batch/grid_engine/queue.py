@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from wfrun.engine.exchange import Cause
+from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
@@ -52,7 +53,8 @@ def _jobs(entry: etree._Element) -> list[Job]:
         return (entry.findtext(tag) or "").strip()
 
     number, slots, code, tasks = (text(tag) for tag in ("JB_job_number", "slots", "state", "tasks"))
-    if not number.isdecimal() or not slots.isdecimal() or not code:
+    cores = number_of(slots)
+    if number_of(number) is None or cores is None or not code:
         raise QueueUnknownError(f"qstat shows a job without number, slots or state: {number!r}")
     state = _state(code)
     host = text("queue_name").partition("@")[2]
@@ -66,7 +68,7 @@ def _jobs(entry: etree._Element) -> list[Job]:
             name=text("JB_name"),
             user=text("JB_owner"),
             state=state,
-            cores=int(slots),
+            cores=cores,
             reason=reason,
             nodes=(host,) if host else (),
         )
@@ -95,11 +97,12 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
     endings = {}
     for record in _records(output):
         number, task = record.get("jobnumber", ""), record.get("taskid", "")
-        if not number.isdecimal() or not (task.isdecimal() or task == "undefined"):
+        element = 1 if task == "undefined" else number_of(task)
+        if number_of(number) is None or element is None:
             continue
         ending = _ending(record)
         if ending is not None:
-            endings[number, int(task) if task.isdecimal() else 1] = ending
+            endings[number, element] = ending
     return endings
 
 
@@ -111,11 +114,12 @@ def _records(output: str) -> Iterator[dict[str, str]]:
 
 
 def _ending(record: dict[str, str]) -> Ending | None:
-    failed = re.match(r"\d+", record.get("failed", ""), re.ASCII)
-    status = re.match(r"-?\d+", record.get("exit_status", ""), re.ASCII)
+    failed = re.match(r"\d{1,9}(?!\d)", record.get("failed", ""), re.ASCII)
+    status = re.match(r"-?\d{1,9}(?!\d)", record.get("exit_status", ""), re.ASCII)
     if failed is None or status is None:
         return None
-    code, exit_code = int(failed[0]), int(status[0])
+    code = number_of(failed[0], 0)
+    exit_code = number_of(status[0], 0, signed=True)
     node = record.get("hostname") or None
     if code == 0 and exit_code == 0:
         return Ending(cause="done", exit_code=0, message="exit status 0", node=node)
@@ -139,7 +143,7 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
     limits = dict(_REQUEST.findall(record.get("category", "")))
     walltime = _seconds(limits.get("h_rt", ""))
     memory = _bytes(limits.get("h_vmem", ""))
-    slots = int(record["slots"]) if record.get("slots", "").isdecimal() else 1
+    slots = number_of(record.get("slots"), 1)
     elapsed = _seconds(record.get("ru_wallclock", ""))
     if walltime is not None and elapsed is not None and elapsed >= walltime:
         return "walltime"
@@ -158,11 +162,13 @@ def _seconds(text: str) -> float | None:
     """Seconds of ``3600``, ``5s``, ``5.12`` or ``1:00:00``."""
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
-        return int(clock[1]) * 3600.0 + int(clock[2]) * 60 + int(clock[3])
+        hours, minutes, seconds = (number_of(part, 0) for part in clock.groups())
+        return hours * 3600.0 + minutes * 60 + seconds
     plain = re.fullmatch(r"(\d+(?:\.\d+)?)s?", text, re.ASCII)
-    return None if plain is None else float(plain[1])
+    return None if plain is None else decimal_of(plain[1])
 
 
 def _bytes(text: str) -> float | None:
     match = _SIZE.fullmatch(text)
-    return None if match is None else float(match[1]) * _UNITS[match[2]]
+    number = None if match is None else decimal_of(match[1])
+    return None if match is None or number is None else number * _UNITS[match[2]]

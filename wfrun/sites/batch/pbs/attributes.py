@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from wfrun.engine.exchange import Cause
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 
@@ -101,12 +102,14 @@ def _waiting(attributes: Mapping[str, str]) -> list[int]:
 def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun:
     """The elements of an array that wait no more, where it is shown without its elements. Raises
     QueueUnknownError if it does not show which those are."""
-    counts = dict(re.findall(r"(\w+):(\d+)", attributes.get("array_state_count", ""), re.ASCII))
+    counts = dict(
+        re.findall(r"(\w+):(\d{1,9})\b", attributes.get("array_state_count", ""), re.ASCII)
+    )
     submitted = attributes.get("array_indices_submitted")
     if submitted is None or not {"Running", "Exiting"} <= counts.keys():
         raise QueueUnknownError(f"qstat shows array {job} without its elements and their number")
     elements = [number for number in expand(submitted) if number not in waiting]
-    return _Begun(elements, int(counts["Running"]) + int(counts["Exiting"]))
+    return _Begun(elements, number_of(counts["Running"], 0) + number_of(counts["Exiting"], 0))
 
 
 def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
@@ -117,8 +120,9 @@ def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
         status = attributes.get("Exit_status", attributes.get("exit_status", ""))
         if element is None or _state(attributes) is not None:
             continue
-        if re.fullmatch(r"-?\d{1,9}", status, re.ASCII):
-            endings[job, element] = _ending(int(status), attributes, torque)
+        code = number_of(status, signed=True)
+        if code is not None:
+            endings[job, element] = _ending(code, attributes, torque)
     return endings
 
 
@@ -207,15 +211,18 @@ def _parts(ident: str) -> tuple[str, int | None]:
         raise QueueUnknownError(f"{ident[:80]!r} is not the id of a job")
     if match[2] is None:
         return ident, 1
-    return f"{match[1]}[]{match[3]}", int(match[2]) if match[2] else None
+    element = number_of(match[2])
+    if match[2] and element is None:
+        raise QueueUnknownError(f"{ident[:80]!r} is not the id of a job")
+    return f"{match[1]}[]{match[3]}", element
 
 
 def _cores(attributes: Mapping[str, str]) -> int:
     cores = attributes.get("Resource_List.ncpus", "")
-    if cores.isdecimal():
-        return int(cores)
+    if (count := number_of(cores)) is not None:
+        return count
     ppn = re.search(r"ppn=(\d{1,9})", attributes.get("Resource_List.nodes", ""), re.ASCII)
-    return 1 if ppn is None else int(ppn[1])
+    return 1 if ppn is None else number_of(ppn[1], 1)
 
 
 def _nodes(attributes: Mapping[str, str]) -> tuple[str, ...]:
@@ -225,5 +232,8 @@ def _nodes(attributes: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _seconds(text: str) -> int | None:
-    match = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text, re.ASCII)
-    return None if match is None else int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])
+    match = re.fullmatch(r"(\d{1,9}):(\d\d):(\d\d)", text, re.ASCII)
+    if match is None:
+        return None
+    hours, minutes, seconds = (number_of(part, 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes, smallest_limit
 
@@ -163,15 +164,15 @@ def _memory(node: Mapping[str, str]) -> int:
 
 def _gpus(node: Mapping[str, str]) -> int | None:
     if "np" in node:  # Torque prints them only if it was built with GPU support
-        return int(node["gpus"]) if node.get("gpus", "").isdecimal() else None
+        return number_of(node.get("gpus"))
     return _number(node.get("resources_available.ngpus", ""))
 
 
 def _per_user(limit: str) -> int:
     """The limit of each user in ``[u:PBS_GENERIC=100],[o:PBS_ALL=5000]``; 0: none."""
     match = re.search(r"u:PBS_GENERIC=(\d+)", limit, re.ASCII)
-    return int(match[1]) if match else 0
+    return number_of(match[1], 0) if match else 0
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    return number_of(text, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer, Queue, clock_s, smallest_limit
 
@@ -50,7 +51,7 @@ def _read_line(line: str) -> Queue:
     match = re.fullmatch(r"\d+/(\d+)/(\d+)/(\d+)", counts, re.ASCII)
     if match is None:
         raise QueueUnknownError(f"no core counts in a line of sinfo: {line[:200]!r}")
-    idle, down, total = map(int, match.groups())
+    idle, down, total = (number_of(count, 0) for count in match.groups())
     return Queue(
         name=name,
         is_default=starred.endswith("*"),
@@ -84,9 +85,9 @@ def _sum(one: Queue, other: Queue) -> Queue:
 def _gpus(gres: str) -> int:
     """Number of GPUs in ``gpu:a100:4(S:0-1),gpu:2``."""
     found = re.findall(r"\bgpu(?::[^:,(]+)*?:(\d+)(?=[,(]|$)", gres, re.ASCII)
-    return sum(map(int, found))
+    return sum(number_of(count, 0) for count in found)
 
 
 def _number(text: str) -> int:
     match = re.match(r"\d+", text, re.ASCII)
-    return int(match[0]) if match else 0
+    return number_of(match[0], 0) if match else 0

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from wfrun.engine.exchange import Cause
+from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
 from wfrun.sites.batch.offers import clock_s
@@ -22,7 +23,9 @@ SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
 _FIELDS = 9
 _LIMIT = 7
 """Place of the time limit."""
-_ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
+_ID = re.compile(r"(\d+)(?:_(?:(\d{1,9})|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
+_EXIT = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
+"""Exit code and signal."""
 _TIME = re.compile(r"\d{1,12}", re.ASCII)
 """A time in seconds since the epoch, with ``SLURM_TIME_FORMAT=%s``."""
 _STATES: dict[str, State | None] = {
@@ -79,7 +82,7 @@ def read_queue(output: str) -> list[Job]:
             state, reason = "queued", f"in state {state_name}"
         elif state == "queued":
             state = _waiting(reason)
-        shown_s = float(start) if _TIME.fullmatch(start) else None
+        shown_s = decimal_of(start)
         waits = state in ("queued", "held")
         job, elements = _parts(ident)
         check_count(len(jobs) + len(elements))
@@ -132,14 +135,14 @@ def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
     endings: dict[tuple[str, int], Ending] = {}
     for line in lines[1:]:
         fields = line.split("|")
-        match = re.fullmatch(r"(\d+):(\d+)", fields[2], re.ASCII) if len(fields) == 4 else None
+        match = _EXIT.fullmatch(fields[2]) if len(fields) == 4 else None
         if match is None:
             raise QueueUnknownError(f"not a line of sacct: {line[:200]!r}")
         # A cancelled job has the state "CANCELLED by 1001".
         cause = _CAUSES.get(fields[1].partition(" ")[0])
         if cause is None:
             continue
-        code, signal = int(match[1]), int(match[2])
+        code, signal = number_of(match[1], 0), number_of(match[2], 0)
         node = None if fields[3] in ("", "None assigned") else fields[3]
         ending = _accounted(cause, fields[1], code, signal, node)
         job, elements = _parts(fields[0])
@@ -190,12 +193,12 @@ def _parts(ident: str) -> tuple[str, list[int]]:
         raise QueueUnknownError(f"{ident[:80]!r} is not the id of a job")
     if match[3] is not None:
         return match[1], expand(match[3])
-    return match[1], [int(match[2] or 1)]
+    return match[1], [number_of(match[2], 1)]
 
 
 def _number(text: str) -> int:
     """The number in ``4``, or the minimum of ``4-8``, the range of a job of variable size."""
-    match = re.match(r"\d+", text, re.ASCII)
+    match = re.match(r"\d{1,9}(?!\d)", text, re.ASCII)
     if match is None:
         raise QueueUnknownError(f"{text[:80]!r} is not a number of cores")
-    return int(match[0])
+    return number_of(match[0], 1)

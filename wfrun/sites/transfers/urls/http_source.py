@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.parsers.file_urls import shown_url
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.transfers.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.urls.source import check_allowed
 
@@ -116,8 +117,12 @@ class _Download:
             response = self._response = await self._ask({})
         except _ERRORS as error:
             raise _explained(self._url, error) from error
-        length = response.headers.get("Content-Length", "")
-        self._size_bytes = int(length) if length.isdigit() else None
+        length = response.headers.get("Content-Length")
+        self._size_bytes = number_of(length)
+        if length is not None and self._size_bytes is None:
+            # The library may take it for another number (RFC 9112, section 6.3: an error).
+            await self.close()
+            raise _explained(self._url, ValueError("its Content-Length is no number"))
         etag, modified = response.headers.get("ETag"), response.headers.get("Last-Modified")
         is_strong = etag is not None and not etag.startswith("W/")
         self._same = etag if is_strong else modified

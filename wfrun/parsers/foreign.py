@@ -1,0 +1,40 @@
+"""Numbers in what others have written: answers of sites, batch systems and servers, documents.
+
+`str.isdigit` takes ``²``, for which `int` raises ValueError, as it does for more than 4,300 digits;
+and numbers above 64 bits fit neither the log nor a file. `tools/check_foreign_numbers.py` checks
+that no other module reads such text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar, overload
+
+MAX_DIGITS = 18
+"""Maximum number of digits of a number: all such numbers fit 64 bits."""
+_WHOLE = re.compile(rf"-?[0-9]{{1,{MAX_DIGITS}}}")
+_DECIMAL = re.compile(rf"[0-9]{{1,{MAX_DIGITS}}}(?:\.[0-9]{{1,{MAX_DIGITS}}})?")
+
+T = TypeVar("T")
+
+
+@overload
+def number_of(text: str | bytes | None, *, signed: bool = False) -> int | None: ...
+@overload
+def number_of(text: str | bytes | None, otherwise: T, *, signed: bool = False) -> int | T: ...
+def number_of(
+    text: str | bytes | None, otherwise: T | None = None, *, signed: bool = False
+) -> int | T | None:
+    """The whole number that a text is; ``otherwise`` if it is none, has more than MAX_DIGITS digits
+    or is negative without being ``signed``."""
+    if isinstance(text, bytes):
+        text = text.decode("ascii", "replace")
+    if text is None or not _WHOLE.fullmatch(text) or (text[0] == "-" and not signed):
+        return otherwise
+    return int(text)
+
+
+def decimal_of(text: str | None) -> float | None:
+    """The decimal number that a text is, such as ``2`` or ``0.5``; None if it is none, or has more
+    than MAX_DIGITS digits before or after the point."""
+    return float(text) if text is not None and _DECIMAL.fullmatch(text) else None
