@@ -21,6 +21,7 @@ from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.node import clone
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.transfers import disk, stream
+from wfrun.sites.transfers.endpoint import at_most
 from wfrun.sites.transfers.gridftp import GridFtp
 from wfrun.sites.transfers.local_copy import LocalCopy
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
@@ -113,9 +114,6 @@ class Gate:
             yield piece
 
 
-at_most = stream._at_most
-
-
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("method", [LocalCopy(), Stream()])
 async def test_on_this_machine(
@@ -124,7 +122,7 @@ async def test_on_this_machine(
     gate = Gate()
     monkeypatch.setattr(disk, "_CHUNK_BYTES", EARLY)
     monkeypatch.setattr(disk, "_copy_chunk", gate.before(disk._copy_chunk))
-    monkeypatch.setattr(stream, "_at_most", gate.pieces)
+    monkeypatch.setattr(stream, "at_most", gate.pieces)
     stores = [tmp_path / "one", tmp_path / "two"]
     for store in stores:
         store.mkdir()

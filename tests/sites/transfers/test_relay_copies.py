@@ -7,21 +7,27 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from tests.sites.remote.conftest import Cluster
 from tests.sites.transfers.test_conformance import BetweenAgents
 from tests.waiting import PATIENCE_S
-from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.connection import Connection, connection_of
+from wfrun.sites.remote.host import Stat
+from wfrun.sites.transfers import relay_scp
+from wfrun.sites.transfers.agentless_endpoint import AgentlessEndpoint
+from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import TransferMethod
 from wfrun.sites.transfers.relay import FileRelay
+from wfrun.sites.transfers.relay_scp import RelayedCopy
 from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.stream import Stream
@@ -176,6 +182,58 @@ async def test_files_go_while_no_agent_starts(
             while not connection.has_agent:
                 await asyncio.sleep(0.01)
         assert (await transfer.copy(0, "f", 1, "third")).method == "stream"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("destination", [ORIGIN, 1])
+@pytest.mark.parametrize("checksums", [False, True])
+async def test_a_site_that_sends_more_than_it_said(
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    transport: str,
+    destination: int,
+    checksums: bool,
+) -> None:
+    """It says 5 bytes, and has a terabyte: the copy ends at once, and fills no disk."""
+    sizes = []
+    stat = AgentlessEndpoint.stat
+
+    async def lie(self: AgentlessEndpoint, name: str) -> Stat | None:
+        found = await stat(self, name)
+        return found if name != "f" or found is None else replace(found, size_bytes=5)
+
+    def note(end: type[AgentlessEndpoint | LocalEndpoint]) -> None:
+        discard = end.discard
+
+        async def noting(self: Any, name: str, key: str) -> None:
+            part = Path(self.part(name, key))
+            sizes.append(part.stat().st_size if part.exists() else 0)
+            await discard(self, name, key)
+
+        monkeypatch.setattr(end, "discard", noting)
+
+    monkeypatch.setattr(AgentlessEndpoint, "stat", lie)
+    note(AgentlessEndpoint)
+    note(LocalEndpoint)
+    async with opened(cluster, tmp_path, transport, transport) as pair:
+        with (pair.stores[0] / "f").open("wb") as file:
+            file.truncate(1 << 40)
+        router = pair.router()
+        if not checksums:
+            router = TransferRouter(pair.endpoints, {"relay": FileRelay()}, tmp_path)
+            monkeypatch.setattr(relay_scp, "_digest", no_digest)
+        path = str(tmp_path / "here") if destination == ORIGIN else "f2"
+        with pytest.raises(TransientError, match="longer"):
+            await asyncio.wait_for(router.copy(0, "f", destination, path), PATIENCE_S)
+        assert os.listdir(pair.stores[1]) == []
+        assert not (tmp_path / "here").exists()
+    # Between two sites scp is ended once it has read too much, else each byte is counted.
+    assert max(sizes, default=0) <= (5 if destination == ORIGIN else 512 << 20)
+
+
+async def no_digest(copy: RelayedCopy) -> None:
+    """As without checksums."""
 
 
 async def _no_python(self: AgentHost) -> None:

@@ -50,8 +50,8 @@ async def read_file(transport: Transport, path: str, start: int = 0) -> AsyncGen
 
 
 async def answer(transport: Transport, script: str, failure: str) -> bytes:
-    """Run a short script and return its output, up to _NOISE_BYTES. Raises an error that begins
-    with ``failure`` if it fails."""
+    """Run a short script and return its output. Raises an error that begins with ``failure`` if it
+    fails, or prints more than _NOISE_BYTES."""
     try:
         process = await transport.start(f"{IN_ENGLISH}; {PRINT_BEGIN}; {script}")
     except TransientError as error:
@@ -63,6 +63,8 @@ async def answer(transport: Transport, script: str, failure: str) -> bytes:
         while data and len(said) < _NOISE_BYTES:
             data = await process.read(_CHUNK_BYTES)
             said += data
+        if data:
+            raise TransientError(f"{failure}: the host answered more than {_NOISE_BYTES} bytes")
         await _succeeded(process, failure)
         return said
     finally:

@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import resource
 import signal
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.parsers.foreign import number_of
 from wfrun.sites.remote import cat
 from wfrun.sites.remote.incoming import Listener, OnConnection
 from wfrun.sites.remote.shell_files import ShellFiles
@@ -64,6 +68,22 @@ class LocalProcess:
 
     async def read(self, limit: int) -> bytes:
         return await self._stdout.read(limit)
+
+    def limit_files(self, most_bytes: int) -> None:
+        """Kill the process by SIGXFSZ when a file that it writes becomes longer. It does nothing
+        where the system has no such call."""
+        if sys.platform == "linux":
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    def read_bytes(self) -> int:
+        """Number of bytes that the process has read from files and pipes; 0 where the system does
+        not show it."""
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
+                if line.startswith("rchar: "):
+                    return number_of(line[len("rchar: ") :], 0)
+        return 0
 
     def errors(self) -> str:
         return self._errors.decode(errors="replace")

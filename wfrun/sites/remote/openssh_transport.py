@@ -27,6 +27,8 @@ from wfrun.sites.remote.socket_directory import SocketDirectory
 from wfrun.sites.remote.ssh_agent import check_agent
 from wfrun.sites.remote.transport import Address, NeedsLoginError
 
+_ANSWER_BYTES = 1 << 20
+"""Maximum output of a command of ssh whose output is read whole."""
 _LIMIT_S = 30.0
 """Timeout of what a live connection answers at once."""
 _CHECK_INTERVAL_S = 5.0
@@ -427,6 +429,8 @@ async def _answer(child: LocalProcess) -> tuple[int | None, str]:
     said = b""
     while data := await child.read(1 << 16):
         said += data
+        if len(said) > _ANSWER_BYTES:
+            raise TransientError(f"ssh answered more than {_ANSWER_BYTES} bytes")
     return await child.wait(), said.decode(errors="replace")
 
 

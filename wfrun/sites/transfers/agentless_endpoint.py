@@ -15,6 +15,7 @@ from wfrun.sites.remote.plain_files import PlainFiles
 from wfrun.sites.remote.shell_files import ShellFiles
 from wfrun.sites.remote.transport import Transport
 from wfrun.sites.transfers.endpoint import (
+    at_most,
     check_size,
     compare_digests,
     digest_to_have,
@@ -92,7 +93,8 @@ class AgentlessEndpoint:
             return await self._site.measure(path, size_bytes)
         digest, read_bytes = new_digest(size_bytes or LARGE_BYTES), 0
         async with aclosing(self.transport.read_file(path)) as content:
-            async for piece in content:
+            known = content if size_bytes is None else at_most(content, size_bytes, path)
+            async for piece in known:
                 digest.update(piece)
                 read_bytes += len(piece)
         return Content(read_bytes, str(digest.hexdigest()))

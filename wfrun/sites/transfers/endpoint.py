@@ -164,6 +164,23 @@ def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
         raise TransientError(f"{path} has {found_bytes} of {size_bytes} bytes")
 
 
+async def at_most(
+    data: AsyncIterator[bytes], size_bytes: int, path: str
+) -> AsyncGenerator[bytes, None]:
+    """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
+    the other end, nor be read without end."""
+    async for piece in data:
+        size_bytes -= len(piece)
+        if size_bytes < 0:
+            raise longer(path)
+        yield piece
+
+
+def longer(path: str) -> TransientError:
+    """The error of a file that has more bytes than its site said."""
+    return TransientError(f"{path} became longer while it was copied")
+
+
 def missing_part(final: str, temporary: str) -> InfeasibleError:
     """The error of a copy whose program ended well and wrote nothing that is seen here."""
     return InfeasibleError(

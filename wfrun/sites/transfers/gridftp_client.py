@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-import resource
 import shutil
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from wfrun.engine.errors import TransientError
@@ -53,10 +50,9 @@ class GridFtpClient:
         """
         process = await start_client(argv)
         try:
-            if max_bytes is not None and sys.platform == "linux":
+            if max_bytes is not None:
                 # A server may send without end. The client has not connected yet.
-                with contextlib.suppress(ProcessLookupError):
-                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+                process.limit_files(max_bytes)
             process.end_input()
             await _watch(process, progress)
             code = await process.wait()

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from wfrun.sites.transfers.agentless_endpoint import AgentlessEndpoint
 from wfrun.sites.transfers.direct_clients import parse_clients
 from wfrun.sites.transfers.direct_scp import OVER_SFTP
 from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import part_name
+from wfrun.sites.transfers.endpoint import longer, part_name
 from wfrun.sites.transfers.full_disk import shortage
 from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location
@@ -49,6 +50,11 @@ _GLOB = re.compile(r"[\\*?\[]")
 _REFUSED = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|[Qq]uota", re.IGNORECASE
 )
+_LOOK_S = 0.1
+"""Interval between looks at what scp has read, in seconds: it copies until the source says that the
+file ends, and no limit of the system holds for what it passes on to another site."""
+_PROGRAM_BYTES = 4 << 20
+"""Maximum that scp reads beside the file, apart from a 64th of it for the messages of SFTP."""
 _FULL = re.compile("No space left on device")
 
 
@@ -152,12 +158,16 @@ async def _run(copy: RelayedCopy) -> None:
             f"destination:{part}" if destination else part,
         ]
         process = LocalProcess(await one.spawn(argv))
+        if destination is None:
+            process.limit_files(copy.whole.size_bytes or 0)
         process.end_input()
         try:
             code = await _wait(process, copy)
             said = "; ".join(process.errors().splitlines()[-2:])
         finally:
             await process.close()
+    if code == -signal.SIGXFSZ:
+        raise longer(copy.source.path)
     if code != 0:
         raise await _explained(said or f"exit code {code}", copy)
 
@@ -174,15 +184,24 @@ async def _socket(transport: OpensshTransport | None) -> str:
 
 
 async def _wait(process: LocalProcess, copy: RelayedCopy) -> int | None:
-    """Wait for the end of scp while the part grows. Raises TransientError if it does not."""
+    """Wait for the end of scp while the part grows. Raises TransientError if it does not, or if the
+    site sends more than it said."""
+    loop = asyncio.get_running_loop()
     waiting = asyncio.ensure_future(process.wait())
     size_bytes = -1
     limit_s = stall.STALL_S
+    looked_s = loop.time()
+    most_bytes = (copy.whole.size_bytes or 0) + (copy.whole.size_bytes or 0) // 64 + _PROGRAM_BYTES
     try:
         while True:
-            await asyncio.wait([waiting], timeout=limit_s)
+            await asyncio.wait([waiting], timeout=min(limit_s, _LOOK_S))
             if waiting.done():
                 return waiting.result()
+            if process.read_bytes() > most_bytes:
+                raise longer(copy.source.path)
+            if loop.time() < looked_s + limit_s:
+                continue
+            looked_s = loop.time()
             found = await asyncio.wait_for(copy.writer.stat(copy.part), limit_s)
             grown = -1 if found is None else found.size_bytes
             if grown <= size_bytes:

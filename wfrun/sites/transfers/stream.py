@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 
 from msgspec.structs import replace
 
 from wfrun.engine.copies import SHARED_BYTES
-from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, RateLimit, limited, spend
 from wfrun.sites.transfers.clean_tree import CleanTree
@@ -18,6 +17,7 @@ from wfrun.sites.transfers.disk import absent
 from wfrun.sites.transfers.endpoint import (
     Endpoint,
     FileEnd,
+    at_most,
     check_size,
     digest_of,
     digest_to_have,
@@ -163,21 +163,9 @@ async def stream_file(
             aclosing(ahead if sent is None else sent.pieces()) as hashed,
             aclosing(limited(hashed, limits)) as slowed,
             aclosing(
-                guard.pieces(_at_most(slowed, whole.size_bytes - start, source.path))
+                guard.pieces(at_most(slowed, whole.size_bytes - start, source.path))
             ) as pieces,
         ):
             writing = writer.write(destination.name, pieces, whole, is_executable, key, sent, start)
             await guard.watch(writing)
     return digest_to_have(whole, sent)
-
-
-async def _at_most(
-    data: AsyncIterator[bytes], size_bytes: int, path: str
-) -> AsyncGenerator[bytes, None]:
-    """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
-    the other end."""
-    async for piece in data:
-        size_bytes -= len(piece)
-        if size_bytes < 0:
-            raise TransientError(f"{path} became longer while it was copied")
-        yield piece
