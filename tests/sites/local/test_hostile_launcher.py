@@ -11,14 +11,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.json import Decoder
 
 from tests.waiting import until
 from wfrun.engine import events as ev
-from wfrun.engine.exchange import Content
+from wfrun.engine.exchange import Content, Found, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.sites.local.direct_launcher import DirectLauncherSite
+from wfrun.sites.launchers import messages
+from wfrun.sites.local.direct_launcher import DirectLauncherSite, Report
 from wfrun.sites.local.launcher_host import LauncherPipe
 from wfrun.sites.local.lines import LineSplitter
+from wfrun.sites.reports import decode_report
 from wfrun.testing.probe import request
 
 
@@ -118,17 +121,13 @@ async def opened() -> AsyncIterator[Callable[..., Any]]:
         b"garbage",
         b"[]",
         b'{"started": 7}',
-        b'{"ended": [["k-1", {"cause": "none"}]]}',
-        b'{"ended": [["k-1", {"cause": "done", "started_s": 1e300}]]}',
-        b'{"ended": [["k-1", {"cause": "done", "sizes": [-1]}]]}',
-        b'{"ended": [["k-1", {"cause": "done", "sizes": [99999999999999999999]}]]}',
-        b'{"ended": [["k-1", {"cause": "done", "packed": ["../../x", 0, 1, 1]}]]}',
-        b'{"ended": [["k-1", {"cause": "done", "packed": ["x", -1, 1, 1]}]]}',
-        b'{"ended": [["k-1", {"cause": "exit", "exit_code": 1e9}]]}',
+        b'{"ended": [["k-1", {"cause": "done", "started_s": NaN}]]}',
+        b'{"ended": [["k-1"]]}',
+        b'{"ended": [["k-1", {"cause": "none"}]], "started": 7}',
         b'{"x": ' + b"[" * 100_000,
         b"\xff\xfe",
     ],
-    ids=range(12),
+    ids=range(8),
 )
 async def test_what_is_no_message_ends_the_launcher(
     opened: Callable[..., Any], line: bytes, caplog: pytest.LogCaptureFixture
@@ -143,6 +142,55 @@ async def test_what_is_no_message_ends_the_launcher(
     assert len(paused.reason) < 1000
     assert there.host.pipes[0].closed
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+INVALID = (
+    b'{"cause": "none"}',
+    b'{"cause": "done", "started_s": -1e17}',
+    b'{"cause": "done", "sizes": [-1]}',
+    b'{"cause": "done", "sizes": [99999999999999999999]}',
+    b'{"cause": "done", "packed": ["../../x", 0, 1, 1]}',
+    b'{"cause": "done", "packed": ["x", -1, 1, 1]}',
+    b'{"cause": "exit", "exit_code": 1e9}',
+    b"7",
+)
+"""Outcomes that no attempt has. A task can write them into a journal, which launchers pass on."""
+
+
+@pytest.mark.parametrize("outcome", INVALID)
+async def test_an_invalid_outcome_is_that_of_a_lost_attempt(
+    opened: Callable[..., Any], outcome: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rest of its message holds, and the launcher goes on."""
+    there = await opened(
+        b'{"ended": [["k-1", %s], ["k-2", {"cause": "done", "sizes": [5]}]]}' % outcome
+    )
+    await there.site.submit([request("k-1", "true"), request("k-2", "true")])
+    await until(lambda: len(there.of(ev.AttemptEnded)) == 2)
+    ends = {ended.key: ended.outcome for ended in there.of(ev.AttemptEnded)}
+    assert ends["k-1"].cause == "lost"
+    assert "its exit record is invalid" in ends["k-1"].message
+    assert ends["k-2"] == Outcome("done", sizes=(5,))
+    assert not there.of(ev.SitePaused)
+    assert len(there.host.pipes) == 1
+
+
+@pytest.mark.parametrize("outcome", INVALID)
+def test_an_invalid_outcome_of_those_that_are_found(outcome: bytes) -> None:
+    """For both kinds of launchers: the others are as they were found."""
+    line = b'{"id": 3, "found": {"a": {"state": "active"}, "b": {"state": "ended", "outcome": %s}}}'
+    decoders: tuple[Callable[[bytes], Any], ...] = (
+        messages.decode,
+        lambda line: decode_report(line, Decoder(Report)),
+    )
+    for decode in decoders:
+        report = decode(line % outcome)
+        assert report.id == 3
+        assert report.found is not None
+        assert report.found["a"] == Found("active")
+        lost = report.found["b"].outcome
+        assert lost is not None
+        assert (lost.cause, (lost.message or "")[:27]) == ("lost", "its exit record is invalid:")
 
 
 async def test_an_end_that_the_next_launcher_finds_is_marked(opened: Callable[..., Any]) -> None:

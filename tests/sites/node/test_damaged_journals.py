@@ -48,6 +48,55 @@ def assert_is_true(outcomes: dict[str, Any]) -> None:
         assert outcome in (None, {"k1": DONE, "k2": FAILED}[key])
 
 
+WRONG = (
+    b"[" * 100_000,
+    b'{"ended": [["k1", {"cause": "done", "started_s": NaN}]]}',
+    b'{"ended": [["k1", {"cause": "done", "started_s": -1e17}]]}',
+    b'{"ended": [["k1", {"cause": "done", "cpu_s": 1e999}]]}',
+    b'{"ended": [["k1", {"cause": "done", "sizes": [%s]}]]}' % (b"9" * 5000),
+    b'{"ended": [["k1", {"cause": ["done"]}]]}',
+    b'{"ended": [["k1", "done"], ["k2"]]}',
+    b'{"ended": [[["k1"], {"cause": "done"}]]}',
+    b'{"ended": 7}',
+    b'{"x": "ended", "ended": null}',
+    b'{"started": [[]]}',
+    b'{"started": [["k1"]]}',
+    b'{"started": [["k1", "77", 1.5, 1, 0, [], []]]}',
+    b'{"started": [["k1", 77, 1.5, -1, 0, [], []]]}',
+    b'{"started": [["k1", 77, 1.5, 1, 0, [], ["x"]]]}',
+    b'{"started": [[{}, 77, 1.5, 1, 0, [], []]]}',
+    b'{"queued": [["k1"]]}',
+    b'{"queued": "k1"}',
+    b'{"dropped": [null]}',
+    b'{"launcher": 7}',
+    b'{"launcher": {"host": "n1"}}',
+)
+"""Lines that no launcher writes. A task can: it has the rights of the launcher."""
+
+
+@pytest.mark.parametrize("line", WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_line_that_no_launcher_writes_is_skipped(
+    tmp_path: Path, line: bytes, is_first: bool
+) -> None:
+    """And named; the lines before and after it hold."""
+    own = Journal(str(tmp_path))
+    history = JournalHistory(str(tmp_path), own)
+    before = content_of([{"launcher": identity()}, *LINES[:2]])
+    whole = line + b"\n" + before if is_first else before + line + b"\n"
+    (tmp_path / "other.jsonl").write_bytes(whole + content_of(LINES[2:]))
+    history.living()
+    assert history.unfinished() == set()
+    traces = {key: AttemptTrace() for key in KEYS}
+    history.follow(traces, {})
+    assert traces["k1"].outcome == DONE
+    assert traces["k2"].outcome == FAILED
+    assert history.refused == {"other.jsonl"}
+    with open(tmp_path / own.name, "ab") as file:
+        file.write(line + b"\n" + content_of(LINES[3:4]))
+    assert own.ends({"k1"}) == {"k1": DONE}
+
+
 def test_what_launchers_read_in_a_damaged_journal_is_true(tmp_path: Path) -> None:
     own = Journal(str(tmp_path))
     history = JournalHistory(str(tmp_path), own)

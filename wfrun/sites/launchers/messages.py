@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from wfrun.engine.exchange import Count, Found, Outcome, Seconds
+from wfrun.sites.reports import decode_report
 
 PROTOCOL = 1
 """Version of the messages. Launchers that an older wfrun started may have another."""
@@ -59,7 +60,4 @@ _DECODER = msgspec.json.Decoder(Report)
 
 def decode(line: bytes) -> Report:
     """The message of a line. Raises ValueError for anything else, also values out of bounds."""
-    try:
-        return _DECODER.decode(line)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return decode_report(line, _DECODER)

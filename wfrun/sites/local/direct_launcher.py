@@ -38,6 +38,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.visible import visible
 from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
 from wfrun.sites.node import journals
+from wfrun.sites.reports import decode_report
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
@@ -427,8 +428,8 @@ class DirectLauncherSite:
     def _on_lines(self, lines: list[bytes]) -> None:
         for line in lines:
             try:
-                report = self._decoder.decode(line)
-            except (msgspec.MsgspecError, RecursionError) as error:
+                report = decode_report(line, self._decoder)
+            except ValueError as error:
                 self._give_up_launcher(f"{error}: {line[:200]!r}")
                 return
             self._on_report(report)

@@ -29,6 +29,10 @@ LOOK_S = 2.0
 that anybody was silent meanwhile."""
 
 
+MAX_DIGITS = 19
+"""Maximum number of characters of a whole number in a journal; the engine refuses larger ones."""
+MAX_SECONDS = 1e12
+"""Largest time in a journal, as for the engine."""
 NOBODY = {"host": "", "beats": True}
 """The identity in a journal whose first line cannot be read."""
 
@@ -44,12 +48,78 @@ def lock(fd: int, kind: int) -> bool:
 
 
 def parsed(line: bytes) -> "Optional[Dict[str, Any]]":
-    """The message of a line; None if the line is damaged, by a full disk or the loss of power."""
+    """The message of a line; None if the line is damaged, by a full disk or the loss of power, or
+    is no message of a journal: tasks run as the same user, and can write there."""
     try:
-        message = json.loads(line.decode())
-    except ValueError:
+        message = json.loads(
+            line.decode(), parse_int=_whole, parse_float=_decimal, parse_constant=_decimal
+        )
+    except (ValueError, RecursionError):
         return None
-    return message if isinstance(message, dict) else None
+    return message if isinstance(message, dict) and _is_message(message) else None
+
+
+def _whole(text: str) -> int:
+    """A number that the engine can store."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError("too many digits")
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    """A time or a duration; raises ValueError for NaN, infinity and what no calendar has."""
+    number = float(text)
+    if not -MAX_SECONDS <= number <= MAX_SECONDS:
+        raise ValueError("out of bounds")
+    return number
+
+
+def _is_message(message: "Dict[str, Any]") -> bool:
+    """Whether the parts that launchers read have the types that launchers write."""
+    lists = [message.get(name, []) for name in ("queued", "dropped", "started", "ended")]
+    if not all(isinstance(each, list) for each in lists):
+        return False
+    queued, dropped, started, ended = lists
+    owner = message.get("launcher")
+    return (
+        (owner is None or _is_owner(owner))
+        and all(isinstance(key, str) for key in queued + dropped)
+        and all(isinstance(entry, list) and _is_start(*entry) for entry in started)
+        and all(isinstance(entry, list) and _is_end(*entry) for entry in ended)
+    )
+
+
+def _is_owner(owner: "Any") -> bool:
+    return (
+        isinstance(owner, dict)
+        and isinstance(owner.get("host"), str)
+        and isinstance(owner.get("boot"), str)
+        and isinstance(owner.get("machine", ""), str)
+        and isinstance(owner.get("pid"), int)
+        and isinstance(owner.get("start_s"), (int, float))
+    )
+
+
+def _is_start(*entry: "Any") -> bool:
+    if len(entry) != 7:
+        return False
+    key, pid, start_s, cores, memory, gpus, pins = entry
+    return (
+        isinstance(key, str)
+        and all(isinstance(n, int) and n >= 0 for n in (pid, cores, memory))
+        and isinstance(start_s, (int, float))
+        and all(isinstance(each, list) for each in (gpus, pins))
+        and all(isinstance(each, (int, str)) for each in gpus)
+        and all(isinstance(pin, int) for pin in pins)
+    )
+
+
+def _is_end(*entry: "Any") -> bool:
+    if len(entry) != 2:
+        return False
+    key, outcome = entry
+    is_outcome = isinstance(outcome, dict) and isinstance(outcome.get("cause"), str)
+    return isinstance(key, str) and is_outcome
 
 
 class Journal:
@@ -108,7 +178,7 @@ class Journal:
         ends: "Dict[str, Outcome]" = {}
         for line in self._lines() if keys else ():
             if b'"ended": ' in line[:16]:
-                for key, outcome in (parsed(line) or {"ended": ()})["ended"]:
+                for key, outcome in (parsed(line) or {}).get("ended", ()):
                     if key in keys:
                         ends[key] = outcome
         return ends
@@ -160,6 +230,8 @@ class JournalHistory:
         self._patience_s = patience_s
         self._beats: "Dict[str, Tuple[Any, float, float]]" = {}
         """By journal: its last change, the time of the last look, and the silence so far."""
+        self.refused: "Set[str]" = set()
+        """Journals with whole lines that are no messages, which are skipped."""
 
     def living(self) -> "Set[str]":
         """The other journals whose launchers may still write into them.
@@ -249,6 +321,8 @@ class JournalHistory:
                 message = parsed(line)
                 if message is not None:
                     yield message
+                elif line.strip(b"\0\n"):
+                    self.refused.add(name)
 
     def _messages(self, offsets: "Dict[str, int]") -> "Iterator[Tuple[str, Dict[str, Any]]]":
         for name in retried(os.listdir, self._directory):

@@ -132,6 +132,8 @@ class DirectLauncher(QueueRunner):
         self.beaten = boot_clock()
         self.waits_for: "Set[str]" = set()
         """Hosts that the engine knows to be waited for."""
+        self.refused: "Set[str]" = set()
+        """Journals with skipped lines that the engine knows of."""
         self.offsets: "Dict[str, int]" = {}
         """How far each journal has been read for the watched attempts."""
         self.channel = StdioChannel(self.poller)
@@ -323,6 +325,7 @@ class DirectLauncher(QueueRunner):
         """Watch what earlier launchers started and did not see end: it uses resources while it
         runs, and is lost if its launcher is dead."""
         keys = sorted(self.history.unfinished())
+        self._name_refused()
         for key, answer in self._examine(keys).items():
             if answer["state"] == "active":
                 self.watched[key].asked = False
@@ -366,6 +369,7 @@ class DirectLauncher(QueueRunner):
         traces = {key: AttemptTrace() for key in keys}
         offsets: "Dict[str, int]" = {}
         self.history.follow(traces, offsets)
+        self._name_refused()
         if not self.watched:
             self.offsets = offsets
         answers: "Dict[str, Any]" = {}
@@ -387,6 +391,13 @@ class DirectLauncher(QueueRunner):
             answers[key] = {"state": "ended", "outcome": outcome}
         self._report_elsewhere()
         return answers
+
+    def _name_refused(self) -> None:
+        """Name the journals with lines that were skipped, each once."""
+        for name in sorted(self.history.refused - self.refused):
+            self.refused.add(name)
+            text = "exits/%s has lines that no launcher writes, which are skipped" % name
+            self.channel.say(json.dumps({"error": text}))
 
     def _report_elsewhere(self) -> None:
         """Name the hosts whose launchers may still run watched attempts, each once."""
@@ -440,6 +451,7 @@ class DirectLauncher(QueueRunner):
         has."""
         living = self.history.living()
         self.history.follow({key: watch.trace for key, watch in self.watched.items()}, self.offsets)
+        self._name_refused()
         ends: "Dict[str, Outcome]" = {}
         lost = {}
         for key, watch in self.watched.items():
