@@ -135,6 +135,21 @@ def test_names_are_text_in_the_crate_of_each_workflow(user: User) -> None:
         assert found[read]["name"] == HOSTILE
 
 
+def test_urls_keep_their_secrets(user: User) -> None:
+    """Presigned ones have a signature in their query, and crates are published."""
+    url = "https://me@bucket.example.org:8443/a%20b/f?X-Amz-Signature=5ec2e7#part"
+    files = [File("f", 5, url=url), File("out", 6, producer=0)]
+    task = Task("t", "t", "true", (), (0,), (1,), runtime_s=2.0)
+    workflow = Workflow("w", "w", [task], files, [()])
+    simulate_into(user.folder / "sim", [workflow], ONE_SITE, Settings("heft"))
+    done = user.ask("export", "sim", "--format", "ro-crate")
+    assert done.status == 0, done.text
+    text = "".join(path.read_text() for path in (user.folder / "sim-crate").iterdir())
+    assert "https://bucket.example.org:8443/a%20b/f" in text
+    assert "5ec2e7" not in text
+    assert "me@" not in text
+
+
 def test_a_folder_that_is_something_else_stays(user: User) -> None:
     hostile_run(user.folder)
     mine = user.folder / "mine"

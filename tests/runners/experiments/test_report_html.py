@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -114,6 +116,22 @@ def test_a_run_with_nothing_finished_has_a_report(user: User) -> None:
     assert "there is no folder" in refused.err
 
 
+def test_only_the_scripts_of_the_page_run(user: User) -> None:
+    """The policy has the hash of each, so that nothing that came into the page runs, also where the
+    escaping of a name failed."""
+    page = report_of(user, hostile_run(user))
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
+    scripts = re.findall(r"<script>(.*?)</script>", page.partition('id="figures"')[2], re.S)
+    assert len(scripts) == 2
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    assert rules["script-src"].split() == hashes
+    assert rules["default-src"] == "'none'"
+    assert "\r" not in "".join(scripts)
+
+
 _CLICK = """<script>
 addEventListener("load", () => {
   const bars = () => document.querySelectorAll("#gantt .trace.bars").length;
@@ -150,7 +168,8 @@ def test_a_browser_draws_every_chart_and_a_click_hides_a_type(
 ) -> None:
     page = report_of(user, hostile_run(user))
     clicked = user.folder / "clicked.html"
-    clicked.write_text(page.replace("</body>", _CLICK), encoding="utf-8")
+    allowed = re.sub("script-src [^;]*;", "script-src 'unsafe-inline';", page)  # for the test's own
+    clicked.write_text(allowed.replace("</body>", _CLICK), encoding="utf-8")
     words = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
         "--no-first-run", "--disable-background-networking", "--disable-component-update",

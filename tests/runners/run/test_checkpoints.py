@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import sqlite3
+import stat
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -23,6 +25,7 @@ from wfrun.engine.state import RunState
 from wfrun.runners.run import checkpoints
 from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.frozen import freeze, thaw
+from wfrun.runners.run.history_file import state_directory
 from wfrun.runners.run.store import FILE_NAME, Store
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
@@ -48,13 +51,17 @@ def two_levels(tasks: int) -> Workflow:
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated run of 1,000 tasks, whose log has its last checkpoint."""
     path = tmp_path_factory.mktemp("runs") / "run"
-    simulate_into(path, [two_levels(1000)], Platform(SITES), Settings("file-aware"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(path.parent / "state"))
+        simulate_into(path, [two_levels(1000)], Platform(SITES), Settings("file-aware"))
     return path
 
 
 @pytest.fixture
-def run(logged: Path, tmp_path: Path) -> Path:
-    """A copy of this run."""
+def run(logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of this run, of the same user."""
+    shutil.copytree(logged.parent / "state", tmp_path / "state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path = tmp_path / "run"
     path.mkdir(0o700)
     (path / FILE_NAME).write_bytes((logged / FILE_NAME).read_bytes())
@@ -229,7 +236,9 @@ def _put(run: Path, body: bytes, *, is_compressed: bool = False) -> None:
     change(run, "UPDATE checkpoints SET seq = 5 WHERE seq = 0")
     store = Store(run, write=True)
     store.next_seq = _seq(run)
-    store.put_checkpoint(checkpoints._stamp(), body if is_compressed else zlib.compress(body))
+    sealed = checkpoints.sealed(_seq(run), body if is_compressed else zlib.compress(body))
+    assert sealed is not None
+    store.put_checkpoint(checkpoints._stamp(), sealed)
     store.close()
 
 
@@ -265,6 +274,43 @@ def test_bytes_run_no_code(run: Path, tmp_path: Path) -> None:
     assert not mark.exists()
     pickle.loads(pickle.dumps(_Command(mark)))
     assert mark.exists()
+
+
+STATE_OF_A_CLASS = (
+    b"\x80\x04\x8c\x12wfrun.engine.state\x8c\x08RunState\x93"  # the class
+    b"N}\x8c\x06markedK\x01s\x86b."  # (None, {"marked": 1}), the state of its slots
+)
+
+
+@pytest.mark.parametrize("whose", ["nobody", "another"])
+def test_only_what_this_user_has_frozen_is_thawed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    """A state can be set on a class, which changes all that it does. A log may be a copy of another
+    user's, and belongs to this one then."""
+    if whose == "another":
+        theirs = run.parent / "theirs"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(theirs))
+            _put(run, STATE_OF_A_CLASS)
+    else:
+        monkeypatch.setattr(checkpoints, "sealed", lambda _, content: bytes(32) + content)
+        _put(run, STATE_OF_A_CLASS)
+    state, replayed = read(run)
+    assert state.done == 1000
+    assert replayed > 3000
+    assert not hasattr(RunState, "marked")
+
+
+def test_the_key_is_the_users_alone(run: Path) -> None:
+    key = state_directory() / checkpoints.KEY_NAME
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert read(run)[1] == 0
+    key.chmod(0o644)  # others may have read it
+    assert read(run)[1] > 3000
+    key.unlink()
+    assert read(run)[1] > 3000
+    assert not key.exists()  # readers make none
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,21 @@ def test_contents_of_inputs_count_and_not_their_times(folder: Path) -> None:
     assert ran(folder) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("size_bytes", [6, identities.SMALL_BYTES + 1])
+def test_an_input_that_was_rewritten_in_place(folder: Path, size_bytes: int) -> None:
+    """With the size and the time of modification that it had."""
+    path = folder / "in.txt"
+    path.write_bytes(b"a" * size_bytes)
+    before = path.stat()
+    do(jobs(folder), "one")
+    ran(folder)
+    path.write_bytes(b"b" * size_bytes)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_ino == before.st_ino
+    do(jobs(folder), "two", reuse="one")
+    assert ran(folder) == ["a", "b", "c", "d"]
+
+
 def test_files_that_have_not_changed_are_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

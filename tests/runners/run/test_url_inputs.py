@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +49,19 @@ def test_it_is_fetched_from_an_allowed_host(user: User, web: Web) -> None:
     assert (user.folder / "r/outputs/copy").read_bytes() == DATA
     assert web.asked == ["/data"]
     assert not (user.folder / "r/inputs").exists()
+
+
+def test_what_was_fetched_is_the_users_alone(user: User, web: Web) -> None:
+    """Also once `chmod go+x` shares the outputs of the run."""
+    words = ("--quiet", "--allow-urls", "127.0.0.1", "--run-dir", "r", "--keep", "all")
+    before = os.umask(0)
+    try:
+        done = user.wfrun("run", write(user, f"{web.url}/data"), *words)
+    finally:
+        os.umask(before)
+    assert done.status == 0, done.text
+    assert stat.S_IMODE((user.folder / "r/inputs").stat().st_mode) == 0o700
+    assert stat.S_IMODE((user.folder / "r/outputs").stat().st_mode) == 0o777
 
 
 def test_a_file_that_is_here_is_not_fetched(user: User, web: Web) -> None:

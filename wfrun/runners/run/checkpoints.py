@@ -2,12 +2,19 @@
 run, to show it or to resume it, begins with one and replays the events after it.
 
 They are a cache. The events alone are the truth: a checkpoint that is absent, damaged, of another
-version of wfrun, or in a file of another user is passed over.
+version of wfrun, or in a file of another user is passed over. So is one that this user's wfrun has
+not made: a frozen state can change the classes that it is made of, and a log may be the copy of
+another user's. Each has a MAC under a key of the user's (`KEY_NAME` in their state directory).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
+import os
+import secrets
+import stat
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +27,11 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
+from wfrun.parsers.atomic import write_file
 from wfrun.parsers.read import paused_gc
 from wfrun.runners.run.directory import START_WAIT_S, RunDir, await_start
 from wfrun.runners.run.frozen import freeze, thaw
+from wfrun.runners.run.history_file import state_directory
 from wfrun.runners.run.log_errors import replay
 from wfrun.runners.run.store import Store
 
@@ -36,6 +45,9 @@ BYTES_PER_EVENT = 5
 what the events take."""
 MIN_LAST_EVENTS = 1000
 """Minimum number of events before the checkpoint that an engine makes at its end."""
+KEY_NAME = "checkpoint-key"
+_KEY_BYTES = 32
+_MAC_BYTES = 32
 MAX_BYTES = 1 << 30
 """Maximum size of a state that is read, in bytes; that of a million tasks takes 25 MB."""
 
@@ -83,7 +95,9 @@ class CheckpointWriter:
     def _write(self) -> bool:
         store = self._store
         try:
-            body = zlib.compress(freeze(self._core), 1)
+            body = sealed(store.next_seq, zlib.compress(freeze(self._core), 1))
+            if body is None:
+                return False
             store.put_checkpoint(
                 _stamp(), body, surplus_of(store.checkpoint_sizes(), store.next_seq)
             )
@@ -144,8 +158,11 @@ def _latest(
     store.next_seq = 0
     for seq, body in store.checkpoints(_stamp(), before):
         try:
+            content = _opened(seq, body)
+            if content is None:
+                continue
             inflater = zlib.decompressobj()
-            frozen = inflater.decompress(body, MAX_BYTES)
+            frozen = inflater.decompress(content, MAX_BYTES)
             if not inflater.eof:
                 continue
             core = thaw(frozen, documents)
@@ -153,6 +170,41 @@ def _latest(
             continue
         store.next_seq = seq
         return core
+    return None
+
+
+def sealed(seq: int, content: bytes) -> bytes | None:
+    """The content of a checkpoint after its MAC; None: this user has no key, and cannot make
+    one."""
+    key = _key(make=True)
+    return None if key is None else _mac(key, seq, content) + content
+
+
+def _opened(seq: int, body: bytes) -> bytes | None:
+    """The content of a checkpoint that this user has sealed; None: they have not."""
+    key, content = _key(make=False), body[_MAC_BYTES:]
+    if key is None or not hmac.compare_digest(_mac(key, seq, content), body[:_MAC_BYTES]):
+        return None
+    return content
+
+
+def _mac(key: bytes, seq: int, content: bytes) -> bytes:
+    return hmac.digest(key, b"%d %s " % (seq, _stamp().encode()) + content, "sha256")
+
+
+def _key(*, make: bool) -> bytes | None:
+    """The key of this user, which nobody else may read."""
+    path = state_directory() / KEY_NAME
+    with contextlib.suppress(OSError):
+        if make and not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_file(path, secrets.token_bytes(_KEY_BYTES), 0o600)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            found, key = os.fstat(fd), file.read(_KEY_BYTES)
+        is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if is_own and not found.st_mode & 0o077 and len(key) == _KEY_BYTES:
+            return key
     return None
 
 

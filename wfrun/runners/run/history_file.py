@@ -120,11 +120,7 @@ def history_file(
     of the sites."""
     if without or given == "none" or (given is None and own_only):
         return None
-    if given is not None:
-        path = Path(given).absolute()
-    else:
-        home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        path = Path(home).expanduser() / "wfrun" / "history.sqlite"
+    path = state_directory() / "history.sqlite" if given is None else Path(given).absolute()
     file = HistoryFile(path)
     try:
         str(path).encode()
@@ -132,6 +128,12 @@ def history_file(
         file.fail("used", "its name is not UTF-8")
         return None
     return file
+
+
+def state_directory() -> Path:
+    """Where wfrun keeps what belongs to the user and to no run."""
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "wfrun"
 
 
 def _make(path: Path) -> None:

@@ -59,7 +59,7 @@ class InputPlaces:
         for source in held:  # programs of the sites get these paths
             if CONTROL.search(source.url):
                 raise InvalidError(
-                    f"the input file {file.name!r} is at {cut(source.url)} of site "
+                    f"the input file {file.name!r} is at {cut(shown_url(source.url))} of site "
                     f"{source.site}, which has control characters"
                 )
         others = [source.url for source, site in zip(sources, there, strict=True) if site is None]

@@ -202,7 +202,7 @@ class Requests:
 
 def make_emulated_inputs(workflow: Workflow, number: int, run: RunDir) -> None:
     """Write the initial inputs of an emulated workflow as sparse files. Raises OSError."""
-    run.inputs.mkdir(exist_ok=True)
+    run.inputs.mkdir(mode=0o700, exist_ok=True)
     if isinstance(workflow.files, BagFiles):
         wanted: Iterable[int] = range(workflow.files.input_count)
     else:

@@ -25,6 +25,7 @@ from urllib.parse import quote
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.state import WorkflowState
 from wfrun.parsers.atomic import replacing
+from wfrun.parsers.file_urls import shown_url
 from wfrun.runners.display.results import owner_of
 from wfrun.runners.experiments.export.attempts import AttemptRecord, RunAttempts
 from wfrun.runners.experiments.export.wfformat import export_wfformat
@@ -272,7 +273,7 @@ class _Crate:
             if record.url.startswith("/"):
                 return Path(record.url).as_uri()
             if record.url.startswith(("http://", "https://", "ftp://", "sftp://", "file:///")):
-                return quote(record.url, safe=_URI)
+                return quote(shown_url(record.url), safe=_URI)
         return self._own_id(file)
 
     def _own_id(self, file: int) -> str:

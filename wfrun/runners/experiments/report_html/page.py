@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator
 from html import escape
@@ -60,9 +62,12 @@ _CAPTIONS = {
     "waits": ("Waits and run times", "means over successful attempts, by type of task"),
     "transfers": ("Files copied", "from the row to the column"),
 }
-_SECURITY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-_SECURITY += "img-src data: blob:; form-action 'none'; base-uri 'none'"
-"""The page loads nothing and sends nothing, whatever a name in it contains."""
+_SECURITY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; img-src data: blob:; "
+    "form-action 'none'; base-uri 'none'"
+)
+"""The page loads nothing, sends nothing and runs no scripts but its own, by their hashes, whatever
+a name in it contains."""
 
 
 def write_report(run: RunDir, path: Path) -> None:
@@ -115,17 +120,29 @@ def _page(reading: RunReading, library: str) -> str:
         for key, (title, body) in sections.items()
     )
     here = files(__package__)
+    # As a browser reads it, for which a carriage return is a line end.
+    own = (here / "page.js").read_text(encoding="utf-8")
+    scripts = [text.replace("\r\n", "\n").replace("\r", "\n") for text in (library, own)]
+    policy = _SECURITY.format(scripts=" ".join(map(_hash, scripts)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_SECURITY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>wfrun: {name}</title>\n"
         f"<style>{(here / 'page.css').read_text(encoding='utf-8')}</style></head>\n"
         f"<body><h1>{name}: {escape(statistics.state)}</h1>\n<nav>{links}</nav>\n{bodies}"
         f'<script type="application/json" id="figures">{_json(drawn)}</script>\n'
-        f"<script>{library}</script>\n"
-        f"<script>{(here / 'page.js').read_text(encoding='utf-8')}</script>\n</body></html>\n"
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
+        + "</body></html>\n"
     )
+
+
+def _hash(script: str) -> str:
+    """The source of a script in a policy.
+
+    Source: https://www.w3.org/TR/CSP3/, section 2.3.1 (hash-source)."""
+    digest = hashlib.sha256(script.encode("utf-8", "backslashreplace")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _json(drawn: dict[str, Figure]) -> str:

@@ -1,7 +1,7 @@
 """What a file was when a run read it: its identity, and the digest of its content.
 
 A run records the identities of its inputs in its log. A later run compares them: a file with the
-same path, size, time of modification and inode has the same content, and is not read. So the
+same path, size, time of change and inode has the same content, and is not read. So the
 records of earlier runs are also the cache of the digests.
 """
 
@@ -31,7 +31,7 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
 
     size_bytes: int
     changed_ns: int
-    """Time of the last modification."""
+    """Time of the last change (ctime): that of the last modification can be set."""
     inode: int
     digest: bytes = b""
     """BLAKE2 of the content; empty if it was not read."""
@@ -54,7 +54,7 @@ class Identifier:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], bytes] = {}
-        """Digests by path, size, time of modification and inode; empty for a file that was not
+        """Digests by path, size, time of change and inode; empty for a file that was not
         read."""
         self._sizes: set[int] = set()
         """Sizes of files whose digests are known: a file of another size equals none of them."""
@@ -86,7 +86,7 @@ class Identifier:
             if stat.S_ISDIR(found.st_mode):
                 size_bytes, changed_ns, inode = _tree(path)
             else:
-                size_bytes, changed_ns = found.st_size, found.st_mtime_ns
+                size_bytes, changed_ns = found.st_size, found.st_ctime_ns
                 inode = found.st_ino
             known = self._known.get((path, size_bytes, changed_ns, inode))
             if (always and not known) or (known is None and self._is_wanted(size_bytes)):
@@ -151,15 +151,15 @@ def digest_of(path: str) -> bytes:
 
 
 def _tree(path: str) -> tuple[int, int, int]:
-    """The identity of a directory: the size of its files, their latest modification, and a number
+    """The identity of a directory: the size of its files, their latest change, and a number
     made of all of theirs."""
     size_bytes = changed_ns = 0
     total = hashlib.blake2b(digest_size=7)
     for name, member in _members(path):
         found = os.lstat(member)
         size_bytes += found.st_size
-        changed_ns = max(changed_ns, found.st_mtime_ns)
-        facts = (os.fsencode(name), found.st_size, found.st_mtime_ns, found.st_ino)
+        changed_ns = max(changed_ns, found.st_ctime_ns)
+        facts = (os.fsencode(name), found.st_size, found.st_ctime_ns, found.st_ino)
         total.update(msgspec.msgpack.encode(facts))
     return size_bytes, changed_ns, int.from_bytes(total.digest(), "big")
 

@@ -97,6 +97,8 @@ def _take_here(
         source = Path(kept.path)
         try:
             if target.parent not in folders:
+                if not is_final:  # outputs/ alone is shared by who opens the run
+                    run.reused.mkdir(mode=0o700, exist_ok=True)
                 make_folders(target.parent)
                 folders.add(target.parent)
             # A file of a store is read-only; a final output is the user's to write.

@@ -161,6 +161,7 @@ class UrlInputs:
 
     async def _fetch(self, url: str, path: Path, expected: Content) -> None:
         shown = shown_url(url)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         guard = StallGuard(shown, str(path))
         async with (
             self._places,
