@@ -230,6 +230,22 @@ def test_a_site_that_a_policy_declined_once_gets_launchers_again(
     assert [e.sites for e in run.log if isinstance(e, ev.SitesDeclined)] == [(0,)]
 
 
+def test_a_replayed_core_asks_policies_again_that_had_declined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It asked them only once a placement was possible that had not been before."""
+    monkeypatch.setitem(PLACEMENT, "shy", Shy)
+    run = Run([bag(2)], ev.Settings("shy"), (cluster("a", 4), cluster("b", 4)))
+    run.add(0)
+    run.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 4, None, "tcp", 0.1))
+    assert not run.core.state.attempts
+    again = run.replayed()
+    monkeypatch.setattr(Shy, "willing", True)
+    for core in (run.core, again):
+        decided, _ = core.step(ev.JobLimitLifted(2.0, 1))
+        assert [e.task for e in decided if isinstance(e, ev.AttemptPlaced)] == [0, 1]
+
+
 def _asked(events: Iterable[ev.Event]) -> list[int]:
     return [event.site for event in events if isinstance(event, ev.LaunchersAsked)]
 

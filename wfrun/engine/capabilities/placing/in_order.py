@@ -241,3 +241,28 @@ class InOrder(Capability):
         first = w.eligible.first_of(kind)
         assert first is not None, "the class has tasks"
         return self._rank(w), first, w
+
+    # Replay
+
+    def end_replay(self) -> None:
+        """Hold the workflows with room for a task that the log does not place: their policies have
+        left it unplaced. Where tasks are planned they may be planned as well, so that their
+        policies are asked when a placement is possible."""
+        if self._auto is not None and self._auto.plans:
+            return
+        held, throttle = self._held, self.state.throttle
+        for asked in list(held.reasons):
+            held.discard(asked)
+            self._ready.add(asked)
+        while (index := self._next()) is not None:
+            w = self.state.workflows[index]
+            if throttle is not None and w.dispatched >= throttle:
+                continue
+            first = self._first(w)
+            if first is not None:
+                held.add(index, first[0][3])
+                continue
+            for kind in w.eligible.counts:
+                self._wait(w, kind)
+        if held.reasons:
+            self.run.decision_due = True
