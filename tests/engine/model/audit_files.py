@@ -158,8 +158,12 @@ class FileRules(KnownRun):
             count, most = self._copy_failures[copy], self._most_retries(event)
             self._require("copy-again", count <= most, f"{event}: retry {count} of {most}")
             return
+        is_due = self._copy_failures[copy] <= self._most_retries(event)
         del self._copy_failures[copy]
-        if self._is_left_for_another(event):
+        has_sources = bool(self._workflows[event.workflow].files[event.file].sources)
+        # A run that stops on failure drops its copies to sites.
+        is_doubtful = self._may_stop and event.destination != ORIGIN and (is_due or has_sources)
+        if not is_doubtful and self._is_left_for_another(event):
             return
         if event.destination == ORIGIN:
             self._had_uncollected = True
@@ -175,7 +179,7 @@ class FileRules(KnownRun):
                 continue
             self._specials.add(one.task)
             self._failed_sites.add(one.placed.site)
-            if event.transient:
+            if event.transient or is_doubtful:
                 one.doubtful = True
             else:
                 del self._open[one.key]

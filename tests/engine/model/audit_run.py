@@ -92,7 +92,7 @@ class RunRules(KnownRun):
     def on_run_resumed(self, event: ev.RunResumed) -> None:
         ended, self.ended = self.ended, None
         dismissed = ended is not None
-        self._cancelled = self._had_uncollected = False
+        self._cancelled = self._had_uncollected = self._may_stop = False
         self._refused.clear()
         self._refused_cores.clear()
         self._failed_sites.clear()

@@ -142,6 +142,8 @@ class KnownRun:
         self._specials: set[tuple[int, int]] = set()
         """Tasks that may fail for good with retries left."""
         self._cancelled = False
+        self._may_stop = False
+        """Whether a task may have failed for good in a run that stops on failure."""
         self._held: set[int] = set()
         """Sites that the user has paused."""
         self._left: set[int] = set()
@@ -205,6 +207,7 @@ class KnownRun:
         """Doubt all attempts in staging: a task may have failed for good, and then a run that stops
         on failure takes them back."""
         if self._settings.on_failure == "stop":
+            self._may_stop = True
             for one in self._open.values():
                 one.doubtful = one.doubtful or not one.submitted
 
