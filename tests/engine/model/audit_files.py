@@ -48,7 +48,8 @@ class FileRules(KnownRun):
         """A copy starts: its source has the file, and both ends have room for it."""
         file = (action.workflow, action.file)
         places = self.present.get(file, set())
-        self._require("copy-source", action.source in places, f"{action} from one of {places}")
+        is_there = action.source in places or file in self._doubted
+        self._require("copy-source", is_there, f"{action} from one of {places}")
         copy = action.workflow, action.file, action.destination
         self._under_way.add(copy)
         self._dropped.discard(copy)
@@ -160,9 +161,13 @@ class FileRules(KnownRun):
             return
         is_due = self._copy_failures[copy] <= self._most_retries(event)
         del self._copy_failures[copy]
+        file = event.workflow, event.file
         has_sources = bool(self._workflows[event.workflow].files[event.file].sources)
         # A run that stops on failure drops its copies to sites.
-        is_doubtful = self._may_stop and event.destination != ORIGIN and (is_due or has_sources)
+        may_be_dropped = self._may_stop and event.destination != ORIGIN
+        is_doubtful = file in self._doubted or (may_be_dropped and (is_due or has_sources))
+        if is_doubtful and has_sources:
+            self._doubted.add(file)
         if not is_doubtful and self._is_left_for_another(event):
             return
         if event.destination == ORIGIN:

@@ -144,6 +144,8 @@ class KnownRun:
         self._cancelled = False
         self._may_stop = False
         """Whether a task may have failed for good in a run that stops on failure."""
+        self._doubted: set[tuple[int, int]] = set()
+        """Inputs with several sources, one of which may count as absent."""
         self._held: set[int] = set()
         """Sites that the user has paused."""
         self._left: set[int] = set()
