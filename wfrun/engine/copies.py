@@ -66,10 +66,13 @@ def request_again(run: Run, key: Key, copy: Copy) -> None:
 
 def restart_copies(run: Run) -> None:
     """Start all copies again that are still wanted: they ended with the engine that ran them."""
-    run.state.copy_queue.clear()
-    for key, copy in list(run.state.copies.items()):
-        if is_wanted(run.state, key):
-            _enqueue(run, key, copy, run.state.now_s)
+    state = run.state
+    state.copy_queue.clear()
+    # The timer of a retry would start its copy a second time.
+    state.timers = {t: at_s for t, at_s in state.timers.items() if not t.startswith("copy:")}
+    for key, copy in list(state.copies.items()):
+        if is_wanted(state, key):
+            _enqueue(run, key, copy, state.now_s)
         else:
             drop_copy(run, key)
     start_copies(run)
