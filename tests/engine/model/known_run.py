@@ -281,7 +281,8 @@ class KnownRun:
             }
             for file, places in sorted(self.present.items()):
                 elsewhere = {ORIGIN, *self._left, *self._originals.get(file, ())}
-                is_left = file not in running and not places <= elsewhere
+                is_known = file not in running and file not in self._doubted
+                is_left = is_known and not places <= elsewhere
                 self._require("discard-left", not is_left, f"{file} is at {places}")
 
 
