@@ -11,6 +11,7 @@ from typing import NoReturn
 from wfrun.engine.capabilities.performance import Performance
 from wfrun.engine.capabilities.predictions import Predictions
 from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capability import Run
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.information import Information, Knowledge
@@ -75,6 +76,10 @@ class StateView:
 
     def lacks_room(self, task: int, site: int) -> bool:
         allowed = self._workflow.allowed_sites(task)
+        if (moves := self._state.find(Reallocations)) is not None:
+            destination = moves.destination(self._workflow, task)
+            if destination != site and destination in self.candidates(task):
+                return False  # It is being moved, whatever room there is.
         return self._state.sites[site].is_healthy and bool(allowed >> site & 1)
 
     def cores(self, task: int) -> int:
