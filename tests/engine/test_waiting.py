@@ -25,6 +25,7 @@ from wfrun.engine.model import (
 from wfrun.engine.obstacles import Reason, site_obstacle
 from wfrun.engine.state import TaskStatus
 from wfrun.engine.waiting import explain_task
+from wfrun.testing.fake_world import FakeWorld
 
 EXIT = Outcome("exit", exit_code=1)
 DONE = Outcome("done", exit_code=0)
@@ -214,6 +215,26 @@ def test_a_task_that_is_done_has_no_reason() -> None:
     run = Run(tasks(1), ALPHA)
     run.step(ev.AttemptEnded(2.0, run.submitted[0][1], DONE))
     assert reasons(run, 0) == []
+
+
+def test_a_task_whose_policy_is_asked_again_after_the_next_event() -> None:
+    """The policy waits for an idle site of its workflow; then all sites are busy, and prefetch."""
+    several = [
+        Workflow("w", "w.dax", [Task(f"t{n}", "x", "x", runtime_s=9.0) for n in range(tasks)], [],
+                 [()] * tasks)
+        for tasks in (1, 3, 1)
+    ]  # fmt: skip
+    specs = tuple(SiteSpec(name, 2, backfills=False) for name in ("alpha", "beta"))
+    settings = ev.Settings("single-cluster", replication="stragglers")
+    world = FakeWorld(several, Catalog(specs), settings)
+    steps = world.steps()
+    for _ in range(4):
+        next(steps)
+    w = world.core.state.workflows[1]
+    assert TaskStatus(w.status[2]) is TaskStatus.ELIGIBLE
+    reasons = [reason.text for reason in explain_task(world.core.run, w, 2)]
+    expected = "policy single-cluster left it unplaced, and is asked again after the next event"
+    assert expected in reasons
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

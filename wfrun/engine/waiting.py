@@ -12,6 +12,7 @@ from wfrun.engine.capabilities.late_copies import LateCopies
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
+from wfrun.engine.capabilities.placing.in_order import InOrder
 from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capability import Run
 from wfrun.engine.copy_queue import Copy
@@ -167,6 +168,10 @@ def _passed_over(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
     scores = present_scores(run, w, task)
     if scores is not None and scores.best is None:
         text = f"policy {state.settings.policy} leaves it unplaced: {scores.note}"
+        yield Reason("policy", text)
+    elif (in_order := state.find(InOrder)) is not None and in_order.is_held(w):
+        policy = state.settings.policy
+        text = f"policy {policy} left it unplaced, and is asked again after the next event"
         yield Reason("policy", text)
     elif scores is not None and auto is not None and not auto.soon >> (scores.best or 0) & 1:
         name = state.sites[scores.best or 0].spec.name

@@ -42,6 +42,10 @@ class InOrder(Capability):
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
         return not run.state.queues
 
+    def is_held(self, w: WorkflowState) -> bool:
+        """Whether the policy of a workflow left a task unplaced, and was not asked again since."""
+        return w.index in self._held.reasons
+
     def on_eligible(self, w: WorkflowState) -> None:
         self._ready.add(w.index)
         if self._held.reasons:  # The new task may be first in order.
