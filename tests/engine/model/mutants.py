@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "a copy that nothing waits for begins after a resume",
         "copies.py",
-        "        if is_wanted(run.state, key):\n            _enqueue(run, key, copy, run.state.now_s)\n        else:\n            drop_copy(run, key)\n",
-        "        _enqueue(run, key, copy, run.state.now_s)\n",
+        "        if is_wanted(state, key):\n            _enqueue(run, key, copy, state.now_s)\n        else:\n            drop_copy(run, key)\n",
+        "        _enqueue(run, key, copy, state.now_s)\n",
     ),
     Mutant(
         "an outdated copy counts",
@@ -306,8 +306,8 @@ MUTANTS = (
     Mutant(
         "the throttle allows one task more",
         "capabilities/placing/in_order.py",
-        "            if throttle is not None and w.dispatched >= throttle:",
-        "            if throttle is not None and w.dispatched > throttle:",
+        "            if throttle is not None and w.dispatched >= throttle:\n                return",
+        "            if throttle is not None and w.dispatched > throttle:\n                return",
     ),
     Mutant(
         "sites that were not offered to a throttled workflow stay declined",
