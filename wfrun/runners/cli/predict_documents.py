@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from wfrun.runners.cli.exit_statuses import DONE, FAILED
+from wfrun.runners.cli.exit_statuses import FAILED
 from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import settings_from, settings_options
@@ -54,7 +54,8 @@ def _run(subjects: tuple[str, ...], options: dict[str, Any]) -> None:
         print_json(found)
     else:
         print_forecast(make_console(), found)
-    sys.exit(FAILED if found.end is not None and found.end.makespan_s is None else DONE)
+    if found.end is not None and found.end.makespan_s is None:
+        sys.exit(FAILED)
 
 
 MODE = Mode(
