@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -230,6 +231,22 @@ def test_files_that_vanish_before_they_are_copied(
     assert not world.core.state.uncollected
 
 
+Step = Callable[[ev.Event], list[object]]
+
+
+def begun(workflow: Workflow, *specs: SiteSpec) -> tuple[Core, Step]:
+    """A run with one workflow, and a function that returns the decisions and actions of a step."""
+    core = Core({"": workflow})
+
+    def step(event: ev.Event) -> list[object]:
+        decided, actions = core.step(event)
+        return [*decided, *actions]
+
+    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), specs, (), 1, own_outputs=True))
+    step(ev.WorkflowAdded(1.0, 0, "w", ""))
+    return core, step
+
+
 def test_an_attempt_whose_input_is_written_again_is_taken_back() -> None:
     """t1 reads file 0 of t0, t2 file 1 and an initial input. File 0 vanishes while t2 waits for its
     initial input, and t0 writes both files again at the other site."""
@@ -240,16 +257,8 @@ def test_an_attempt_whose_input_is_written_again_is_taken_back() -> None:
     ]
     files = [File("a", 1, producer=0), File("b", 1, producer=0), File("c", 1)]
     workflow = Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])
-    core = Core({"": workflow})
-    specs = SiteSpec("alpha", 4), SiteSpec("beta", 4)
+    core, step = begun(workflow, SiteSpec("alpha", 4), SiteSpec("beta", 4))
     done = Outcome("done", sizes=(1, 1))
-
-    def step(event: ev.Event) -> list[object]:
-        decided, actions = core.step(event)
-        return [*decided, *actions]
-
-    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), specs, (), 1, own_outputs=True))
-    step(ev.WorkflowAdded(1.0, 0, "w", ""))
     step(ev.AttemptEnded(2.0, "r.0.0.1", done))
     assert core.state.attempts["r.0.2.1"].site == 0
     step(ev.FilesLost(3.0, 0, ((0, 0),)))
@@ -288,16 +297,9 @@ def test_an_attempt_does_not_wait_for_a_copy_of_what_was_written_again_at_its_si
         Task("t2", "x", "x", inputs=(1,)),
     ]
     files = [File("a", 1, producer=0, collect=True), File("b", 1, producer=0)]
-    core = Core({"": Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])})
-    specs = (SiteSpec("alpha", 4, storage_bytes=storage_bytes),)
+    workflow = Workflow("w", "w.dax", tasks, files, [(), (0,), (0,)])
+    _, step = begun(workflow, SiteSpec("alpha", 4, storage_bytes=storage_bytes))
     done, vanished = Outcome("done", sizes=(1, 1)), Outcome("staging", message="vanished")
-
-    def step(event: ev.Event) -> list[object]:
-        decided, actions = core.step(event)
-        return [*decided, *actions]
-
-    step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), specs, (), 1, own_outputs=True))
-    step(ev.WorkflowAdded(1.0, 0, "w", ""))
     step(ev.AttemptEnded(2.0, "r.0.0.1", done))
     step(ev.TransferEnded(3.0, 0, 0, 0, ORIGIN, 1, 0.1))
     step(ev.FilesLost(4.0, 0, ((0, 0),)))

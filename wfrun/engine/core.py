@@ -167,19 +167,22 @@ class Core:
             outcome = "cancelled"
         elif state.failed or state.uncollected:
             outcome = "failed"
-            reason = None if state.stopping else self._explain_end()
+            if not state.stopping:
+                reason = self._explain_end()
+                if reason is None and state.counts[TaskStatus.ELIGIBLE]:
+                    reason = self._explain_paused()  # Not all that is left waits for a failed task.
         elif state.done < state.tasks:
             outcome = "failed"
-            reason = self._explain_end()
-            paused = [f"{s.spec.name}: {s.pause_reason}" for s in state.sites if s.pause_reason]
-            if reason is None and paused:
-                reason = "no site is left that could run the rest: " + "; ".join(paused)
-            elif reason is None:
-                reason = self._explain_unplaced()
+            reason = self._explain_end() or self._explain_paused() or self._explain_unplaced()
         else:
             outcome = "done"
         self.take(RunEnded(state.now_s, outcome, reason))
         self.run.outbox.append(EndRun(outcome))
+
+    def _explain_paused(self) -> str | None:
+        """Which sites get no attempts, and why; None if there is none."""
+        paused = [f"{s.spec.name}: {s.pause_reason}" for s in self.state.sites if s.pause_reason]
+        return "no site is left that could run the rest: " + "; ".join(paused) if paused else None
 
     def _explain_unplaced(self) -> str:
         """Why eligible tasks are left although sites are open."""

@@ -11,7 +11,7 @@ from wfrun.engine.capability import Run
 from wfrun.engine.copies import end_outdated, outdate_copies, request_output, start_copies
 from wfrun.engine.copy_queue import Key
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.originals import keep_original
+from wfrun.engine.originals import keep_original, restore_originals
 from wfrun.engine.redo import tasks_to_redo, tasks_to_redo_for
 from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks import (
@@ -103,7 +103,10 @@ def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
         if w.originals:
             keep_original(run.state, w, file, event.site)
         if not w.present[file]:
-            w.lost.add(file)
+            if file in w.originals:
+                restore_originals(run.state, w, file)
+            else:
+                w.lost.add(file)
         if removed:
             for call in removed:
                 call(w, file, event.site)
@@ -159,6 +162,8 @@ def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
                 keep_original(state, w, file, site)
         for call in run.hooks.file_removed:
             call(w, file, site)
+        if w.present[file] == 0 and file in w.originals:
+            restore_originals(state, w, file)
         if w.present[file] == 0:
             w.lost.add(file)
             # One that still arrives is of an attempt that is repeated, and may not write it again.

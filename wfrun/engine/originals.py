@@ -37,6 +37,14 @@ def keep_original(state: RunState, w: WorkflowState, file: int, site: int) -> No
         w.lost.discard(file)
 
 
+def restore_originals(state: RunState, w: WorkflowState, file: int) -> None:
+    """Count again on all originals of an input that is at no other place: a copy from each has
+    failed, and may succeed now. Without a place it would be taken for one that nobody wrote."""
+    mask = sites_with(state, w.workflow.files[file]) & ~state.left
+    w.originals[file] = mask
+    w.present[file] = mask
+
+
 def original_path(file: File, site: str) -> str:
     """The path of an initial input at a site that has it."""
     return next(source.url for source in file.sources if source.site == site)

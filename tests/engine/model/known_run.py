@@ -174,7 +174,7 @@ class KnownRun:
         return self._workflows[task[0]].tasks[task[1]]
 
     def _request(self, task: tuple[int, int], cores: int) -> Resources:
-        """The least that an attempt of a task with so many cores requests."""
+        """Minimum request of an attempt of a task that runs on ``cores`` cores."""
         workflow = self._workflows[task[0]].workflow
         if self._settings.sizing is None or task[1] not in workflow.moldable:
             return self._asked.get(task, self._task(task).resources)

@@ -109,10 +109,10 @@ class CheckpointWriter:
 
 
 def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
-    """The checkpoints that are removed when another one is written after so many ``events``, so
-    that they keep to their room. ``stored``: for each the number of events before it, in ascending
-    order, and its size. The rest stays spread over the log: the next to go is the one whose
-    neighbours are closest to each other."""
+    """Choose the checkpoints to remove before another one is written after ``events`` events, so
+    that all take at most BYTES_PER_EVENT. ``stored`` has (number of events before it, size in
+    bytes) of each, in ascending order. Removes the one with the closest neighbours first, which
+    keeps the rest spread over the log."""
     kept, surplus = list(stored), []
     while sum(size for _, size in kept) > BYTES_PER_EVENT * events:
         places = [0, *(seq for seq, _ in kept), events]
