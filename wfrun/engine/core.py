@@ -53,7 +53,9 @@ class Core:
         """Whether the core that lived decided after the event: not from a change of the run until
         it was resumed."""
         for event in events:
-            decides = decides and not isinstance(event, RunChanged)
+            if decides and isinstance(event, RunChanged):
+                self._end_replay()  # As the engine did that made the change.
+                decides = False
             for call in run.hooks.before_replay if decides else ():
                 call(event)
             self._interpreter.apply(event)
@@ -62,9 +64,13 @@ class Core:
                 call(event)
             run.outbox.clear()
             run.placement_possible = False
-        for end in run.hooks.end_replay if decides else ():
-            end()
+        if decides:
+            self._end_replay()
         run.outbox.clear()
+
+    def _end_replay(self) -> None:
+        for end in self.run.hooks.end_replay:
+            end()
 
     def step(self, event: Event) -> tuple[list[Event], list[Action]]:
         """Apply one event and decide what follows. Returns the decisions, to be logged after the
