@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile, RemoveFiles
+from wfrun.engine.actions import Action, CopyFile, RemoveFiles
 from wfrun.engine.core import Core
 from wfrun.engine.model import (
     ORIGIN,
@@ -123,6 +125,41 @@ def test_an_original_that_is_the_only_one_is_not_given_up() -> None:
     assert world.core.state.ended == "failed"
     assert w.present == [0b01]
     assert len(set(copies(world))) == 1
+
+
+def with_two_places() -> tuple[Core, Callable[[ev.Event], list[Action]]]:
+    """A run at alpha and beta whose task t1 reads a copy of the original at alpha; t2 waits at beta
+    for a copy of it."""
+    file = replace(AT_ALPHA, url="/here/data")
+    tasks = [Task(f"t{n}", "x", "x", inputs=(0,)) for n in range(2)]
+    core = Core({"w": Workflow("w", "w.dax", tasks, [file], [(), ()])})
+
+    def step(event: ev.Event) -> list[Action]:
+        return core.step(event)[1]
+
+    settings = ev.Settings("round-robin")
+    step(ev.RunStarted(0.0, "r", settings, (ALPHA, BETA), (), 1, own_outputs=True))
+    step(ev.WorkflowAdded(0.0, 0, "w", "w"))
+    step(ev.TransferEnded(1.0, 0, 0, 0, 0, 1, 0.1))
+    assert core.state.workflows[0].is_stored(0, 0)
+    return core, step
+
+
+def test_a_copy_in_a_store_stays_when_a_copy_of_it_fails() -> None:
+    core, step = with_two_places()
+    w = core.state.workflows[0]
+    (source,) = {begun[0] for begun in core.state.copy_queue.under_way.values()}
+    again = step(ev.TransferFailed(2.0, 0, 0, source, 1, "broken", transient=False))
+    assert {a.source for a in again if isinstance(a, CopyFile)} == {ORIGIN if source == 0 else 0}
+    assert w.is_stored(0, 0)
+
+
+def test_an_original_counts_again_when_the_file_is_at_no_other_place() -> None:
+    core, _ = with_two_places()
+    w = core.state.workflows[0]
+    w.present[0], w.originals[0] = 0b01, 0  # Only the copy in the store is left.
+    core.step(ev.FilesLost(4.0, 0, ((0, 0),)))
+    assert w.present[0] == w.originals[0] == 0b01
 
 
 def test_a_copy_that_vanished_is_made_again_from_the_original() -> None:

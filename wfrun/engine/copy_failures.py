@@ -83,14 +83,23 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
         return
     record = w.workflow.files[event.file]
     is_made = record.producer is not None
-    is_gone = treatment.remakes and event.source != ORIGIN
-    is_elsewhere = bool(w.present[event.file] & ~state.network.bit(event.source))
-    if record.sources and is_elsewhere and not _blames_destination(event):
+    is_site = event.source != ORIGIN
+    is_gone = treatment.remakes and is_site
+    bit = state.network.bit(event.source)
+    others = w.present[event.file] & ~bit
+    # A store has the file still, unless it vanished there: only this copy leaves the place.
+    stays = is_site and not treatment.remakes and w.is_stored(event.file, event.source)
+    if stays:
+        others &= ~copy.slow
+    if record.sources and others and not _blames_destination(event):
         _note_left(state, record, event)
-        lose_file(run, w, event.file, event.source)
+        if stays:
+            copy.slow |= bit
+        else:
+            lose_file(run, w, event.file, event.source)
         _copy_from_elsewhere(run, key, copy)
         return
-    if is_gone and (is_made or is_elsewhere) and remake(run, w, event.file, event.source):
+    if is_gone and (is_made or others) and remake(run, w, event.file, event.source):
         _copy_from_elsewhere(run, key, copy)
         return
     _give_up(run, key, copy, event, is_gone=is_gone and is_made)

@@ -33,8 +33,8 @@ class Copy(msgspec.Struct, eq=False, gc=False):
     rank: Rank | None = None
     """Its place in the queue; None: it does not wait for room."""
     slow: int = 0
-    """Places from which the copy was late, as a mask. They are sources only if there is no
-    other."""
+    """Places from which the copy was late or has failed, as a mask. They are sources only if there
+    is no other."""
     avoid: tuple[str, ...] = ()
     """Transfer methods by which the copy was late. They are used only if there is no other."""
 
