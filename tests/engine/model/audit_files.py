@@ -166,6 +166,10 @@ class FileRules(KnownRun):
         # A run that stops on failure drops its copies to sites.
         may_be_dropped = self._may_stop and event.destination != ORIGIN
         is_doubtful = file in self._doubted or (may_be_dropped and (is_due or has_sources))
+        # The store keeps it. Whether the copy begins anew depends on where it began before.
+        is_stored = event.source != ORIGIN and self.is_stored(file, event.source)
+        stays = has_sources and is_stored and event.cause not in ("absent", "changed")
+        is_doubtful = is_doubtful or stays
         if is_doubtful and has_sources:
             self._doubted.add(file)
         if not is_doubtful and self._is_left_for_another(event):

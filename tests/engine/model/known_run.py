@@ -227,6 +227,9 @@ class KnownRun:
         if was_stored and site in self._catalogued.get(file, ()):
             places.add(site)
             self._originals[file].add(site)
+        if not places:  # Originals that were given up count again.
+            places |= self._catalogued.get(file, set()) - self._left
+            self._originals[file] |= places
 
     def _lose(self, lost: Sequence[tuple[int, int, int]]) -> None:
         gone = set()

@@ -140,14 +140,15 @@ class SiteQueues(LrmQueues):
         moves: Mapping[TaskNumber, int],
     ) -> QueuedJob:
         """Add a job of ours, which is to be submitted to the model of its queue. One that is on its
-        way to a queue, or leaves it, or waits at a site that takes no orders now, holds its place
-        and is not moved."""
+        way to a queue, or leaves it, or waits at a site that takes no orders now or would not admit
+        it again, as after a change, holds its place and is not moved."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change
         job = QueuedJob(attempt.key, min(attempt.cores, most), length_s)
         is_held = attempt.withdrawn or attempt.superseded or attempt.phase is not Phase.QUEUED
-        if is_held or attempt.cores > most or not self._state.sites[attempt.site].is_healthy:
+        admitted = self._admitted(w, attempt.task, attempt.site)
+        if is_held or attempt.cores > most or admitted is None:
             return job
         self._tasks[attempt.key] = number
         self.jobs[attempt.key] = QueueJob(
@@ -165,10 +166,15 @@ class SiteQueues(LrmQueues):
 
     def _offer(self, w: WorkflowState, task: int, site: int) -> Offer | None:
         """The offer of a site for a job; None if it does not admit it now."""
+        runtimes = self._admitted(w, task, site)
+        return None if runtimes is None else self.offer_of(runtimes, site)
+
+    def _admitted(self, w: WorkflowState, task: int, site: int) -> RunTimes | None:
+        """The requested times of a job by the sizes that a site admits now; None: it admits
+        none."""
         if not self._state.sites[site].is_healthy or not w.allowed_sites(task) >> site & 1:
             return None
-        runtimes = self._runtimes(w, task, site)
-        return None if runtimes is None else self.offer_of(runtimes, site)
+        return self._runtimes(w, task, site)
 
     def _runtimes(self, w: WorkflowState, task: int, site: int) -> RunTimes | None:
         """The requested times of a job by the sizes that a site admits; None: it admits none."""
