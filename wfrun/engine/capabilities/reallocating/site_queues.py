@@ -147,8 +147,7 @@ class SiteQueues(LrmQueues):
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change
         job = QueuedJob(attempt.key, min(attempt.cores, most), length_s)
         is_held = attempt.withdrawn or attempt.superseded or attempt.phase is not Phase.QUEUED
-        admitted = self._admitted(w, attempt.task, attempt.site)
-        if is_held or attempt.cores > most or admitted is None:
+        if is_held or attempt.cores > most or not self._is_open(w, attempt.task, attempt.site):
             return job
         self._tasks[attempt.key] = number
         self.jobs[attempt.key] = QueueJob(
@@ -166,15 +165,14 @@ class SiteQueues(LrmQueues):
 
     def _offer(self, w: WorkflowState, task: int, site: int) -> Offer | None:
         """The offer of a site for a job; None if it does not admit it now."""
-        runtimes = self._admitted(w, task, site)
+        if not self._is_open(w, task, site):
+            return None
+        runtimes = self._runtimes(w, task, site)
         return None if runtimes is None else self.offer_of(runtimes, site)
 
-    def _admitted(self, w: WorkflowState, task: int, site: int) -> RunTimes | None:
-        """The requested times of a job by the sizes that a site admits now; None: it admits
-        none."""
-        if not self._state.sites[site].is_healthy or not w.allowed_sites(task) >> site & 1:
-            return None
-        return self._runtimes(w, task, site)
+    def _is_open(self, w: WorkflowState, task: int, site: int) -> bool:
+        """Whether a site may get a job now."""
+        return self._state.sites[site].is_healthy and bool(w.allowed_sites(task) >> site & 1)
 
     def _runtimes(self, w: WorkflowState, task: int, site: int) -> RunTimes | None:
         """The requested times of a job by the sizes that a site admits; None: it admits none."""
