@@ -8,10 +8,10 @@ import msgspec
 
 from tests.places import DATA
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.testing.fake_sites import FakeSite, RunningAttempt, SubmittedAttempt
+from wfrun.engine.tasks.bag import expand
+from wfrun.testing.fake_sites import FakeAttempt, FakeSite, SubmittedAttempt
 from wfrun.testing.fake_world import FakeWorld
 
 LOGS = DATA / "logs"
@@ -59,7 +59,7 @@ class Resumed(FakeWorld):
         """Let an attempt of the log run at its site, outside all launchers."""
         key, workflow, task = placed.key, placed.workflow, placed.task
         cores = self.core.state.attempts[key].cores
-        running = RunningAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
+        running = FakeAttempt(SubmittedAttempt(key, workflow, task), cores, self.now_s, "")
         site.running[key] = running
         site._present.add(key)
         site._free -= cores

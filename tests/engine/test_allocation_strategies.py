@@ -16,13 +16,13 @@ from tests.engine.test_policies import bag, places, run, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.core import Core
+from wfrun.engine.jobs.open_sums import OpenSums, Overdue, Weight
 from wfrun.engine.model import SiteSpec, Task, Workflow
-from wfrun.engine.open_sums import OpenSums, Overdue, Weight
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.allocation import STRATEGIES, Strategy
 from wfrun.engine.policies.placement.allocation.loads import Mpl
-from wfrun.engine.policy_error import PolicyError
-from wfrun.engine.queue_model import QueueModel, make_queue_model
+from wfrun.engine.policies.policy_error import PolicyError
+from wfrun.engine.queues.queue_model import QueueModel, make_queue_model
 from wfrun.testing import FakeView
 
 BOTH = pytest.mark.parametrize("backfills", [False, True])

@@ -9,16 +9,16 @@ import pytest
 
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing import auto_throttle
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle, Planned
-from wfrun.engine.eligible import Entry
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, Resources, Task, Workflow
-from wfrun.engine.policies.placement import PLACEMENT, binds_late, throttle_of
+from wfrun.engine.policies.placement import PLACEMENT, throttle_of
 from wfrun.engine.policies.placement.heft import Heft
-from wfrun.engine.queue_model import make_queue_model
+from wfrun.engine.queues.queue_model import make_queue_model
 from wfrun.engine.state import WorkflowState
+from wfrun.engine.tasks.bag import expand
+from wfrun.engine.tasks.eligible import Entry
 from wfrun.testing.fake_world import FakeWorld
 
 Throttled = ev.Settings("heft")
@@ -166,7 +166,7 @@ def test_policies_that_order_tasks_have_a_throttle_or_bind_late(policy: str) -> 
     ordered = world.core.state.workflows[0].order is not None
     has_auto = world.core.state.find(AutoThrottle) is not None
     replans = PLACEMENT[policy].replans
-    assert has_auto is ((ordered or replans) and not binds_late(PLACEMENT[policy]))
+    assert has_auto is ((ordered or replans) and not PLACEMENT[policy].binds_late)
 
 
 @pytest.mark.parametrize("backfills", [False, True])

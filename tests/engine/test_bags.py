@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
-from wfrun.engine.capabilities.performance import Performance
+from wfrun.engine.capabilities.estimates.performance import Performance
+from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
+from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.placing.selecting import Selecting
-from wfrun.engine.capabilities.predictions import UNKNOWN_S
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.information import H, Information, K
+from wfrun.engine.fitting.information import H, Information, K
 from wfrun.engine.model import (
     Axis,
     Bag,
@@ -40,7 +40,8 @@ from wfrun.engine.model import (
 from wfrun.engine.prediction.job import Prediction
 from wfrun.engine.prediction.methods import METHODS
 from wfrun.engine.prediction.run_times import JobClass, RunTimes
-from wfrun.engine.templates import Part, parse_template, placeholders
+from wfrun.engine.tasks.bag import expand
+from wfrun.engine.tasks.templates import TemplatePart, parse_template, placeholders
 from wfrun.testing.fake_world import FakeWorld
 
 # Expansion
@@ -112,7 +113,7 @@ def bags(draw: st.DrawFn) -> Bag:
     )  # fmt: skip
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(bags(), min_size=1, max_size=3),
     catalogs(),
@@ -151,9 +152,9 @@ def test_templates() -> None:
         ("05", "0.5", "000.5"), ("05", "-7", "-0007"), (">5", "ab", "   ab"), ("0>4", "b", "000b"),
         ("+", "1.5", "+1.5"), (".2", "abc", "ab"),
     ):  # fmt: skip
-        assert Part("", "x", spec).formatted(value) == text
+        assert TemplatePart("", "x", spec).formatted(value) == text
     with pytest.raises(ValueError, match="'b' is not a number"):
-        Part("", "x", "03").formatted("b")
+        TemplatePart("", "x", "03").formatted("b")
     for wrong in ("{", "}", "{a!r}", "{a.b}", "{a[0]}", "{}", "{1}", "{a:q}"):
         with pytest.raises(InvalidError):
             parse_template(wrong)

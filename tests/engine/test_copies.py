@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SubmitAttempts
-from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.core import Core
+from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN, Access, File, LinkSpec, SiteSpec, Task, Workflow
 
 SITE = SiteSpec("alpha", 10, kind="ssh", access=Access(hosts=("one",)), max_transfers=1)

@@ -21,7 +21,6 @@ from tests.engine.steps import (
     costs_of,
 )
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.model import (
     Access,
     Axis,
@@ -34,6 +33,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
+from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_world import FakeWorld
 
 POLICIES = ("round-robin", "cluster-min", "file-aware", "heft", "single-cluster", "ect", "rr")

@@ -16,8 +16,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.engine.policies.selection import SELECTION, SelectBags
-from wfrun.engine.policy_error import PolicyError
 from wfrun.engine.state import TaskStatus
 from wfrun.testing.fake_world import FakeWorld
 

@@ -14,7 +14,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, Demand
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
 from wfrun.engine.model import Access, Catalog, File, LauncherSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement

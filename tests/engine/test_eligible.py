@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.eligible import EligibleSet, TaskClass
+from wfrun.engine.tasks.eligible import EligibleSet, TaskClass
 
 NARROW, WIDE = TaskClass(1, 2), TaskClass(3, 2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.failures import MAX_GROUPS, MAX_HOSTS, Failure, FailureGroups
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
+from wfrun.engine.tasks.failures import MAX_GROUPS, MAX_HOSTS, Failure, FailureGroups
 from wfrun.testing.fake_world import FakeWorld
 
 

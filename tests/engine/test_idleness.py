@@ -11,7 +11,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SubmitAttempts
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.idleness import Idleness, explain_idleness
+from wfrun.engine.explain.idleness import Idleness, explain_idleness
+from wfrun.engine.explain.time_left import TimeLeftEstimator
 from wfrun.engine.model import (
     Access,
     File,
@@ -102,6 +103,34 @@ def test_a_queue_in_which_tasks_wait() -> None:
     run = Run(tasks(3), ALPHA)
     run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
     assert run.reason(0) == Idleness("queue", "3 tasks in its queue")
+
+
+def test_what_the_batch_system_says_of_jobs_that_wait() -> None:
+    run = Run(tasks(3), ALPHA)
+    run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
+    run.step(ev.JobsWait(3.0, 0, "Priority; Resources"))
+    text = "3 tasks in its queue, batch system: Priority; Resources"
+    assert run.reason(0) == Idleness("queue", text)
+    run.step(ev.JobsWait(4.0, 0, "JobHeldUser", 1))
+    assert run.reason(0).text == "3 tasks in its queue, 1 of them held: JobHeldUser"
+    run.step(ev.JobsWait(5.0, 0, "", 3))
+    assert run.reason(0).text == "3 tasks in its queue, held"
+    run.step(ev.JobLimitReached(6.0, 0, 3))
+    assert run.reason(0).text == "job limit reached (3), held, 0 waiting for room"
+    run.step(ev.RunResumed(7.0))
+    assert run.reason(0) == Idleness("queue", "3 tasks in its queue")
+
+
+def test_no_time_is_left_of_what_is_held() -> None:
+    run = Run(tasks(3), ALPHA)
+    estimator = TimeLeftEstimator(run.core.state)
+    run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
+    run.step(ev.JobsWait(3.0, 0, "Resources"))
+    assert estimator.at(3.0) is not None
+    run.step(ev.JobsWait(4.0, 0, "JobHeldUser", 1))
+    assert estimator.at(4.0) is None
+    run.start(0)
+    assert estimator.at(5.0) is not None
 
 
 def test_tasks_that_a_batch_system_has_not_accepted_yet() -> None:
@@ -236,6 +265,8 @@ def test_launchers_that_start() -> None:
     assert found.text == "2 launchers starting"
     run.step(ev.LaunchersSubmitted(2.0, 0, ("r.L0.1", "r.L0.2")))
     assert run.reason(0) == Idleness("launchers", "2 launchers in its queue", 1.0)
+    run.step(ev.JobsWait(3.0, 0, "JobHeldUser", 2))
+    assert run.reason(0).text == "2 launchers in its queue, held: JobHeldUser"
 
 
 @pytest.mark.parametrize("mode", ["drain", "kill"])

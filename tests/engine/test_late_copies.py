@@ -7,12 +7,7 @@ from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CancelCopy, CopyFile, SubmitAttempts
-from wfrun.engine.capabilities.late_copies import (
-    LATE_FACTOR,
-    MIN_INTERVAL_S,
-    MIN_LATE_S,
-    LateCopies,
-)
+from wfrun.engine.capabilities.storing.late_copies import LATE_FACTOR, MIN_INTERVAL_S, MIN_LATE_S
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld
@@ -194,7 +189,7 @@ def test_a_late_copy_that_nobody_waits_for_is_not_made_again(links: tuple[LinkSp
     assert run.run() == "done"
     assert copies_to_beta(run) == [CopyFile(0, 0, 0, 1), CancelCopy(0, 0, 0, 1)]
     assert not run.core.state.copy_queue.running
-    assert run.core.state.get(LateCopies).began_s((0, 0, 1)) is None
+    assert not run.core.state.copy_queue.under_way
 
 
 def test_no_other_method_is_announced_for_a_copy_that_is_not_made() -> None:

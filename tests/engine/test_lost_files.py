@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.actions import CopyFile, SubmitAttempts
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.files import MAX_REMAKES
+from wfrun.engine.files.file_events import MAX_REMAKES
 from wfrun.engine.model import ORIGIN, Catalog, File, SiteSpec, Task, Workflow
-from wfrun.engine.retry import MAX_SETBACKS
+from wfrun.engine.tasks.retry import MAX_SETBACKS
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 
@@ -128,7 +129,7 @@ def test_an_input_that_vanishes_each_time_is_copied_a_limited_number_of_times() 
     assert len(starts(world)) == MAX_SETBACKS + 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(workflows(max_tasks=12), min_size=1, max_size=2),
     catalogs(),
@@ -197,7 +198,7 @@ def _check_inputs(world: FakeWorld, action: SubmitAttempts) -> None:
             assert w.present[file] >> action.site & 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(workflows(max_tasks=12), min_size=1, max_size=2),
     catalogs(),

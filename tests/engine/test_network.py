@@ -9,9 +9,9 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.link_samples import WINDOW, LinkSamples, bandwidth_of, latency_of
+from wfrun.engine.files.link_samples import WINDOW, LinkSamples, bandwidth_of, latency_of
+from wfrun.engine.files.network import Network
 from wfrun.engine.model import ORIGIN, File, LinkSpec, SiteSpec, Task, Workflow
-from wfrun.engine.network import Network
 from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 
 MB = 1_000_000

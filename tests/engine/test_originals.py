@@ -162,6 +162,23 @@ def test_an_original_counts_again_when_the_file_is_at_no_other_place() -> None:
     assert w.present[0] == w.originals[0] == 0b01
 
 
+@pytest.mark.parametrize(
+    "event", [ev.FilesLost(2.0, 0, ((0, 0),)), ev.FilesDiscarded(2.0, 0, ((0, 0),))]
+)
+def test_an_original_counts_again_beside_other_places_when_its_copy_is_gone(
+    event: ev.Event,
+) -> None:
+    core, _ = with_two_places()
+    w = core.state.workflows[0]
+    places = w.present[0]
+    assert places & core.state.network.bit(ORIGIN)
+    assert w.originals == {0: 0}
+    core.step(event)
+    assert w.present[0] == places
+    assert w.originals == {0: 0b01}
+    assert not w.is_stored(0, 0)
+
+
 def test_a_copy_that_vanished_is_made_again_from_the_original() -> None:
     task = Task("t", "x", "x", inputs=(0,))
     core = Core({"w": Workflow("w", "w.dax", [task], [AT_ALPHA], [()])})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.pace import Pace
+from wfrun.engine.tasks.pace import Pace
 
 
 def observed(

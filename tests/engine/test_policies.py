@@ -12,7 +12,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.information import Information, Knowledge
+from wfrun.engine.fitting.information import Information, Knowledge
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import (
     BAG_POLICIES,
@@ -24,7 +24,7 @@ from wfrun.engine.policies.placement import (
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.coarsening import coarsen
 from wfrun.engine.policies.placement.heft import upward_ranks_s
-from wfrun.engine.policy_error import PolicyError
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.engine.state import RunState, WorkflowState
 from wfrun.testing.fake_world import FakeWorld
 
@@ -358,16 +358,13 @@ def test_a_policy_that_places_nothing_ends_the_run_with_the_reason(
     assert "places none" in str(world.core.state.end_reason)
 
 
-@pytest.mark.parametrize("attributes", [{"binds_late": True}, {"late": True}])
-def test_late_binding_can_be_declared_by_its_former_name(
-    attributes: dict[str, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_declares_late_binding(monkeypatch: pytest.MonkeyPatch) -> None:
     class Plugin(_Wrong):
         name = "plugin"
         answer = 0
 
     declared: dict[str, bool]
-    for declared, placed_at_once in (({}, 5), (attributes, 2)):
+    for declared, placed_at_once in (({}, 5), ({"binds_late": True}, 2)):
         policy = type("Policy", (Plugin,), dict(declared))
         monkeypatch.setitem(PLACEMENT, "plugin", policy)
         world = FakeWorld([bag(5)], sites((2, 1.0)), ev.Settings(policy="plugin"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.prefetch import MAX_PREFETCH_PER_SLOT, prefetch_per_slot
+from wfrun.engine.tasks.prefetch import MAX_PREFETCH_PER_SLOT, prefetch_per_slot
 
 
 @pytest.mark.parametrize(

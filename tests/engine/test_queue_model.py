@@ -14,8 +14,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
-from wfrun.engine.profile import Profile
-from wfrun.engine.queue_model import (
+from wfrun.engine.queues.profile import Profile
+from wfrun.engine.queues.queue_model import (
     NEAR_STEPS,
     BackfillModel,
     Expected,

@@ -9,13 +9,13 @@ import pytest
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import SUPERSEDED_TIMEOUT_S
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Catalog, File, Task, Workflow
 from wfrun.engine.state import SUPERSEDED
-from wfrun.runners.run.stored_names import stored_as, stored_name
+from wfrun.engine.tasks.attempts import SUPERSEDED_TIMEOUT_S
+from wfrun.runners.run.files.stored_names import stored_as, stored_name
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 
@@ -27,6 +27,12 @@ class LateReports(Behaviour):
 
     def report_delay_s(self, key: str) -> float:
         return 20.0 / int(key.rpartition(".")[2])
+
+
+class Timed(Behaviour):
+    """Sites report when attempts started and ended."""
+
+    reports_times = True
 
 
 class DeafWorld(FakeWorld):
@@ -79,6 +85,20 @@ def test_one_site_replicates_its_tasks() -> None:
     assert world.run() == "done"
     assert placed(world) == ["w.0.0.1", "w.0.0.2"]
     assert world.core.state.sites[0].done == 1
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_straggler_gets_no_more_replicas_than_allowed(replicas: int) -> None:
+    """The last task takes 1000 s at each site, and ten cores are idle."""
+    world = FakeWorld(
+        [bag(6)],
+        sites((8, 1.0), (8, 1.0)),
+        ev.Settings("round-robin", replicas=replicas, replication="stragglers"),
+        runtime_s=lambda workflow, task, site: 1000.0 if task == 5 else 10.0,
+        behaviour=Timed(),
+    )
+    assert world.run() == "done"
+    assert placed(world)[6:] == [f"w.0.5.{number + 2}" for number in range(replicas)]
 
 
 @pytest.mark.parametrize(("returns", "end_s"), [(False, 20.0), (True, 1000.0)])

@@ -7,8 +7,9 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.core import Core
-from wfrun.engine.information import Information
-from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.fitting.information import Information
+from wfrun.engine.model import Catalog, File, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.testing.fake_world import FakeWorld
@@ -65,3 +66,22 @@ def test_a_wide_task_of_a_raised_workflow_is_not_overtaken(selection: str) -> No
     assert world.run() == "done"
     order = [e.workflow for e in world.log if isinstance(e, ev.AttemptPlaced)]
     assert order.index(2) < 10
+
+
+def test_a_reservation_ends_when_its_task_must_wait_for_a_lost_input() -> None:
+    """The task that writes the input again needs the room that was reserved."""
+    tasks = [
+        Task("writer", "x", "x", outputs=(0,)),
+        Task("wide", "x", "x", inputs=(0,), resources=Resources(cores=4)),
+    ]
+    pair = Workflow("pair", "pair", tasks, [File("f", producer=0)], [(), (0,)])
+    core = Core({"0": pair, "1": bag(8, 1)})
+    sites = (SiteSpec("alpha", slots=4),)
+    core.step(ev.RunStarted(0.0, "r", ev.Settings(policy="fplt"), sites, (), 2))
+    core.step(ev.WorkflowAdded(0.0, 0, "pair", "0"))
+    core.step(ev.WorkflowAdded(0.0, 1, "bag", "1"))
+    core.step(ev.AttemptEnded(1.0, "r.0.0.1", Outcome("done", sizes=(9,))))
+    assert core.state.get(Reservations).at[0].task == 1
+    core.step(ev.FilesLost(2.0, 0, ((0, 0),)))
+    assert not core.state.get(Reservations).at
+    assert "r.0.0.2" in core.state.attempts

@@ -21,7 +21,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.retry import MAX_SETBACKS, RULES
+from wfrun.engine.tasks.retry import MAX_SETBACKS, RULES
 from wfrun.testing.fake_world import FakeWorld
 
 GIB = 2**30

@@ -127,5 +127,5 @@ def test_unknown_names_get_the_nearest() -> None:
     with pytest.raises(InvalidError, match=r"(?s)'s-bots'.*did you mean 's-bot'"):
         selection_class("s-bots")
     assert list(SELECTION) == [
-        "s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr",
+        "s-t", "s-bot", "s-u-prio", "s-u-t", "s-u-bot", "s-u-grr", "s-u-rr", "ethic",
     ]  # fmt: skip

@@ -10,10 +10,9 @@ from random import Random
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.capabilities.withdrawals import MAX_ANSWER_S, MIN_WAIT_RATIO
-from wfrun.engine.idleness import explain_idleness
-from wfrun.engine.information import Information, K
+from wfrun.engine.explain.idleness import explain_idleness
+from wfrun.engine.fitting.information import Information, K
 from wfrun.engine.model import (
     Access,
     Axis,
@@ -27,6 +26,7 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.state import Phase
+from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 

@@ -10,8 +10,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, CancelAttempts
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.explain.obstacles import site_obstacle
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.obstacles import site_obstacle
 from wfrun.engine.state import TaskStatus
 
 DONE, EXIT = Outcome("done", exit_code=0), Outcome("exit", exit_code=1)

@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import EndRun, SetTimer, SubmitAttempts
-from wfrun.engine.bag import expand
-from wfrun.engine.capabilities.storage import Storage
+from wfrun.engine.capabilities.storing.storage import Storage
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.idleness import explain_idleness
+from wfrun.engine.explain.idleness import explain_idleness
 from wfrun.engine.model import (
     Axis,
     Bag,
@@ -27,6 +26,7 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.state import TaskStatus
+from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_world import FakeWorld
 
 MB = 10**6
@@ -371,7 +371,7 @@ def test_a_replay_knows_what_waits() -> None:
     twin = Core({"0": bag(40)})
     twin.replay(world.log)
     mine, other = world.core.state, twin.state
-    assert mine.workflows[0].full == other.workflows[0].full
+    assert mine.workflows[0].barred == other.workflows[0].barred
     for site in (0, 1):
         own = mine.get(Storage).waiting_tasks(site)
         assert own == other.get(Storage).waiting_tasks(site)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.visible import MAX_LINES, message_block, name_line, visible
+from wfrun.engine.explain.visible import MAX_LINES, message_block, name_line, visible
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
 """Surrogates too."""

@@ -12,6 +12,8 @@ from tests.engine.test_idleness import ALPHA, BETA, Run, tasks
 from tests.engine.test_invariants import make_world
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.explain.obstacles import Reason, site_obstacle
+from wfrun.engine.explain.waiting import explain_task
 from wfrun.engine.model import (
     Access,
     Catalog,
@@ -22,9 +24,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.obstacles import Reason, site_obstacle
 from wfrun.engine.state import TaskStatus
-from wfrun.engine.waiting import explain_task
 from wfrun.testing.fake_world import FakeWorld
 
 EXIT = Outcome("exit", exit_code=1)
@@ -237,6 +237,23 @@ def test_a_task_whose_policy_is_asked_again_after_the_next_event() -> None:
     assert expected in reasons
 
 
+def test_a_task_that_its_policy_left_unplaced_beside_selection() -> None:
+    several = [tasks(count) for count in (1, 7, 1)]
+    settings = ev.Settings("single-cluster", selection="s-t")
+    catalog = Catalog((SiteSpec("alpha", 2, 0.5), SiteSpec("beta", 2, 0.5)))
+    world = make_world(several, catalog, settings, 0, 0.0)
+    said = set()
+    for _ in world.steps():
+        run, state = world.core.run, world.core.state
+        for w in state.workflows:
+            for task, status in enumerate(w.status):
+                if status == TaskStatus.ELIGIBLE:
+                    found = explain_task(run, w, task)
+                    assert found
+                    said |= {reason.text for reason in found}
+    assert "policy single-cluster left it unplaced, and is asked again after the next event" in said
+
+
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(
     several=st.lists(workflows(max_tasks=12), min_size=1, max_size=3),
@@ -266,3 +283,11 @@ def test_every_task_that_waits_has_a_reason_in_every_state(
                     assert not found
                 elif status != TaskStatus.DISPATCHED:  # its attempts may all be superseded
                     assert found, (TaskStatus(status), state.now_s)
+
+
+def test_what_the_batch_system_says_of_a_job_that_waits() -> None:
+    run = Run(tasks(2), ALPHA)
+    run.step(ev.AttemptsSubmitted(2.0, 0, tuple(key for _, key in run.submitted)))
+    run.step(ev.JobsWait(3.0, 0, "JobHeldUser", 2))
+    (reason,) = reasons(run, 1)
+    assert reason.text.endswith("number 2 of 2 of this run in its queue, held: JobHeldUser")

@@ -50,6 +50,8 @@ class StopLaunchers(Action, frozen=True):
 
     site: int
     keys: tuple[str, ...]
+    now: bool = False
+    """End what runs in them, too, with the cause ``reclaimed``."""
 
 
 class FindLaunchers(Action, frozen=True):
@@ -76,7 +78,7 @@ class RemoveFiles(Action, frozen=True):
 
     site: int
     files: tuple[tuple[int, int, int], ...]
-    """(workflow, file, variant) of each; see ``wfrun.engine.attempts.variant``."""
+    """(workflow, file, variant) of each; see ``wfrun.engine.tasks.attempts.variant``."""
 
 
 class CancelCopy(Action, frozen=True, gc=False):

@@ -1,13 +1,11 @@
-"""Capabilities: parts of a run beside its tasks and files.
+"""Parts of a run beside its tasks and files.
 
-Site health, launchers, replicas, the order of placements, predictions: each is a class of its own,
-which the interpreter of the log and the core call through the hooks of `Capability`. A capability
-keeps its own facts; others find it with ``RunState.find``. `wfrun.engine.capabilities` registers
-the capabilities in the order of their calls.
+Each is a class of its own, which the interpreter of the log and the core call through the hooks of
+`Part`. *Core parts*, such as predictions and the order of placements, belong to every run; others
+read them with ``RunState.get``. *Capabilities*, such as site health, launchers and replicas, are
+the parts that a run has only if it needs them; others read them with ``RunState.find``. A part
+keeps its own facts. `wfrun.engine.capabilities` registers all parts in the order of their calls.
 """
-
-# Hooks are overridden at will.
-# ruff: noqa: B027
 
 from __future__ import annotations
 
@@ -37,6 +35,9 @@ class Decisions(Protocol):
 class Run:
     """A run during the interpretation of its log: the state, and what follows from the latest
     event."""
+
+    __slots__ = ("decision_due", "has_new_room", "hooks", "hypothetical", "is_watched", "outbox",
+                 "placement_possible", "state")  # fmt: skip
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -124,8 +125,8 @@ class Run:
         return mask
 
 
-class Capability(ABC):
-    """Base of all capabilities; every hook does nothing.
+class Part:
+    """Base of all parts of a run; every hook does nothing.
 
     The interpreter calls hooks after it has changed the state. It calls them for live events and
     for events of a replayed log, and they must not distinguish the two: the same log must lead to
@@ -134,7 +135,7 @@ class Capability(ABC):
     """
 
     dormant: frozenset[str] = frozenset()
-    """Hooks, by method name, that are not called until the capability calls
+    """Hooks, by method name, that are not called until the part calls
     ``run.hooks.wake(self)``, after which it has none; `EVERY_HOOK` for all. An instance may have
     other ones than its class. Saves the calls in the many runs that need them late or never."""
 
@@ -143,11 +144,10 @@ class Capability(ABC):
         self.state = run.state
 
     @classmethod
-    @abstractmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Whether a run that begins with this event, or goes on with changed options, needs the
-        capability. The sites, queues and declared information are in the state already. A run
-        without the capability must not pay for it, so wanting it needs a reason."""
+        """Whether a run that begins with this event, or goes on with changed options, has the part.
+        The sites, queues and declared information are in the state already."""
+        return True
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         """The types of events that it interprets, with their interpreters."""
@@ -159,7 +159,7 @@ class Capability(ABC):
         return {}
 
     def take_over(self, before: Any) -> None:
-        """Take over what ``before``, the same capability until a change of the run's options or
+        """Take over what ``before``, the same part until a change of the run's options or
         sites, has observed. Called once the workflows and open attempts are known. Sites have the
         numbers that they had; there may be more."""
 
@@ -298,9 +298,27 @@ class Capability(ABC):
         """Called after the last event of the log."""
 
 
+class Capability(Part, ABC):
+    """Base of the parts that a run has only if it needs them."""
+
+    @classmethod
+    @abstractmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        """See `Part.is_wanted`. A run without the capability must not pay for it, so wanting it
+        needs a reason."""
+
+
 class Hooks:
-    """The hooks of all capabilities of a run, in registry order. A hook that a capability does not
-    override is not called for it, so unused hooks cost nothing."""
+    """The hooks of all parts of a run, in registry order. A hook that a part does not override is
+    not called for it, so unused hooks cost nothing."""
+
+    __slots__ = ("_by_name", "_ranks", "_ranks_of", "absent", "active", "after_replay",
+                 "before_replay", "choose_size", "copy_dropped", "copy_started", "decide",
+                 "declined", "done", "eligible", "end_replay", "ended", "events", "expects",
+                 "explain_end", "failed", "file_removed", "health_changed", "left",
+                 "limit_candidates", "limit_walltime", "load_changed", "placed", "queued", "ready",
+                 "redone", "reopened", "resumed", "settle", "site_changed", "started", "superseded",
+                 "timers", "undelivered", "withdrawn", "workflow_added")  # fmt: skip
 
     def __init__(self) -> None:
         self.workflow_added: list[Callable[[WorkflowState], None]] = []
@@ -338,44 +356,44 @@ class Hooks:
         self.before_replay: list[Callable[[ev.Event], None]] = []
         self.after_replay: list[Callable[[ev.Event], None]] = []
         self.end_replay: list[Callable[[], None]] = []
-        self._by_name = dict(vars(self))
-        self._ranks: dict[type[Capability], int] = {}
-        """The place of each capability in the registry."""
+        self._by_name = {n: getattr(self, n) for n in self.__slots__ if hasattr(self, n)}
+        self._ranks: dict[type[Part], int] = {}
+        """The place of each part in the registry."""
         self._ranks_of: dict[str, list[int]] = {name: [] for name in self._by_name}
-        """By hook, the places of the capabilities for which it is called."""
+        """By hook, the places of the parts for which it is called."""
         self.events: dict[type[ev.Event], list[Callable[[Any], None]]] = {}
         self.timers: dict[str, Callable[..., None]] = {}
 
-    def add(self, capability: Capability) -> None:
-        """Add a capability, to be called after those added before."""
-        self._ranks[type(capability)] = len(self._ranks)
-        for event, interpret in capability.events().items():
+    def add(self, part: Part) -> None:
+        """Add a part, to be called after those added before."""
+        self._ranks[type(part)] = len(self._ranks)
+        for event, interpret in part.events().items():
             self.events.setdefault(event, []).append(interpret)
-        self.timers.update(capability.timers())
-        self._call(capability, EVERY_HOOK - capability.dormant)
+        self.timers.update(part.timers())
+        self._call(part, EVERY_HOOK - part.dormant)
 
-    def wake(self, capability: Capability) -> None:
-        """Call the dormant hooks of a capability from now on."""
-        names, capability.dormant = capability.dormant, frozenset()
-        if type(capability) in self._ranks:  # Else it is being made, and `add` follows.
-            self._call(capability, names)
+    def wake(self, part: Part) -> None:
+        """Call the dormant hooks of a part from now on."""
+        names, part.dormant = part.dormant, frozenset()
+        if type(part) in self._ranks:  # Else it is being made, and `add` follows.
+            self._call(part, names)
 
-    def _call(self, capability: Capability, names: frozenset[str]) -> None:
-        """Call these hooks, by method name, in registry order, whichever capability woke first: a
-        limit that leaves out sites only while others remain must see what the others have left."""
-        kind = type(capability)
+    def _call(self, part: Part, names: frozenset[str]) -> None:
+        """Call these hooks, by method name, in registry order, whichever part woke first: a limit
+        that leaves out sites only while others remain must see what the others have left."""
+        kind = type(part)
         rank = self._ranks[kind]
         for name, calls in self._by_name.items():
             method = _method(name)
-            if method in names and getattr(kind, method) is not getattr(Capability, method):
+            if method in names and getattr(kind, method) is not getattr(Part, method):
                 place = bisect(self._ranks_of[name], rank)
                 self._ranks_of[name].insert(place, rank)
-                calls.insert(place, getattr(capability, method))
+                calls.insert(place, getattr(part, method))
 
 
 def _method(hook: str) -> str:
-    """The method of `Capability` that a list of `Hooks` calls."""
-    return hook if hasattr(Capability, hook) else f"on_{hook}"
+    """The method of `Part` that a list of `Hooks` calls."""
+    return hook if hasattr(Part, hook) else f"on_{hook}"
 
 
 EVERY_HOOK = frozenset(map(_method, Hooks()._by_name))

@@ -1,8 +1,8 @@
 """A change of the options and sites of a run. Part of the interpreter of the log.
 
-The change replaces the settings and the descriptions of sites, and then all capabilities, since
-these depend on both. The new ones learn of the workflows and the open attempts through their hooks,
-as if these had just been added and placed, and keep what `Capability.take_over` takes over.
+The change replaces the settings and the descriptions of sites, and then all parts, since these
+depend on both. The new ones learn of the workflows and the open attempts through their hooks, as if
+these had just been added and placed, and keep what `Part.take_over` takes over.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from math import inf
 
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import undispatch
-from wfrun.engine.capability import Capability, Run
-from wfrun.engine.fit import classify, fits
+from wfrun.engine.capability import Part, Run
+from wfrun.engine.fitting.fit import classify, fits
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import (
     HELD,
@@ -24,7 +23,8 @@ from wfrun.engine.state import (
     SiteState,
     WorkflowState,
 )
-from wfrun.engine.tasks import enter_eligible
+from wfrun.engine.tasks.attempts import undispatch
+from wfrun.engine.tasks.status import enter_eligible
 
 _LEFT = "catalog"
 """The name of the condition of sites that are no longer in the catalog."""
@@ -37,7 +37,8 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
     state = run.state
     before = state.network.bit(ORIGIN)
     for site, spec in zip(state.sites, event.sites, strict=False):
-        site.spec = spec
+        others = 0 if site.spec.has_launchers else site.slots - site.slots_now
+        site.spec, site.slots, site.slots_now = spec, spec.slots, spec.slots - others
     state.sites += [SiteState(spec) for spec in event.sites[len(state.sites) :]]
     state.left = sum(1 << index for index in event.left)
     for index, site in enumerate(state.sites):
@@ -46,7 +47,6 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
         asked = state.workflows[attempt.workflow].asked(attempt.task)
         if state.left >> attempt.site & 1 or not fits(asked, state.sites[attempt.site].spec):
             undispatch(run, attempt)
-    state.site_tuples.clear()
     state.fitting.clear()
     state.is_bounded = False
     after = 1 << len(state.sites)
@@ -56,11 +56,8 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
 
 
 def _reset(site: SiteState, *, has_left: bool) -> None:
-    """Forget what capabilities know of a site, but not the load of other users there."""
-    others = 0 if site.is_provisioned else site.slots - site.slots_now
-    site.slots, site.slots_now = site.spec.slots, site.spec.slots - others
-    site.capacity = inf
-    site.holds_prefetch = site.is_provisioned = False
+    """Forget what parts know of a site."""
+    site.capacity, site.holds_prefetch = inf, False
     held = site.conditions.get(HELD)
     site.conditions.clear()
     if held is not None:
@@ -72,7 +69,7 @@ def _reset(site: SiteState, *, has_left: bool) -> None:
 
 
 def introduce(run: Run, before: Mapping[type, object]) -> None:
-    """Tell new capabilities of the workflows and open attempts, and let them take over what those
+    """Tell new parts of the workflows and open attempts, and let them take over what those
     before the change have observed. Attempts that wait at a site that left are withdrawn."""
     state = run.state
     state.openings.clear()
@@ -86,10 +83,10 @@ def introduce(run: Run, before: Mapping[type, object]) -> None:
     attempts = list(state.attempts.values())
     for attempt in attempts:
         _introduce(run, attempt)
-    for kind, capability in state.capabilities.items():
+    for kind, part in state.parts.items():
         if kind in before:
-            assert isinstance(capability, Capability)
-            capability.take_over(before[kind])
+            assert isinstance(part, Part)
+            part.take_over(before[kind])
     for index in range(len(state.sites)):
         if state.left >> index & 1:
             waiting = (Phase.SUBMITTING, Phase.QUEUED)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from wfrun.engine.actions import Action, EndRun
-from wfrun.engine.attempts import key_of
 from wfrun.engine.capability import Run
 from wfrun.engine.events import (
     AttemptPlaced,
@@ -23,9 +22,10 @@ from wfrun.engine.events import (
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class
-from wfrun.engine.policy_error import answer_error, policy_error
-from wfrun.engine.retry import avoiding_tasks
+from wfrun.engine.policies.policy_error import answer_error, policy_error
 from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
+from wfrun.engine.tasks.attempts import key_of
+from wfrun.engine.tasks.retry import avoiding_tasks
 
 
 class Core:
@@ -177,7 +177,7 @@ class Core:
                 reason = self._explain_end()
                 if reason is None and state.counts[TaskStatus.ELIGIBLE]:
                     reason = self._explain_paused()  # Not all that is left waits for a failed task.
-        elif state.done < state.tasks:
+        elif state.done + state.unneeded < state.tasks:
             outcome = "failed"
             reason = self._explain_end() or self._explain_paused() or self._explain_unplaced()
         else:

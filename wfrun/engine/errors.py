@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.visible import message_block
+from wfrun.engine.explain.visible import message_block
 
 
 class WfrunError(Exception):

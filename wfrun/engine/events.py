@@ -14,37 +14,17 @@ from typing import Literal
 import msgspec
 
 from wfrun.engine.exchange import (
-    RENAMED_CAUSES,
+    Cause,
     CopyCause,
     Digest,
     LauncherRequest,
     Outcome,
-    RecordedCause,
 )
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
-SCHEMA_VERSION = 12
-"""The version of logs that this wfrun writes; it reads logs of all versions. SiteLoadObserved,
-CoresReserved, ReservationDeclined and SitesDeclined exist since version 2, and
-``Access.batch_settings`` since version 3. Version 4 renamed two causes (see ``RENAMED_CAUSES``).
-Version 5 added ``RunStarted.site_directory`` and ``RunStarted.own_outputs``, version 6
-``Settings.max_log_bytes``, FilesRemoved, RunChanged, ``WorkflowAdded.reused``, ``Settings.wait``,
-``AttemptStarted.host``, JobLimitReached, JobLimitLifted, ``SiteSpec.environment``,
-``Resources.container``, the cause ``environment``, ``Settings.checksums``, digests of files,
-words for ``Settings.throttle``, LinksRead, ``SiteSpec.storage_bytes``,
-``LinkSpec.max_transfers``, StorageAwaited, ``Access.direct`` and its companions,
-``LinkSpec.methods``, ``method`` and ``fallback`` of TransferEnded, FilesDiscarded,
-``Settings.keep``, causes of failed copies, CopyLate, CopyRouted, FilesLost, LoginNeeded,
-LoginDone, NotificationEnded, ``Settings.on``, ``Settings.metrics_file``,
-``SiteSpec.price_per_core_hour`` and its companions, SiteHeld, SiteFreed, PriorityRaised,
-TaskCancelled, and ``RunStarted.wfrun``. Version 7 added ``Settings.predictor``, and ``ended_s``,
-``requested_s`` and ``input_bytes`` of ClassHistory, and ``AttemptPlaced.walltime_s``. Version 8
-added ``Settings.sizing``, ``Settings.reallocate`` and its companions, JobsReallocated,
-``AttemptPlaced.size``, ``Resources.parallel``, ``Workflow.moldable`` and
-``SiteSpec.max_nodes``. Version 9 added ``BackgroundJob.requested_s``, ``BackgroundJob.planned_s``
-and ``SiteObserved.planned``, and leaves out fields of a BackgroundJob that are unknown. Version 10
-added ``JobsReallocated.expected``, version 11 AvoidanceEnded."""
+SCHEMA_VERSION = 1
+"""The version of logs that this wfrun writes, since 0.1.0. It reads the logs of all versions."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -101,6 +81,8 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     """Number of the resource manager that it was submitted to."""
     reused: tuple[ReusedTasks, ...] = ()
     """Its tasks that earlier runs did, by run."""
+    deadline_s: float | None = None
+    """Deadline of a bag that states it as a time of day; None: it follows from the bag."""
 
 
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
@@ -165,8 +147,8 @@ class RunResumed(Event, frozen=True, tag="run-resumed"):
 
 
 class RunChanged(Event, frozen=True, tag="run-changed"):
-    """The user changed options or sites of the run, which is then resumed. Capabilities begin anew,
-    with what `Capability.take_over` keeps."""
+    """The user changed options or sites of the run, which is then resumed. Its parts begin
+    anew, with what `Part.take_over` keeps."""
 
     settings: Settings
     sites: tuple[SiteSpec, ...]
@@ -241,6 +223,14 @@ class AttemptsWithdrawn(Event, frozen=True, tag="attempts-withdrawn"):
     keys: tuple[str, ...]
 
 
+class AttemptsKilled(Event, frozen=True, tag="attempts-killed"):
+    """The core decided to cancel attempts of optional tasks, running ones too, since mandatory
+    tasks need their cores. The tasks are eligible again when the attempts have ended."""
+
+    site: int
+    keys: tuple[str, ...]
+
+
 class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
     """The core decided to move waiting jobs to the queues of other sites, or to submit them with
     another size. Each is cancelled first; one that has started by then stays where it is."""
@@ -282,6 +272,8 @@ class LauncherStarted(Event, frozen=True, tag="launcher-started"):
     """The kind of its connection: tcp, ssh or spool."""
     latency_s: float
     """Time from the end of a task there to the arrival of the engine's answer."""
+    hosts: tuple[str, ...] = ()
+    """The names of the hosts of all its nodes that take tasks, if it has several nodes."""
 
 
 class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
@@ -305,13 +297,54 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
 
     site: int
     key: str
-    cause: RecordedCause
+    cause: Cause
     """``done`` if it ended by itself or was stopped."""
     message: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.cause in RENAMED_CAUSES:
-            msgspec.structs.force_setattr(self, "cause", RENAMED_CAUSES[self.cause])
+
+class PlacementTried(Event, frozen=True, tag="placement-tried"):
+    """The core tried to place the jobs of the placement queue on the idle processors of the
+    sites."""
+
+    idle: tuple[int, ...]
+    """Number of idle processors of each site."""
+    failed: int
+    """Number of jobs, from the head of the queue, that could not be placed. The one behind them, if
+    any, was placed, and those behind that were not tried."""
+
+
+class ClaimPart(msgspec.Struct, frozen=True):
+    """A component of a claim."""
+
+    site: int
+    launcher: LauncherRequest
+    """The placeholder that holds its processors."""
+
+
+class ClaimsAsked(Event, frozen=True, tag="claims-asked"):
+    """The core decided to claim processors for a job: to start a placeholder for each component."""
+
+    key: str
+    """Key of the claim, which begins those of its placeholders."""
+    workflow: int
+    task: int
+    parts: tuple[ClaimPart, ...]
+
+
+ClaimEndCause = Literal[
+    "done",  # the attempt that it was for has ended
+    "late",  # not all placeholders were ready in time
+    "broken",  # a placeholder ended
+    "cancelled",  # the job is not to run any more
+]
+
+
+class ClaimEnded(Event, frozen=True, tag="claim-ended"):
+    """The core decided to give all processors of a claim back."""
+
+    key: str
+    cause: ClaimEndCause
+    message: str = ""
 
 
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
@@ -510,13 +543,25 @@ class JobLimitReached(Event, frozen=True, tag="job-limit-reached"):
 
     site: int
     jobs: int
-    """Number of our jobs in the queue."""
+    """The limit; while that is not known, number of our jobs in the queue."""
 
 
 class JobLimitLifted(Event, frozen=True, tag="job-limit-lifted"):
     """No attempt waits for room in the queue of the site any more."""
 
     site: int
+
+
+class JobsWait(Event, frozen=True, tag="jobs-wait"):
+    """The batch system of the site says why jobs of ours wait. Reported when that changes."""
+
+    site: int
+    reason: str
+    """As the system says it, of the held jobs if there are any; empty: it says nothing, or no job
+    waits."""
+    held: int = 0
+    """Number of our jobs that nothing will start until somebody acts: they are held, or their queue
+    is stopped."""
 
 
 class SiteCounted(Event, frozen=True, tag="site-counted"):
@@ -630,6 +675,7 @@ AnyEvent = (
     | AttemptEnded
     | AttemptsFound
     | AttemptsWithdrawn
+    | AttemptsKilled
     | JobsReallocated
     | LaunchersAsked
     | LaunchersSubmitted
@@ -637,6 +683,9 @@ AnyEvent = (
     | LauncherDraining
     | LaunchersStopped
     | LauncherEnded
+    | PlacementTried
+    | ClaimsAsked
+    | ClaimEnded
     | TransferEnded
     | TransferFailed
     | CopyRouted
@@ -654,6 +703,7 @@ AnyEvent = (
     | LoginDone
     | JobLimitReached
     | JobLimitLifted
+    | JobsWait
     | SiteCounted
     | FilesDiscarded
     | FilesLost
@@ -669,8 +719,8 @@ AnyEvent = (
 )
 
 DECISIONS = (
-    AttemptPlaced, AttemptsWithdrawn, JobsReallocated, CoresReserved, LaunchersAsked,
-    LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
-    FilesDiscarded, CopyLate, AvoidanceEnded,
+    AttemptPlaced, AttemptsWithdrawn, AttemptsKilled, JobsReallocated, CoresReserved,
+    LaunchersAsked, LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
+    FilesDiscarded, CopyLate, AvoidanceEnded, PlacementTried, ClaimsAsked, ClaimEnded,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+import re
+from typing import Annotated, Literal
 
 import msgspec
 
-from wfrun.engine.containers import SiteEnvironment
+from wfrun.engine.fitting.containers import SiteEnvironment
 from wfrun.engine.model import Resources
 
 
@@ -27,6 +28,20 @@ class OutputFile(msgspec.Struct, frozen=True, gc=False):
     stored: str
     """Name in the site's file store."""
     optional: bool = False
+
+
+class ClaimedNode(msgspec.Struct, frozen=True, gc=False):
+    """A node that is held for a job by a placeholder."""
+
+    name: str
+    """Its name in the job's node file, which no other node of the claim has: hosts of different
+    sites may have the same name."""
+    processes: int
+    """Number of its processors that the job has."""
+    launcher: str
+    """Key of the placeholder."""
+    node: int
+    """Number of the node in that, from 0."""
 
 
 class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +75,11 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     """What the site sets up for the task; None: nothing."""
     checksums: bool = False
     """Whether the exit record has digests of the outputs."""
+    claim: str = ""
+    """Key of the claim that it runs in, see `claim_of`; empty: any launcher runs it that is no
+    placeholder."""
+    claimed: tuple[ClaimedNode, ...] = ()
+    """The nodes of that claim. The placeholder of the first one runs it."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):
@@ -77,6 +97,16 @@ class LauncherRequest(msgspec.Struct, frozen=True):
     walltime_s: float
 
 
+_PLACEHOLDER = re.compile(r"(.+\.C[0-9]+)\.[0-9]+")
+
+
+def claim_of(launcher: str) -> str:
+    """The key of the claim that a launcher holds processors for; empty if it is none of a claim.
+    The names say it, so that every engine and site knows it without a record."""
+    found = _PLACEHOLDER.fullmatch(launcher)
+    return "" if found is None else found[1]
+
+
 Cause = Literal[
     "done",
     "exit",  # the task's own non-zero exit code
@@ -90,20 +120,12 @@ Cause = Literal[
     "disk-full",  # the site's disk is full or its directory cannot be written
     "refused",  # the scheduler never accepts such a request
     "preempted",  # the site reclaimed its cores
+    "reclaimed",  # the engine took its processors back, with the claim that it ran in
     "expired",  # the walltime of its launcher ended
     "node",  # the node that it ran on failed
     "cancelled",
     "lost",  # the site does not know its outcome
 ]
-
-RENAMED_CAUSES: dict[str, Cause] = {"start": "launch-failed", "storage": "disk-full"}
-"""Causes by their names in logs until version 3, and in exit records of launchers of that time."""
-
-if TYPE_CHECKING:
-    RecordedCause = Cause
-else:
-    RecordedCause = Literal[get_args(Cause) + tuple(RENAMED_CAUSES)]
-
 
 CopyCause = Literal[
     "disk-full",
@@ -165,7 +187,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The exit record of an attempt. Its site may write anything: what has other types, or numbers
     out of bounds, cannot be decoded."""
 
-    cause: RecordedCause
+    cause: Cause
     exit_code: _Code | None = None
     signal: _Code | None = None
     started_s: Seconds | None = None
@@ -183,10 +205,6 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
     """None if it printed nothing, or has log files of its own."""
-
-    def __post_init__(self) -> None:
-        if self.cause in RENAMED_CAUSES:
-            msgspec.structs.force_setattr(self, "cause", RENAMED_CAUSES[self.cause])
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 Live runs, recovery, ``status`` and simulations use it. What an event requires, such as a copy to
 start or an attempt to submit, is added to the outbox; decisions are left to the core. The events of
-attempts and files are interpreted in `wfrun.engine.attempts` and `wfrun.engine.files`, those of
-capabilities by the capabilities.
+attempts and files are interpreted in `wfrun.engine.tasks.attempts` and
+`wfrun.engine.files.file_events`, those of other parts of a run by these.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
-from wfrun.engine import attempts, copy_failures, files, steering
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action, FindAttempts, SetTimer
-from wfrun.engine.bag import BagFiles
-from wfrun.engine.capabilities import CAPABILITIES
+from wfrun.engine.capabilities import all_parts
 from wfrun.engine.capability import Hooks, Run
 from wfrun.engine.changes import change_sites, introduce
-from wfrun.engine.copies import copy_late, restart_copies, source_reopened
-from wfrun.engine.fit import classify
-from wfrun.engine.information import Knowledge
+from wfrun.engine.files import copy_failures
+from wfrun.engine.files import file_events as files
+from wfrun.engine.files.copies import copy_late, restart_copies, source_reopened
+from wfrun.engine.files.network import Network
+from wfrun.engine.files.originals import add_originals
+from wfrun.engine.fitting.fit import classify
+from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
-from wfrun.engine.network import Network
-from wfrun.engine.originals import add_originals
 from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
-from wfrun.engine.retry import reset_retries
-from wfrun.engine.reuse import take_over_tasks
 from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState, pause_timer
-from wfrun.engine.tasks import (
+from wfrun.engine.tasks import attempts, steering
+from wfrun.engine.tasks.bag import BagFiles
+from wfrun.engine.tasks.retry import reset_retries
+from wfrun.engine.tasks.reuse import take_over_tasks
+from wfrun.engine.tasks.status import (
     BLOCKED,
     DELAYED,
     ELIGIBLE,
@@ -77,38 +79,38 @@ class Interpreter:
         self.interpret[type(event)](self.run, event)
 
     def _begin(self, run: Run, event: ev.RunStarted) -> None:
-        """Begin the run, and let its capabilities interpret events from now on."""
+        """Begin the run, and let its parts interpret events from now on."""
         _run_started(run, event)
-        self._add_capabilities(event)
+        self._add_parts(event)
 
     def _change(self, run: Run, event: ev.RunChanged) -> None:
-        """Change the options and sites of the run, with new capabilities. Nothing is decided until
-        it is resumed, which follows."""
+        """Change the options and sites of the run, with new parts. Nothing is decided until it is
+        resumed, which follows."""
         state = run.state
         change_sites(run, event)
         _configure(state, event.settings, event.links)
         if not state.own_outputs:  # replicas would write files of the same names
             state.max_replicas = 0
-        before, state.capabilities = state.capabilities, {}
+        before, state.parts = state.parts, {}
         run.hooks = Hooks()
         begun = ev.RunStarted(
             event.at_s, state.run_id, event.settings, event.sites, event.links, state.expected
         )
-        self._add_capabilities(begun)
+        self._add_parts(begun)
         introduce(run, before)
         run.placement_possible = run.decision_due = False
 
-    def _add_capabilities(self, begun: ev.RunStarted) -> None:
-        """Make the capabilities that the run wants."""
+    def _add_parts(self, begun: ev.RunStarted) -> None:
+        """Make the parts that the run wants."""
         run = self.run
-        for capability in CAPABILITIES:
-            if capability.is_wanted(run, begun):
-                run.state.capabilities[capability] = made = capability(run)
+        for part in all_parts():
+            if part.is_wanted(run, begun):
+                run.state.parts[part] = made = part(run)
                 run.hooks.add(made)
         self._chain()
 
     def _chain(self) -> None:
-        """Chain the core's interpreters of events and those of capabilities."""
+        """Chain the core's interpreters of events and those of parts."""
         self.interpret = _INTERPRET | self._own
         """The interpreter of each type of event."""
         for kind, calls in self.run.hooks.events.items():
@@ -121,7 +123,7 @@ class Interpreter:
 
 
 def _then(first: Interpret, calls: Sequence[Callable[[Any], None]]) -> Interpret:
-    """Chain interpreters of one kind of event: the core's, then those of capabilities."""
+    """Chain interpreters of one kind of event: the core's, then those of parts."""
 
     def interpret(run: Run, event: Any) -> None:
         first(run, event)
@@ -176,7 +178,7 @@ def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     state = run.state
     workflow = state.documents[event.digest]
     w = WorkflowState(event.workflow, workflow, event.at_s)
-    w.queue = event.queue
+    w.queue, w.deadline_s = event.queue, event.deadline_s
     w.key_prefix = f"{state.run_id}.{w.index}."
     origin = state.network.bit(ORIGIN)
     if isinstance(workflow.files, BagFiles):
@@ -230,6 +232,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     files.lose_files(run, event.lost)
     for index, site in enumerate(state.sites):
         site.job_limit = None
+        site.wait_reason, site.held_jobs = "", 0
         _clear_problems(run, index)
     for w in state.workflows:
         _retry_failed(run, w)
@@ -322,7 +325,7 @@ def _site_load_observed(run: Run, event: ev.SiteLoadObserved) -> None:
 
 def _set_foreign_load(run: Run, index: int, running_cores: int, cores: int) -> None:
     site = run.state.sites[index]
-    if site.is_provisioned:
+    if site.spec.has_launchers:  # Other users' jobs are no load on the slots of launchers.
         return
     site.foreign_cores = cores
     site.slots_now = site.slots - running_cores
@@ -359,6 +362,11 @@ def _job_limit_reached(run: Run, event: ev.JobLimitReached) -> None:
 
 def _job_limit_lifted(run: Run, event: ev.JobLimitLifted) -> None:
     run.state.sites[event.site].job_limit = None
+
+
+def _jobs_wait(run: Run, event: ev.JobsWait) -> None:
+    site = run.state.sites[event.site]
+    site.wait_reason, site.held_jobs = event.reason, event.held
 
 
 def _site_counted(run: Run, event: ev.SiteCounted) -> None:
@@ -424,6 +432,7 @@ _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent
     ev.SiteReopened: _site_reopened,
     ev.JobLimitReached: _job_limit_reached,
     ev.JobLimitLifted: _job_limit_lifted,
+    ev.JobsWait: _jobs_wait,
     ev.SiteCounted: _site_counted,
     ev.FilesDiscarded: files.files_discarded,
     ev.FilesLost: files.files_lost,

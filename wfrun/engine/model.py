@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.containers import Container, SiteEnvironment
+from wfrun.engine.components import Components
+from wfrun.engine.fitting.containers import Container, SiteEnvironment
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -170,12 +171,25 @@ class BagFile(msgspec.Struct, frozen=True):
     empty if unknown."""
 
 
+class OptionalTasks(msgspec.Struct, frozen=True):
+    """Which tasks of a bag are optional: all but the first ones (DIET-ethic, section 3.2)."""
+
+    min: int = 0
+    """Number of mandatory tasks, the first ones of the bag."""
+    max: int | None = None
+    """Maximum number of tasks that are run, the first ones of the bag; None: all."""
+    within_s: float | None = None
+    """Time from the arrival of the bag to its deadline; None: see ``until_s``."""
+    until_s: float | None = None
+    """Time of day of the deadline, in seconds after midnight. None with both: no deadline."""
+
+
 class Bag(msgspec.Struct, frozen=True):
     """A set of independent tasks of one owner, as it is stored.
 
     Its tasks are all combinations of the values of its axes, the last axis varying fastest; a bag
     without axes has one task. Templates are texts with ``{parameter}`` in them
-    (`wfrun.engine.templates`). The maker of a bag checks that all named parameters exist.
+    (`wfrun.engine.tasks.templates`). The maker of a bag checks that all named parameters exist.
     """
 
     name: str
@@ -206,6 +220,8 @@ class Bag(msgspec.Struct, frozen=True):
     priority: int = 0
     """Priority of the owner and of the tasks; larger goes first."""
     warnings: tuple[str, ...] = ()
+    optional: OptionalTasks | None = None
+    """Which tasks are optional; None: none."""
 
     def __len__(self) -> int:
         count = 1
@@ -224,6 +240,8 @@ class Moldable(msgspec.Struct, frozen=True):
     """Walltime with each size on the reference processor. It never grows with the size."""
     ppn: int | None = None
     """Processors on each node; None: all on one."""
+    malleable: bool = False
+    """Whether it can change between these sizes while it runs."""
 
 
 class Workflow(msgspec.Struct, frozen=True):
@@ -246,11 +264,16 @@ class Workflow(msgspec.Struct, frozen=True):
     priority: int = 0
     """Priority of the owner; larger goes first."""
     bag: Bag | None = None
-    """The bag that it was expanded from (`wfrun.engine.bag.expand`); None for a workflow. Tasks and
-    files of a bag are created on access, so avoid iterating over all of them."""
+    """The bag that it was expanded from (`wfrun.engine.tasks.bag.expand`); None for a workflow.
+    Tasks and files of a bag are created on access, so avoid iterating over all of them."""
     moldable: dict[int, Moldable] = {}
     """The tasks whose size is chosen when they are submitted; they request their smallest one until
     then."""
+    weights: dict[int, float] = {}
+    """Of the completions of parallel jobs, where they are packed; of the others 1."""
+    components: dict[int, Components] = {}
+    """The tasks that may run over several sites. They request one processor, for the process that
+    starts the others; the rest is claimed."""
 
     def sized(self, task: int, size: int) -> Resources:
         """The request of a moldable job with one of its sizes."""
@@ -301,7 +324,8 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     min: int = 0
     """Minimum number of launchers, kept until the run ends even if no work waits for them."""
     max: int = 1
-    """Maximum number of queued and running launchers."""
+    """Maximum number of queued and running launchers; 0: there are placeholders of claims alone,
+    which do not count."""
     backlog: int = 2
     """Maximum number of queued launchers."""
     idle_timeout_s: float = 60.0
@@ -376,6 +400,20 @@ class Access(msgspec.Struct, frozen=True):
     """Address of the site for other sites; None: the one that wfrun connects to."""
     direct_port: int | None = None
     """SSH port of the site for other sites; None: the one that wfrun connects to."""
+    rclone: str | None = None
+    """Where files of large copies stay meanwhile, as the site's rclone calls it: ``remote:path``.
+    None: the catalog names none."""
+
+
+class NodeLink(msgspec.Struct, frozen=True):
+    """The link between the nodes of a site and those of one site, perhaps the same. Files of a run
+    do not go over it; processes of a parallel job talk over it."""
+
+    site: str
+    latency_s: float | None = None
+    """None: not stated."""
+    bandwidth_bytes_per_s: float | None = None
+    """None: not stated."""
 
 
 PROCESS_KINDS = ("local", "ssh")
@@ -425,12 +463,22 @@ class SiteSpec(msgspec.Struct, frozen=True):
     max_nodes: int | None = None
     """Maximum number of nodes of a task; None: only the batch system knows. Set for parallel
     jobs."""
+    node_links: tuple[NodeLink, ...] = ()
+    """Links of its nodes, as far as the catalog states them."""
+    node_cores: int | None = None
+    """Cores of its largest node, the maximum of a task on each of its nodes; None: only the batch
+    system knows. Launchers have a width of their own."""
 
     @property
     def has_batch_system(self) -> bool:
         """Whether a batch system starts its tasks, or its launchers. At a site of the other kinds
         tasks are processes that wfrun starts itself."""
         return self.kind not in PROCESS_KINDS
+
+    @property
+    def has_launchers(self) -> bool:
+        """Whether its tasks run in launchers, so that its slots are those of launchers."""
+        return self.access is not None and self.access.dispatch == "launchers"
 
 
 class LinkSpec(msgspec.Struct, frozen=True):

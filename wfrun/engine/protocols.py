@@ -11,9 +11,9 @@ from typing import ClassVar, Literal, Protocol
 
 from wfrun.engine.events import Event
 from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
+from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
 
 
@@ -267,6 +267,21 @@ class Queue(Protocol):
     def usage_s(self, owner: str) -> float:
         """CPU seconds of the tasks of an owner, running ones up to now."""
 
+    def expected_s(self, owner: str) -> float:
+        """CPU seconds of the tasks of an owner once the dispatched ones of its waiting bags have
+        ended, by the mean of ended tasks; at least `usage_s`."""
+
+    def dispatched(self, owner: str) -> int:
+        """Number of dispatched tasks of the waiting bags of an owner."""
+
+    def mandatory(self, bag: int) -> int:
+        """Number of eligible tasks of a bag that are mandatory: all, unless it has optional
+        ones."""
+
+    def draw(self, owners: Sequence[str]) -> str:
+        """One of these owners at random. The choice depends on the run's seed and id, the time
+        and the owner of the last placed task alone."""
+
 
 class Site(Protocol):
     """A cluster that runs attempts. One object per site and run."""
@@ -327,9 +342,10 @@ class LauncherSite(Site, Protocol):
         """Submit launchers to the queue. LaunchersSubmitted or LauncherEnded follows. A launcher
         whose key was ever submitted, by any engine, is not submitted again."""
 
-    async def stop_launchers(self, keys: Sequence[str]) -> None:
+    async def stop_launchers(self, keys: Sequence[str], *, now: bool = False) -> None:
         """Cancel queued launchers, and end live ones after their running attempts; their other
-        attempts go to other launchers. LauncherEnded follows."""
+        attempts go to other launchers. ``now``: their running attempts are ended, with the cause
+        ``reclaimed``. LauncherEnded follows."""
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The state of launchers of an earlier connection. Active ones are reported from now on."""

@@ -204,11 +204,48 @@ class Settings(msgspec.Struct, frozen=True):
         SCHEDULING, "DURATION", minimum=0, flag="--min-gain", needs="reallocate", simulate=False,
         only_jobs=True,
     )] = 60.0
+    pack: Annotated[
+        Literal["demt", "gang", "sequential", "list", "lptf", "saf"] | None, Option(
+        "Pack all jobs into one allocation at one site: demt looks at the last completion and at "
+        "the weighted sum of completions, the others are what it is compared with.",
+        SCHEDULING, simulate=False, only_jobs=True,
+    )] = None
+    pack_processors: Annotated[int | None, Option(
+        "Number of processors of the allocation. Default: those of the site, or of a launcher "
+        "there.",
+        SCHEDULING, "N", minimum=1, flag="--processors", needs="pack", simulate=False,
+        only_jobs=True,
+    )] = None
+    place: Annotated[Literal["wf", "fcm", "ca"] | None, Option(
+        "Run jobs over several clusters at once, on processors that are claimed in each: "
+        "components by worst fit, or jobs divided over as few clusters as possible (flexible "
+        "cluster minimization), or over clusters whose nodes are near each other "
+        "(communication-aware).",
+        SCHEDULING, simulate=False, only_jobs=True,
+    )] = None
+    metric: Annotated[Literal["latency", "bandwidth"], Option(
+        "With `--place ca`: what the links between nodes are compared by.",
+        SCHEDULING, needs="place", simulate=False, only_jobs=True,
+    )] = "latency"
+    tries: Annotated[int | None, Option(
+        "Maximum number of tries to place a job; then it fails. Default: no limit.",
+        SCHEDULING, "N", minimum=1, needs="place", simulate=False, only_jobs=True,
+    )] = None
+    claim_wait_s: Annotated[float, Option(
+        "Maximum time from the first claimed processors of a job to its last ones; then it gives "
+        "all back and waits again.",
+        SCHEDULING, "DURATION", minimum=1, needs="place", simulate=False, only_jobs=True,
+    )] = 60.0
     # fmt: on
 
     @property
     def placed_by(self) -> str:
-        """What chooses the site of each task, for the user: the policy, or the search of sizes."""
+        """What chooses the site of each task, for the user: the policy, the search of sizes, the
+        packing, or the placement over several sites."""
+        if self.pack:
+            return f"packed by {self.pack}"
+        if self.place:
+            return f"place {self.place}"
         return f"size {self.sizing}" if self.sizing else self.policy
 
     @property

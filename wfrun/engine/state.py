@@ -1,8 +1,9 @@
 """The state of a run: what follows from its log, and nothing else.
 
-Only the interpreter (`wfrun.engine.interpreter`) and the capabilities that it calls change it. It
+Only the interpreter (`wfrun.engine.interpreter`) and the parts that it calls change it. It
 is compact: a few bytes per task in arrays beside the immutable workflow, and objects for open
-attempts only. Facts of a single capability are kept by that capability (`RunState.find`).
+attempts only. Facts of a single part are kept by that part (`RunState.find`). Those that are here
+although a part sets them are read by the core at each placement, which a call would slow down.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
-from wfrun.engine.bag import BagFiles
-from wfrun.engine.copy_queue import Copy, CopyQueue
-from wfrun.engine.eligible import EligibleSet, TaskClass
 from wfrun.engine.events import ReusedTasks, Settings
 from wfrun.engine.exchange import Content
-from wfrun.engine.failures import Failure, FailureGroups
-from wfrun.engine.information import Information
+from wfrun.engine.files.copy_queue import Copy, CopyQueue
+from wfrun.engine.files.network import Network
+from wfrun.engine.fitting.information import Information
+from wfrun.engine.jobs.sized import Growth
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
-from wfrun.engine.network import Network
-from wfrun.engine.sized import Growth
+from wfrun.engine.tasks.bag import BagFiles
+from wfrun.engine.tasks.eligible import EligibleSet, TaskClass
+from wfrun.engine.tasks.failures import Failure, FailureGroups
 
 SUPERSEDED = "superseded"
 """Name of the timer that bounds the wait for superseded attempts."""
@@ -43,6 +44,7 @@ class TaskStatus(IntEnum):
     DONE = 4
     FAILED = 5
     BLOCKED = 6  # a task that it depends on has failed
+    UNNEEDED = 7  # an optional task of a bag that has ended
 
 
 class Phase(IntEnum):
@@ -64,7 +66,8 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     placed_s: float
     cores: int
     walltime_s: float | None = None
-    """The walltime that its job requests, learned from earlier tasks; None: no such one."""
+    """The walltime that its job requests, as the decision to place it states it: learned from
+    earlier tasks; None: no such one."""
     phase: Phase = Phase.STAGING
     missing: int = 0
     """Number of inputs that have not arrived yet."""
@@ -72,17 +75,20 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     """Time when the last input arrived."""
     found_idle: bool = False
     """Whether its site had idle slots for it when it was placed, and an engine has observed it
-    since."""
+    since. Noted here, for late binding: a hook of it would cost each placement a call."""
     started_s: float | None = None
     launcher: str = ""
-    """Key of the launcher that runs it; empty if none does."""
+    """Key of the launcher that runs it, as its start was reported; empty if none does."""
     host: str = ""
     """Node that it runs on, as the batch system names it; empty: unknown."""
     withdrawn: bool = False
-    """Whether its cancellation was ordered, in case it has not started."""
-    is_moving: bool = False
-    """Whether it was withdrawn to be submitted elsewhere, or with another size."""
+    """Whether its cancellation was ordered, in case it has not started (`Run.withdraw`)."""
+    is_leaving: bool = False
+    """Whether it is not submitted again if its site has never started it: its task is to go
+    elsewhere, or to get another size."""
     is_replica: bool = False
+    killed: bool = False
+    """Whether it is being cancelled for a mandatory task, and its task is tried again."""
     superseded: bool = False
     """Whether another attempt of its task was done first. It is being cancelled, and its outcome
     does not matter."""
@@ -123,10 +129,9 @@ class SiteState:
     """The state of a site."""
 
     __slots__ = ("attempts", "bytes_in", "capacity", "commands", "committed_cores", "conditions",
-                 "connections", "done", "failed", "foreign_cores", "head_cpu_s",
-                 "holds_prefetch", "is_healthy",
-                 "is_provisioned", "job_limit", "reported", "slots", "slots_now", "spec",
-                 "transfers_in", "used_core_s")  # fmt: skip
+                 "connections", "done", "failed", "foreign_cores", "head_cpu_s", "held_jobs",
+                 "holds_prefetch", "is_healthy", "job_limit", "reported", "slots", "slots_now",
+                 "spec", "transfers_in", "used_core_s", "wait_reason")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
@@ -136,18 +141,17 @@ class SiteState:
         """Problems that capabilities have found, by capability."""
         self.is_healthy = True
         """Whether it gets attempts: it reports no problem, and no condition closes it."""
-        self.is_provisioned = False
-        """Whether its slots are those of launchers. Other users' jobs are no load on them."""
         self.slots = spec.slots
         """Cores that attempts can run on now if other users have no jobs; with launchers, those of
         the live ones."""
         self.slots_now = spec.slots
         """Cores that our attempts hold or could use immediately."""
         self.capacity: float = inf
-        """Maximum number of cores of dispatched attempts: running and prefetched."""
+        """Maximum number of cores of dispatched attempts: running and prefetched. Set by what knows
+        the slots, late binding or the launchers of the site; each update of `Openings` reads it."""
         self.holds_prefetch = False
-        """Whether attempts beyond ``slots_now`` are prefetched. No task joins them while another
-        site has idle slots for it."""
+        """Whether attempts beyond ``slots_now`` are prefetched, as late binding sets it. No task
+        joins them while another site has idle slots for it."""
         self.committed_cores = 0
         """Cores of all attempts that are dispatched to the site."""
         self.attempts: dict[str, Attempt] = {}
@@ -163,6 +167,10 @@ class SiteState:
         self.used_core_s = 0.0
         self.job_limit: int | None = None
         """Number of our jobs in its queue when that took no further one; None: it takes them."""
+        self.wait_reason = ""
+        """Why jobs of ours wait in its queue, as its batch system says it; empty: unknown."""
+        self.held_jobs = 0
+        """Number of those that nothing will start until somebody acts."""
         self.connections = 0
         """Number of connections to its head node so far, as reported."""
         self.commands: Counter[str] = Counter()
@@ -178,10 +186,20 @@ class SiteState:
             phases[attempt.phase] += 1
         return phases
 
+    def wait_text(self, waiting: int) -> str:
+        """What its batch system says of this number of our jobs in its queue, to follow their
+        number; empty: nothing."""
+        if not waiting or not (self.wait_reason or self.held_jobs):
+            return ""
+        if not self.held_jobs:
+            return f", batch system: {self.wait_reason}"
+        number = "" if self.held_jobs >= waiting else f"{self.held_jobs} of them "
+        return f", {number}held" + (f": {self.wait_reason}" if self.wait_reason else "")
+
     @property
     def others_wait(self) -> bool:
         """Whether jobs of other users wait in its queue."""
-        return self.foreign_cores > self.slots - self.slots_now and not self.is_provisioned
+        return self.foreign_cores > self.slots - self.slots_now and not self.spec.has_launchers
 
     @property
     def pause_reason(self) -> str | None:
@@ -219,19 +237,21 @@ class Openings:
 class WorkflowState:
     """The state of one workflow. Lists and arrays are indexed by task or by file."""
 
-    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "cancelled", "children", "class_masks",
-                 "digests", "dispatched", "eligible", "ended_s", "failures", "full", "index",
-                 "key_prefix", "lost", "masks", "narrowed", "order", "originals", "present",
-                 "queue", "raised", "ran_s", "refused", "remakes", "resource_class", "reused",
-                 "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s", "status",
-                 "task_classes", "to_collect", "variants", "waiting", "waiting_s", "workflow",
-                 "worn_out")  # fmt: skip
+    __slots__ = ("added_s", "asks", "attempts_of", "avoid", "barred", "cancelled", "children",
+                 "class_masks", "deadline_s", "digests", "dispatched", "eligible", "ended_s",
+                 "failures", "index", "key_prefix", "lost", "masks", "max_sizes", "order",
+                 "originals", "present", "queue", "raised", "refused", "remakes", "resource_class",
+                 "reused", "runtimes_s", "serials", "setbacks", "siblings", "sizes", "staging_s",
+                 "status", "task_classes", "to_collect", "variants", "waiting", "waiting_s",
+                 "workflow", "worn_out")  # fmt: skip
 
     def __init__(self, index: int, workflow: Workflow, added_s: float) -> None:
         tasks = len(workflow.tasks)
         self.index = index
         self.workflow = workflow
         self.added_s = added_s
+        self.deadline_s: float | None = None
+        """Deadline of the optional tasks of a bag; None without one."""
         self.ended_s: float | None = None
         self.children = children_of(workflow)
         self.waiting: list[int] | bytearray = bytearray(tasks)
@@ -303,19 +323,18 @@ class WorkflowState:
         """Number of failures that were not the fault of the task, by task."""
         self.avoid: dict[int, int] = {}
         """Sites to avoid while there are others, by task; a mask."""
-        self.narrowed: dict[tuple[int, int], int] = {}
+        self.max_sizes: dict[tuple[int, int], int] = {}
         """Maximum size of moldable jobs at sites that have refused a larger one, by task and
-        site."""
+        site: what the retry rules leave."""
         self.refused: dict[int, int] = {}
         """Sites that never accept the task, by task; a mask."""
-        self.full: dict[int, int] = {}
-        """Sites whose storage has no room for the task now, by task; a mask."""
+        self.barred: dict[int, int] = {}
+        """Sites that a capability bars the task from for now, as without room for its files, by
+        task; a mask. Here because the classes of eligible tasks depend on it."""
         self.asks: dict[int, Resources] = {}
         """Requests of tasks that differ from those in the document."""
         self.masks: dict[int, int] = {}
         """Sites that could ever run a task, by task, if they differ from those of its class."""
-        self.ran_s: dict[int, float] = {}
-        """Time that tasks had run when the walltime of their launcher ended."""
 
     def count(self, status: TaskStatus) -> int:
         """Number of tasks with a status. Cost: a search through the bytes of ``status``, about a
@@ -336,6 +355,11 @@ class WorkflowState:
     def blocked(self) -> int:
         """Number of tasks that depend on a failed one."""
         return self.count(TaskStatus.BLOCKED)
+
+    @property
+    def unneeded(self) -> int:
+        """Number of optional tasks that were not needed."""
+        return self.count(TaskStatus.UNNEEDED)
 
     @property
     def delayed(self) -> int:
@@ -419,16 +443,16 @@ class WorkflowState:
 
     def task_class(self, task: int) -> TaskClass:
         """The class of a task in the eligible set."""
-        if not (self.masks or self.avoid or self.full):
+        if not (self.masks or self.avoid or self.barred):
             return self.task_classes[self.resource_class[task]]
         return TaskClass(self.allowed_sites(task), self.workflow.tasks[task].resources.cores)
 
     def allowed_sites(self, task: int) -> int:
-        """The feasible sites that may get a task now, as a mask: not those whose storage
-        has no room for it, nor those where it has failed, if there are others."""
-        if not (self.masks or self.avoid or self.full):
+        """The feasible sites that may get a task now, as a mask: not those that it is barred from,
+        nor those where it has failed, if there are others."""
+        if not (self.masks or self.avoid or self.barred):
             return self.class_masks[self.resource_class[task]]
-        mask = self.feasible_sites(task) & ~self.full.get(task, 0)
+        mask = self.feasible_sites(task) & ~self.barred.get(task, 0)
         avoid = self.avoid.get(task)
         return mask & ~avoid or mask if avoid else mask
 
@@ -461,6 +485,17 @@ def _to_collect(workflow: Workflow) -> int:
 class RunState:
     """The state of a run, as its log implies."""
 
+    __slots__ = ("attempts", "binds_late", "copies", "copy_queue", "counts",
+                 "documents", "draining", "eligible_serial", "end_reason", "ended", "ended_s",
+                 "expected", "failure_groups", "fallbacks", "fitting", "history", "information",
+                 "is_bounded", "killed", "last_site", "left", "link_history", "links",
+                 "max_replicas", "moved_bytes", "network", "now_s", "open_workflows", "openings",
+                 "own_outputs", "parts", "queues", "raised", "recent_failures", "redone", "removed",
+                 "retried", "reused", "run_id", "settings", "site_directory",
+                 "sites", "started_s", "stopping", "superseded", "tasks", "throttle", "timers",
+                 "transfer_methods", "transfers", "uncollected", "vanished", "version",
+                 "workflows")  # fmt: skip
+
     def __init__(self, documents: Mapping[str, Workflow]) -> None:
         self.documents = documents
         self.run_id = ""
@@ -481,8 +516,8 @@ class RunState:
         """Sites that are no longer in the catalog, as a mask."""
         self.information = Information()
         """The information that the placement policy declares."""
-        self.capabilities: dict[type, object] = {}
-        """The capabilities of this run, by class."""
+        self.parts: dict[type, object] = {}
+        """The core parts and the capabilities of this run, by class."""
         self.throttle: int | None = None
         """Maximum number of dispatched tasks of each workflow; None: no fixed one."""
         self.is_bounded = False
@@ -509,8 +544,6 @@ class RunState:
         policy."""
         self.last_site = -1
         """The site of the last placement; -1 before the first."""
-        self.site_tuples: dict[int, tuple[int, ...]] = {}
-        """Masks of sites as tuples of sites, for policies."""
         self.history: str | None = None
         """File that keeps run times and usage across runs; None without one."""
         self.link_history: str | None = None
@@ -540,7 +573,7 @@ class RunState:
     def _init_counts(self) -> None:
         """Counts over all workflows, for decisions and display."""
         self.tasks = 0
-        self.counts = [0, 0, 0, 0, 0, 0, 0]
+        self.counts = [0] * len(TaskStatus)
         """Number of tasks of all workflows by TaskStatus."""
         self.open_workflows = 0
         self.reused = 0
@@ -561,12 +594,12 @@ class RunState:
         self.eligible_serial = 0
 
     def find(self, kind: type[T]) -> T | None:
-        """The capability of this class; None if the run does without it."""
-        return cast("T | None", self.capabilities.get(kind))
+        """The part of this class; None if the run does without it."""
+        return cast("T | None", self.parts.get(kind))
 
     def get(self, kind: type[T]) -> T:
-        """The capability of this class. The run must have it."""
-        return cast("T", self.capabilities[kind])
+        """The part of this class: a core part, or a capability that the run must have."""
+        return cast("T", self.parts[kind])
 
     def queue_sites(self, w: WorkflowState) -> int:
         """The sites of the resource manager of a workflow that are in the catalog, as a mask."""
@@ -658,3 +691,8 @@ class RunState:
     def blocked(self) -> int:
         """Number of tasks that depend on a failed one."""
         return self.counts[TaskStatus.BLOCKED]
+
+    @property
+    def unneeded(self) -> int:
+        """Number of optional tasks that were not needed."""
+        return self.counts[TaskStatus.UNNEEDED]

@@ -8,12 +8,12 @@ from tests.engine.model.audit_files import FileRules
 from tests.engine.model.known_run import OpenAttempt
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import variant
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.fit import fits
+from wfrun.engine.fitting.fit import fits
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import throttle_of
+from wfrun.engine.tasks.attempts import variant
 
 _COUNTED = frozenset({"exit", "signal", "output", "cancelled"})
 """Causes that cost a retry and have no other consequence."""

@@ -11,7 +11,7 @@ from tests.engine.model.known_run import (
 from tests.engine.model.rules import COPY_RETRIES, MAX_REMAKES
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.copies import SHARED_BYTES
+from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN
 
 

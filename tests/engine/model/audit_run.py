@@ -9,7 +9,7 @@ from tests.engine.model.known_run import (
 )
 from tests.engine.model.rules import MAX_SETBACKS
 from wfrun.engine import events as ev
-from wfrun.engine.fit import fits
+from wfrun.engine.fitting.fit import fits
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement import PLACEMENT
 

@@ -18,7 +18,7 @@ from tests.engine.model.layouts import (
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.settings import Settings
-from wfrun.runners.run.prepare_jobs import direct
+from wfrun.runners.run.prepare.prepare_jobs import direct
 
 COUNT = 6
 """Maximum number of resumes with a change."""
@@ -52,6 +52,8 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             yield None
             continue
         kind = random.choice(["options", "sites", "both", "both"])
+        if layout.queues:  # each resource manager would need a site that takes every task
+            kind = "options"
         options = {} if kind == "sites" else _options(random, is_mild, is_limited)
         for name in _without_effect(layout.settings):
             options.pop(name, None)

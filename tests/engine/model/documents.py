@@ -20,7 +20,7 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.runners.run.prepare_jobs import direct
+from wfrun.runners.run.prepare.prepare_jobs import direct
 
 REALLOCATIONS = (None, "mct-reg", "mct-can", "minmin-reg", "minmin-can")
 

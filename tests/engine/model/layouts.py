@@ -9,7 +9,6 @@ from typing import NamedTuple
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
 from wfrun.engine.model import (
     Access,
     Axis,
@@ -27,6 +26,7 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import BAG_POLICIES, WORKFLOW_POLICIES
 from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.policies.selection import SELECTION
+from wfrun.engine.tasks.bag import expand
 
 GIB = 2**30
 

@@ -10,7 +10,7 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
-from wfrun.testing.fake_world import CopyFailure, FakeWorld
+from wfrun.testing.fake_world import FakedCopyFailure, FakeWorld
 
 _AT_ENDS = ("disk-full", "quota", "permission", "connection")
 """Causes of failed copies for which one end may be to blame."""
@@ -119,7 +119,7 @@ class RandomTasks:
 
     def fails(
         self, action: act.CopyFile
-    ) -> Literal["transient", "infeasible"] | CopyFailure | None:
+    ) -> Literal["transient", "infeasible"] | FakedCopyFailure | None:
         """How a copy fails; None if the file arrives."""
         spec = self._spec
         copy = action.workflow, action.file, action.destination
@@ -132,14 +132,14 @@ class RandomTasks:
             return self._failure(random)
         return "infeasible" if random.random() < spec.infeasible_share else "transient"
 
-    def _failure(self, random: Random) -> CopyFailure:
+    def _failure(self, random: Random) -> FakedCopyFailure:
         cause = random.choice(self._spec.copy_causes)
         ends: list[Literal["source", "destination", ""]] = ["", "source", "destination"]
         end = random.choice(ends) if cause in _AT_ENDS else ""
         is_transient = cause in ("connection", "stalled", "checksum") or (
             cause == "unknown" and random.random() >= self._spec.infeasible_share
         )
-        return CopyFailure(cause, is_transient, end)
+        return FakedCopyFailure(cause, is_transient, end)
 
 
 def make_world(spec: WorldSpec) -> FakeWorld:

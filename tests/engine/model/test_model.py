@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,12 @@ FOUND = (
 """Seeds of worlds that have shown a defect of the core."""
 
 
-@pytest.mark.parametrize("first", range(0, 300, CHUNK))
+def first_quick(numbers: range) -> list[Any]:
+    """The first two of the numbers, and the rest as parameters of slow tests."""
+    return [*numbers[:2], *(pytest.param(n, marks=pytest.mark.slow) for n in numbers[2:])]
+
+
+@pytest.mark.parametrize("first", first_quick(range(0, 300, CHUNK)))
 def test_every_rule_holds_in_random_worlds(first: int) -> None:
     for seed in range(first, first + CHUNK):
         _check(seed, twice=seed % 10 == 0)
@@ -82,7 +88,7 @@ def fresh_seeds() -> list[int]:
     return Random(f"fresh {commit}").sample(range(1_000_000, 1_000_000_000), FRESH)
 
 
-@pytest.mark.parametrize("part", range(FRESH // CHUNK))
+@pytest.mark.parametrize("part", first_quick(range(FRESH // CHUNK)))
 def test_every_rule_holds_in_fresh_worlds(part: int) -> None:
     """A world that breaks is mended, and its seed is kept in ``FOUND``."""
     for seed in fresh_seeds()[part * CHUNK : (part + 1) * CHUNK]:

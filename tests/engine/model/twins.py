@@ -10,7 +10,7 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.model import Workflow
-from wfrun.runners.run.frozen import freeze, thaw
+from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_world import FakeWorld
 
 FIRST_STEPS = 60

@@ -8,7 +8,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.retry import reset_retries
+from wfrun.engine.tasks.retry import reset_retries
 
 
 def only_attempt(core: Core) -> tuple[int, int, float | None]:

@@ -7,15 +7,15 @@ import re
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.moldable import (
+from wfrun.engine.jobs.moldable import (
     Amdahl,
-    RunTimes,
+    MoldableRunTimes,
     RunTimeTable,
     binary_search,
     exhaustive_search,
     fixed,
 )
-from wfrun.engine.profile import Profile
+from wfrun.engine.queues.profile import Profile
 
 
 class Cluster:
@@ -94,7 +94,7 @@ def test_amdahl_and_tables() -> None:
     t1 = Amdahl(100.0, 0.8, 32)
     assert t1.runtime_s(1) == pytest.approx(100)
     assert t1.runtime_s(4) == pytest.approx(40)
-    table: RunTimes = RunTimeTable({4: 30.0, 1: 100.0})
+    table: MoldableRunTimes = RunTimeTable({4: 30.0, 1: 100.0})
     assert list(table.sizes) == [1, 4]
     assert table.runtime_s(4) == 30.0
 

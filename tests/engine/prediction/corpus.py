@@ -6,7 +6,7 @@ from functools import cache
 
 from tests.places import CORPUS
 from wfrun.parsers.logs import read_swf
-from wfrun.runners.experiments.log_accuracy import LogHistory, log_history
+from wfrun.runners.forecast.log_accuracy import LogHistory, log_history
 
 
 @cache

@@ -18,7 +18,7 @@ from wfrun.engine.prediction.estimates import (
 )
 from wfrun.engine.prediction.job import Job, Prediction, Predictor, is_plausible
 from wfrun.engine.prediction.methods import METHODS, AllMethods
-from wfrun.engine.prediction.regression import LEAST, Line, Regression
+from wfrun.engine.prediction.regression import LEAST, Regression, RegressionLine
 from wfrun.engine.prediction.replay import accuracy, replay
 
 JOB = Job("s", "ann", "sort", 4)
@@ -112,7 +112,7 @@ def test_run_times_of_zero_seconds_are_predicted() -> None:
 
 
 def test_a_line_brings_distant_points_nearer() -> None:
-    line, random = Line(), Random(1)
+    line, random = RegressionLine(), Random(1)
     for n in range(200):
         x = random.uniform(0, 100)
         line.observe(x, 1e6 if n % 20 == 19 else 7 + 3 * x + random.uniform(-1, 1))

@@ -1,4 +1,5 @@
-"""The size of a moved job is that of the offer for which it moves."""
+"""Moved jobs have the size of the offer for which they move, and a destination until they are there
+or start."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SubmitAttempts
 from wfrun.engine.capabilities.reallocating import sizes
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
@@ -39,6 +41,15 @@ def waiting_run() -> Core:
     return core
 
 
+def moving_run() -> tuple[Core, tuple[tuple[str, int], ...]]:
+    """A run whose waiting jobs are being moved, and the moves."""
+    core = waiting_run()
+    timer, at_s = next(iter(core.state.timers.items()))
+    decided, _ = core.step(ev.TimerFired(at_s, timer))
+    (moved,) = (event for event in decided if isinstance(event, ev.JobsReallocated))
+    return core, moved.moves
+
+
 def test_the_run_time_with_each_size_is_within_its_walltime() -> None:
     """Rounded up by one bit it would be killed, by simulated sites and emulated runs."""
     serial = [1000.0 + 37 * n for n in range(40)]
@@ -56,15 +67,44 @@ def test_a_moved_job_is_submitted_with_the_size_of_its_offer_without_another_pla
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A plan of all queues for each of a thousand moved jobs would take an hour."""
-    core = waiting_run()
-    timer, at_s = next(iter(core.state.timers.items()))
-    decided, _ = core.step(ev.TimerFired(at_s, timer))
-    (moved,) = (event for event in decided if isinstance(event, ev.JobsReallocated))
-    assert len(moved.moves) > 1
+    core, moves = moving_run()
+    at_s = core.state.now_s
+    assert len(moves) > 1
     monkeypatch.setattr(sizes, "SiteQueues", None)
-    for number, (key, site) in enumerate(moved.moves, 1):
+    for number, (key, site) in enumerate(moves, 1):
         ended = ev.AttemptEnded(at_s + number, key, Outcome("cancelled"))
         decided, actions = core.step(ended)
         (placed,) = (event for event in decided if isinstance(event, ev.AttemptPlaced))
         assert (placed.site, placed.size) == (site, 2)
         assert any(isinstance(action, SubmitAttempts) for action in actions)
+
+
+def test_a_job_that_starts_while_it_is_being_moved_has_no_destination_any_more() -> None:
+    """If it ends early, its next attempt goes anywhere, and is no move."""
+    core, moves = moving_run()
+    key, site = moves[0]
+    reallocations = core.state.get(Reallocations)
+    w, task = core.state.workflows[0], core.state.attempts[key].task
+    now_s = core.state.now_s
+    assert reallocations.destination(w, task) == site
+    core.step(ev.AttemptStarted(now_s + 1, key))
+    assert reallocations.destination(w, task) is None
+    core.step(ev.AttemptEnded(now_s + 2, key, Outcome("preempted")))
+    core.step(ev.TimerFired(now_s + 9000, f"retry:0:{task}"))
+    assert f"k.0.{task}.2" in core.state.attempts
+    assert reallocations.moves == 0
+
+
+def test_a_job_that_is_being_moved_keeps_its_destination_after_a_change() -> None:
+    core, moves = moving_run()
+    key, site = moves[0]
+    state = core.state
+    specs = *(each.spec for each in state.sites), SiteSpec("new", 4)
+    core.apply_undecided(ev.RunChanged(state.now_s, state.settings, specs, ()))
+    core.step(ev.RunResumed(state.now_s))
+    reallocations, task = core.state.get(Reallocations), core.state.attempts[key].task
+    assert reallocations.destination(core.state.workflows[0], task) == site
+    core.step(ev.AttemptsFound(state.now_s, 0, (), tuple(core.state.attempts)))
+    core.step(ev.AttemptEnded(state.now_s + 1, key, Outcome("cancelled")))
+    assert core.state.attempts[f"k.0.{task}.2"].site == site
+    assert reallocations.moves == 1

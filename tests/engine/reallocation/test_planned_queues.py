@@ -12,9 +12,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
 from wfrun.engine.capabilities.view import StateView
 from wfrun.engine.core import Core
+from wfrun.engine.jobs.moldable import SIZINGS, fixed
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
-from wfrun.engine.moldable import SIZINGS, fixed
-from wfrun.engine.queue_model import MAX_AHEAD_S, MAX_PASSED_S
+from wfrun.engine.queues.queue_model import MAX_AHEAD_S, MAX_PASSED_S
 from wfrun.sites.batch.slurm.queue import read_queue
 from wfrun.sites.cluster.queue_watch import as_background
 

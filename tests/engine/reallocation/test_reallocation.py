@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from wfrun.engine.moldable import Amdahl, RunTimes, fixed
+from wfrun.engine.jobs.moldable import Amdahl, MoldableRunTimes, fixed
+from wfrun.engine.jobs.reallocation import ALGORITHMS, Limits, LrmQueues, QueueJob, reallocate
 from wfrun.engine.queues import Lrm, QueuedJob, make_lrm
-from wfrun.engine.reallocation import ALGORITHMS, Limits, LrmQueues, QueueJob, reallocate
 
-JobSpec = tuple[str, int, RunTimes]
+JobSpec = tuple[str, int, MoldableRunTimes]
 """(name, site, run times)."""
 
 

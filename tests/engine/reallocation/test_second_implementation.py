@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from wfrun.engine.moldable import SIZINGS, Amdahl
+from wfrun.engine.jobs.moldable import SIZINGS, Amdahl
+from wfrun.engine.jobs.reallocation import ALGORITHMS, LrmQueues, QueueJob, reallocate
 from wfrun.engine.queues import QueuedJob, make_lrm
-from wfrun.engine.reallocation import ALGORITHMS, LrmQueues, QueueJob, reallocate
 
 Found = tuple[float, int, int]
 """(completion, size, site)."""

@@ -3,14 +3,13 @@ launchers."""
 
 from __future__ import annotations
 
-from wfrun.engine.capability import Capability, Run
-from wfrun.engine.events import RunStarted
+from wfrun.engine.capability import Part, Run
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.information import Knowledge, uses_queues
+from wfrun.engine.fitting.information import Knowledge, uses_queues
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.pace import Pace
-from wfrun.engine.policies.placement import binds_late, placement_class, throttle_of
+from wfrun.engine.policies.placement import placement_class, throttle_of
 from wfrun.engine.state import Attempt, WorkflowState
+from wfrun.engine.tasks.pace import Pace
 
 MAX_COMMITTED_RATIO = 2
 """Maximum cores of dispatched attempts relative to the slots of a site, for policies that assign
@@ -22,7 +21,7 @@ LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
 a batch system."""
 
 
-class Binding(Capability):
+class Binding(Part):
     """Limits the capacity of sites: to their free slots for policies that assign tasks to free
     processors, to a multiple of their slots for others. Short tasks are prefetched beyond that, so
     that slots do not wait for the engine between two tasks.
@@ -41,12 +40,14 @@ class Binding(Capability):
         super().__init__(run)
         if self.state.own_outputs or self.state.expected != 1:
             self.dormant = frozenset()
-        self.state.binds_late = binds_late(placement_class(self.state.settings.policy))
+        packed = self.state.settings.pack is not None
+        self._prefetches = not packed
+        self.state.binds_late = packed or placement_class(self.state.settings.policy).binds_late
         self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
         """What was observed of each site; nothing of sites with launchers."""
         self.prefetched_cores = [0] * len(self.state.sites)
         """Cores of attempts to dispatch to each site beyond its slots."""
-        self._has_launchers = [has_launchers(site.spec) for site in self.state.sites]
+        self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
         self._uses_paces = False
         """Whether the number of cores to prefetch is kept up to date."""
         if throttle_of(self.state.settings) == "auto":
@@ -61,18 +62,14 @@ class Binding(Capability):
         ):
             self._limit_capacity()
 
-    @classmethod
-    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Any run may get a bag, which binds late."""
-        return True
-
     def take_over(self, before: Binding) -> None:
         self.paces[: len(before.paces)] = before.paces
 
     def _limit_capacity(self) -> None:
         """Limit the capacity of all sites from now on."""
         self.state.is_bounded = True
-        self._use_paces()
+        if self._prefetches:
+            self._use_paces()
         # A policy that estimates queues itself may prefer a queue to idle slots of a slower site.
         estimates_queues = uses_queues(self.state.information) and not self.state.binds_late
         for index, site in enumerate(self.state.sites):
@@ -143,11 +140,6 @@ class Binding(Capability):
         if prefetch != self.prefetched_cores[index]:
             self.prefetched_cores[index] = prefetch
             self._update(index)
-
-
-def has_launchers(spec: SiteSpec) -> bool:
-    """Whether tasks of this site run in launchers."""
-    return spec.access is not None and spec.access.dispatch == "launchers"
 
 
 def _assumed_latency_s(spec: SiteSpec) -> float:

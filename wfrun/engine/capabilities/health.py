@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from wfrun.engine.attempts import has_inputs
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.events import AttemptStarted, RunStarted
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.failures import telling_line
 from wfrun.engine.state import Attempt, Condition, Phase
+from wfrun.engine.tasks.attempts import has_inputs
+from wfrun.engine.tasks.failures import telling_line
 
 FAILURES_IN_A_ROW = 3
 """Number of failures in a row after which a site is paused, or a host is avoided."""

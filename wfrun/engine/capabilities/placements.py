@@ -6,20 +6,19 @@ from array import array
 from collections.abc import Sequence
 from typing import cast
 
-from wfrun.engine.bag import tasks_of
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.capability import Capability, Run
-from wfrun.engine.events import RunStarted
-from wfrun.engine.information import Knowledge
+from wfrun.engine.capability import Part, Run
+from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.policy_error import answer_error
+from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.protocols import Placement
 from wfrun.engine.state import Attempt, WorkflowState
+from wfrun.engine.tasks.bag import tasks_of
 
 
-class Placements(Capability):
+class Placements(Part):
     """Creates the policy object of each workflow, and calls it after each placement.
 
     Cost: constant, if that of the policy's ``placed`` is.
@@ -40,11 +39,6 @@ class Placements(Capability):
         """Whether the policy follows placements."""
         if not self._follows:
             self.dormant = frozenset({"on_placed"})
-
-    @classmethod
-    def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Each workflow has a placement policy."""
-        return True
 
     def on_workflow_added(self, w: WorkflowState) -> None:
         if self._knows_runtimes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.capability import Part, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.state import Attempt
 
@@ -45,7 +45,7 @@ class Usage:
         return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s
 
 
-class Usages(Capability):
+class Usages(Part):
     """Counts the usage of owners, in runs with a selection policy. Cost: constant.
 
     A running attempt counts from the time when its start became known, an ended one by the times in

@@ -8,16 +8,16 @@ from functools import lru_cache
 from random import Random
 from typing import NoReturn
 
-from wfrun.engine.capabilities.performance import Performance
-from wfrun.engine.capabilities.predictions import Predictions
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates
+from wfrun.engine.capabilities.estimates.performance import Performance
+from wfrun.engine.capabilities.estimates.predictions import Predictions
+from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capability import Run
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.information import Information, Knowledge
-from wfrun.engine.open_sums import Weight
+from wfrun.engine.files.staging import transfer_s
+from wfrun.engine.fitting.information import Information, Knowledge
+from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
-from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import WorkflowState
 
 _UNKNOWN = Knowledge.UNKNOWN
@@ -67,12 +67,7 @@ class StateView:
 
     def candidates(self, task: int) -> tuple[int, ...]:
         w = self._workflow
-        mask = self._run.candidates(w, task, w.workflow.tasks[task].resources.cores)
-        tuples = self._state.site_tuples
-        found = tuples.get(mask)
-        if found is None:
-            found = tuples[mask] = tuple(s for s in range(len(self._state.sites)) if mask >> s & 1)
-        return found
+        return _sites_of(self._run.candidates(w, task, w.workflow.tasks[task].resources.cores))
 
     def lacks_room(self, task: int, site: int) -> bool:
         allowed = self._workflow.allowed_sites(task)
@@ -183,6 +178,12 @@ class StateView:
         if runtimes_s is not None:
             return runtimes_s[task] / self._state.sites[site].spec.speed_ratio
         return self._predictions.expected_s(self._workflow, task, site)
+
+
+@lru_cache(maxsize=4096)
+def _sites_of(mask: int) -> tuple[int, ...]:
+    """The sites of a mask. Policies ask for few different ones, and often."""
+    return tuple(site for site in range(mask.bit_length()) if mask >> site & 1)
 
 
 @lru_cache

@@ -22,8 +22,8 @@ from wfrun.engine.events import (
     WorkflowAdded,
 )
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.pace import Pace
 from wfrun.engine.state import Attempt, Phase, SiteState, TaskStatus
+from wfrun.engine.tasks.pace import Pace
 
 _TIMER = "withdrawals"
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from wfrun.engine.names import look_up
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.protocols import Queue, Selection
 
 Selected = Iterable[tuple[int, int | None]]
@@ -115,6 +115,31 @@ class SelectTasksInTurn(_Base):
         return [(self.queue.owners[self.queue.next_owner()].first(), 1)]
 
 
+class SelectEthic(SelectUserTasks):
+    """Mandatory tasks of the earliest bag first; then one optional task of the owner with the
+    lowest usage of the sites once its dispatched tasks have ended, of equal ones that with the
+    fewest of them, then at random (DIET-ethic, section 4.1.1, with one queue for all sites). Tasks
+    of workflows and of bags without optional ones are mandatory."""
+
+    name = "ethic"
+    summary = "mandatory tasks, then optional ones of the owner with the lowest use"
+    kills_optional: ClassVar[bool] = True
+    """Mandatory tasks that no site has room for get the cores of running optional ones."""
+
+    def select(self) -> Selected:
+        queue = self.queue
+        for bag in queue.waiting:
+            if mandatory := queue.mandatory(bag):
+                return [(bag, mandatory)]
+        return [(queue.owners[self._owner()].first(), 1)]
+
+    def _owner(self) -> str:
+        queue = self.queue
+        ranks = {o: (queue.expected_s(o), queue.dispatched(o)) for o in queue.owners}
+        least = min(ranks.values())
+        return queue.draw([owner for owner, rank in ranks.items() if rank == least])
+
+
 SELECTION: dict[str, type[Selection]] = {
     policy.name: policy
     for policy in (
@@ -125,9 +150,10 @@ SELECTION: dict[str, type[Selection]] = {
         SelectUserBags,
         SelectUsersInTurn,
         SelectTasksInTurn,
+        SelectEthic,
     )
 }
-"""In the order of section 5.1.3."""
+"""In the order of section 5.1.3; then those of other sources."""
 
 
 def selection_class(name: str) -> type[Selection]:

@@ -18,7 +18,7 @@ _LATEST_WEIGHT = 0.1
 """Weight of the latest deviation, and of the latest accuracy, in its mean."""
 
 
-class Line:
+class RegressionLine:
     """A line through points that are observed one after another: weighted least squares, in which
     late points weigh more and distant ones are brought nearer."""
 
@@ -68,7 +68,7 @@ class _Fit:
     __slots__ = ("_accuracies", "_lines", "count")
 
     def __init__(self) -> None:
-        self._lines = Line(), Line()
+        self._lines = RegressionLine(), RegressionLine()
         self._accuracies = [0.0, 0.0]
         self.count = 0
 

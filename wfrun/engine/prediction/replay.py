@@ -29,7 +29,7 @@ class Moment(NamedTuple):
     is_end: bool
 
 
-class Outcome(NamedTuple):
+class PredictionOutcome(NamedTuple):
     """A prediction made when the job was submitted, and the run time that it is of."""
 
     past: PastJob
@@ -49,14 +49,14 @@ def moments_of(jobs: Iterable[PastJob]) -> list[Moment]:
     return [item[3] for item in timed]
 
 
-def replay(moments: Sequence[Moment], predictor: Predictor) -> Iterator[Outcome]:
+def replay(moments: Sequence[Moment], predictor: Predictor) -> Iterator[PredictionOutcome]:
     """Predict each job when it is submitted, from the jobs that have ended by then. The outcomes
     are in the order of submission."""
     for past, is_end in moments:
         if is_end:
             predictor.observe(past.job, past.runtime_s)
         else:
-            yield Outcome(past, predictor.predict(past.job))
+            yield PredictionOutcome(past, predictor.predict(past.job))
 
 
 def accuracy(predicted_s: float, actual_s: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.names import look_up
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.queues.batch import Schedule, SimulatedJob, run_batch
 from wfrun.engine.queues.conservative import Conservative
 from wfrun.engine.queues.easy import Easy

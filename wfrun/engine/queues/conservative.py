@@ -23,9 +23,9 @@ from typing import ClassVar
 
 import msgspec
 
-from wfrun.engine.profile import Profile
 from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
-from wfrun.engine.queues.queue import Counts
+from wfrun.engine.queues.profile import Profile
+from wfrun.engine.queues.queue import QueueCounts
 from wfrun.engine.queues.running import Running
 from wfrun.engine.queues.start_bounds import StartBounds
 
@@ -52,7 +52,7 @@ class _Waiting(msgspec.Struct, gc=False):
     scheduler has planned it."""
 
 
-class Conservative(Counts):
+class Conservative(QueueCounts):
     """Implements ``Lrm``. ``planned_start_s`` is the start of the job's reservation.
 
     The plan is a profile of free processors. Planning a job costs a walk over the steps of the

@@ -24,10 +24,10 @@ from typing import ClassVar
 
 from wfrun.engine.queues.first_fit import FirstFit
 from wfrun.engine.queues.lrm import JobId, QueuedJob
-from wfrun.engine.queues.queue import Queue
+from wfrun.engine.queues.queue import LrmQueue
 
 
-class Easy(Queue):
+class Easy(LrmQueue):
     """Makes a full pass over the queue after an end, and considers only new jobs after a
     submission. Both give the same schedule: a job that did not fit does not fit later, as long as
     no job has ended."""

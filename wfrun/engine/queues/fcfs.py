@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from wfrun.engine.queues.lrm import JobId
-from wfrun.engine.queues.queue import Queue
+from wfrun.engine.queues.queue import LrmQueue
 
 
-class Fcfs(Queue):
+class Fcfs(LrmQueue):
     """Starts jobs in the order of their submission; the first that does not fit blocks the others.
 
     Requested times only affect estimates.

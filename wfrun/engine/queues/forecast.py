@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from wfrun.engine.profile import Profile
 from wfrun.engine.queues.lrm import JobId, QueuedJob
+from wfrun.engine.queues.profile import Profile
 from wfrun.engine.queues.running import Running
 
 

@@ -13,7 +13,7 @@ from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
 from wfrun.engine.queues.running import Running
 
 
-class Counts:
+class QueueCounts:
     """Counts of running and waiting jobs."""
 
     _running: Running
@@ -38,7 +38,7 @@ class Counts:
             raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")
 
 
-class Queue(Counts):
+class LrmQueue(QueueCounts):
     """All of an ``Lrm`` but ``name`` and ``schedule``."""
 
     next_wakeup_s: ClassVar[float] = float("inf")

@@ -16,11 +16,11 @@ from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import SetTimer
+from wfrun.engine.capabilities.estimates.walltimes import Walltimes, rounded_s
 from wfrun.engine.capabilities.launchers.demand import Demand
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placements import Placements
-from wfrun.engine.capabilities.walltimes import Walltimes, rounded_s
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.state import HELD, Attempt, TaskStatus, WorkflowState
@@ -59,7 +59,8 @@ class Allocation(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        return Launchers.is_wanted(run, begun)
+        """In a run with claims all launchers are placeholders of these."""
+        return Launchers.is_wanted(run, begun) and begun.settings.place is None
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {

@@ -11,9 +11,7 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import FindLaunchers, StartLaunchers, StopLaunchers
-from wfrun.engine.attempts import take_back
-from wfrun.engine.bag import tasks_of
-from wfrun.engine.capabilities.binding import has_launchers
+from wfrun.engine.capabilities.estimates.walltimes import Walltimes
 from wfrun.engine.capabilities.health import (
     FAILURES_IN_A_ROW,
     FIRST_PAUSE_S,
@@ -22,11 +20,12 @@ from wfrun.engine.capabilities.health import (
 )
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.launchers.runtimes import RuntimeEstimates
-from wfrun.engine.capabilities.walltimes import Walltimes
 from wfrun.engine.capability import Capability, Run
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
+from wfrun.engine.tasks.attempts import take_back
+from wfrun.engine.tasks.bag import tasks_of
 
 RECONNECT_TIMEOUT_S = 120.0
 """Maximum time that a resumed engine waits for launchers of the previous engine to reconnect. After
@@ -55,19 +54,24 @@ class Launchers(Capability):
         self.pools: dict[int, LauncherPool] = {}
         """Launchers by site; sites without launchers are absent."""
         self.runtimes = RuntimeEstimates()
+        self._ran_s: dict[tuple[int, int], float] = {}
+        """Time that tasks had run when the walltime of their launcher ended, by (workflow, task);
+        few have."""
         self._unlocated: set[str] = set()
         """Keys of attempts that the previous engine gave to some launcher, and whose start was not
         reported."""
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
-            if access is not None and access.launchers is not None and has_launchers(site.spec):
-                self.pools[index] = LauncherPool(access.launchers)
-                site.is_provisioned = True
+            if access is not None and access.launchers is not None and site.spec.has_launchers:
+                self.pools[index] = LauncherPool(
+                    access.launchers, prefetches=self.state.settings.pack is None
+                )
                 self._update_site(index)
 
     def take_over(self, before: Launchers) -> None:
         """Keep the launchers, with the attempts in them."""
         self.runtimes, self._unlocated = before.runtimes, before._unlocated
+        self._ran_s = before._ran_s
         for index, pool in before.pools.items():
             spec = self.pools[index].spec
             # No launcher waits for work at a site that gets none.
@@ -78,7 +82,7 @@ class Launchers(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        return any(has_launchers(spec) for spec in begun.sites)
+        return any(spec.has_launchers for spec in begun.sites)
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -250,7 +254,9 @@ class Launchers(Capability):
         """The attempt is in an unknown launcher. Until its start is reported, its cores do not
         count against the live launchers."""
         pool = self.pools.get(attempt.site)
-        if pool is not None and not attempt.launcher and attempt.key not in self._unlocated:
+        if pool is None or attempt.launcher in pool.launchers:
+            return
+        if attempt.key not in self._unlocated:
             self._unlocated.add(attempt.key)
             pool.unlocated_cores += attempt.cores
             self._update_site(attempt.site)
@@ -262,7 +268,6 @@ class Launchers(Capability):
         changed = self._locate(pool, attempt)
         launcher = pool.launchers.get(event.launcher)
         if launcher is not None:
-            attempt.launcher = event.launcher
             changed |= _occupy(pool, launcher, attempt.cores)
             launcher.ran += 1
             launcher.idle_since_s = None
@@ -314,8 +319,8 @@ class Launchers(Capability):
         """A task that outlasted its launcher needs a longer one."""
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
-            w = self.state.workflows[attempt.workflow]
-            w.ran_s[attempt.task] = max(ran_s, w.ran_s.get(attempt.task, 0.0))
+            task = attempt.workflow, attempt.task
+            self._ran_s[task] = max(ran_s, self._ran_s.get(task, 0.0))
             self.runtimes.expect_at_least(
                 2 * ran_s, self.state.sites[attempt.site].spec.speed_ratio
             )
@@ -343,7 +348,7 @@ class Launchers(Capability):
             speed_ratio = self.state.sites[site].spec.speed_ratio
             kind = w.index, record.name
             runtime_s = self.runtimes.expected_s(kind, record.runtime_s, speed_ratio)
-        ran_s = w.ran_s.get(task)
+        ran_s = self._ran_s.get((w.index, task))
         if ran_s is not None:
             runtime_s = max(runtime_s or 0.0, EXPIRED_GROWTH * ran_s)
             if ran_s > MAX_WALLTIME_SHARE * spec.walltime_s:

@@ -8,7 +8,7 @@ from math import inf
 from wfrun.engine.exchange import Cause, LauncherRequest
 from wfrun.engine.model import LauncherSpec
 from wfrun.engine.prediction.methods import Last2
-from wfrun.engine.prefetch import prefetch_per_slot
+from wfrun.engine.tasks.prefetch import prefetch_per_slot
 
 _WINDOW = 20
 """Number of observations that a mean weights equally. Beyond it, each new one has the weight
@@ -81,13 +81,14 @@ class Launcher:
 class LauncherPool:
     """The launchers of a site, and what was observed of them."""
 
-    __slots__ = ("_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots", "ended",
-                 "failures", "latency_s", "launchers", "live_slots", "made", "paused_until_s",
-                 "pauses", "queued", "reason", "spec", "prefetch", "staging_s", "task_s",
-                 "unlocated_cores", "waits")  # fmt: skip
+    __slots__ = ("_prefetches", "_staged", "_tasks", "busy_cores", "closed_cores", "coming_slots",
+                 "ended", "failures", "latency_s", "launchers", "live_slots", "made",
+                 "paused_until_s", "pauses", "queued", "reason", "spec", "prefetch", "staging_s",
+                 "task_s", "unlocated_cores", "waits")  # fmt: skip
 
-    def __init__(self, spec: LauncherSpec) -> None:
+    def __init__(self, spec: LauncherSpec, *, prefetches: bool = True) -> None:
         self.spec = spec
+        self._prefetches = prefetches
         self.launchers: dict[str, Launcher] = {}
         """Launchers that have not ended, by key."""
         self.ended: list[Launcher] = []
@@ -154,7 +155,8 @@ class LauncherPool:
         self.staging_s = _average(self.staging_s, staging_s, self._staged)
 
     def _set_prefetch(self) -> None:
-        self.prefetch = prefetch_per_slot(self.latency_s + self.staging_s, self.task_s)
+        if self._prefetches:
+            self.prefetch = prefetch_per_slot(self.latency_s + self.staging_s, self.task_s)
 
 
 def _average(before: float | None, value: float, count: int) -> float:

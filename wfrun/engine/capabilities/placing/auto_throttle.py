@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from wfrun.engine.capabilities.binding import Binding, has_launchers
-from wfrun.engine.capabilities.queue_estimates import Completion, QueueEstimates
-from wfrun.engine.capabilities.storage import Storage
+from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.capabilities.estimates.queue_estimates import Completion, QueueEstimates
+from wfrun.engine.capabilities.storing.storage import Storage
 from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.eligible import Entry, TaskClass
 from wfrun.engine.events import RunStarted
+from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.policies.placement import placement_class, plans_again, throttle_of
-from wfrun.engine.staging import transfer_s
 from wfrun.engine.state import Attempt, WorkflowState
+from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 MAX_PLANNED = 16
 """Maximum number of tasks that are planned at a time. When there are more, the first ones are
@@ -64,7 +64,7 @@ class AutoThrottle(Capability):
         if self.state.is_bounded:
             run.hooks.wake(self)
         self._prefetched_cores = self.state.get(Binding).prefetched_cores
-        self._has_launchers = [has_launchers(site.spec) for site in self.state.sites]
+        self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
         self._queues = self.state.find(QueueEstimates)
         self.plans = self._queues is not None and self.state.find(Storage) is None
         """Whether tasks are planned at busy sites; otherwise they enter the queues there."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 
 from wfrun.engine.capabilities.placing.arrivals import Arrivals
-from wfrun.engine.eligible import TaskClass
 from wfrun.engine.state import RunState
+from wfrun.engine.tasks.eligible import TaskClass
 
 MAX_RETRIED_WORKFLOWS = 8
 """Maximum number of workflows whose policy is asked again after an event that gives none of them a

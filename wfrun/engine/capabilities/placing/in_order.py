@@ -8,14 +8,14 @@ from wfrun.engine.capabilities.placing.arrivals import Arrivals
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
-from wfrun.engine.capabilities.storage import Storage
-from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.eligible import Entry, TaskClass
+from wfrun.engine.capabilities.storing.storage import Storage
+from wfrun.engine.capability import Decisions, Part, Run
 from wfrun.engine.events import CoresReserved, RunStarted
 from wfrun.engine.state import Attempt, WorkflowState
+from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 
-class InOrder(Capability):
+class InOrder(Part):
     """Asks the policy of each workflow to place its eligible tasks, in their order, as far as the
     throttle and the room at the sites allow.
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import EVERY_HOOK, Capability, Run
-from wfrun.engine.eligible import TaskClass
+from wfrun.engine.capability import EVERY_HOOK, Part, Run
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+from wfrun.engine.tasks.eligible import TaskClass
 
 
 class Reservation:
@@ -34,7 +34,7 @@ class Reservation:
         """Number of cores of the attempts in ``keys``."""
 
 
-class Reservations(Capability):
+class Reservations(Part):
     """Reservations for tasks wider than the room of any site. At most one per resource manager,
     since each further one would take room from narrow tasks, and one per site. They are in the log,
     so a replay has the same.
@@ -54,11 +54,6 @@ class Reservations(Capability):
 
         self._declined: dict[tuple[int, int], int] = {}
         """Sites whose reservation the policy of a task declined, by (workflow, task); a mask."""
-
-    @classmethod
-    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Any task may be too wide for the room of every site."""
-        return True
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -145,12 +140,12 @@ class Reservations(Capability):
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
         """The site at which to reserve cores for a task that fits nowhere now, before a narrower
         task behind it is placed at one of the ``threatened`` sites, a mask: the one with the most
-        free cores. None if that placement cannot delay it, or its resource manager has a
-        reservation already.
+        free cores. None if that placement cannot delay it, its resource manager has a
+        reservation already, or the jobs are packed: a list schedule lets whatever fits start.
 
         Cost: the number of sites.
         """
-        if w.queue in self._by_queue:
+        if w.queue in self._by_queue or self.state.settings.pack is not None:
             return None
         sites = self.state.sites
         mask = kind.mask & ~self._declined.get((w.index, task), 0)

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from random import Random
 from typing import NamedTuple
 
+from wfrun.engine.capabilities.optional import Optionals
 from wfrun.engine.capabilities.placing.arrivals import MAX_STALE, Arrivals
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.usage import Usages
-from wfrun.engine.eligible import Entry, TaskClass
-from wfrun.engine.policy_error import PolicyError, answer_error
+from wfrun.engine.policies.policy_error import PolicyError, answer_error
 from wfrun.engine.protocols import Selection
 from wfrun.engine.state import RunState, WorkflowState
+from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 
 class NextTask(NamedTuple):
@@ -92,6 +94,27 @@ class ResourceManager:
     def usage_s(self, owner: str) -> float:
         usage = self._usages.by_owner.get(owner)
         return 0.0 if usage is None else usage.until(self._state.now_s)
+
+    def expected_s(self, owner: str) -> float:
+        optionals, workflows = self._state.get(Optionals), self._state.workflows
+        expected_s = sum(optionals.expected_core_s(workflows[bag]) for bag in self._owners[owner])
+        usage = self._usages.by_owner.get(owner)
+        if usage is None:
+            return expected_s
+        return max(usage.until(self._state.now_s), usage.earlier_s + usage.past_s + expected_s)
+
+    def dispatched(self, owner: str) -> int:
+        return sum(self._state.workflows[bag].dispatched for bag in self._owners[owner])
+
+    def mandatory(self, bag: int) -> int:
+        return self._state.get(Optionals).mandatory_left(self._state.workflows[bag])
+
+    def draw(self, owners: Sequence[str]) -> str:
+        if len(owners) == 1:
+            return owners[0]
+        state = self._state
+        drawn = f"{state.settings.seed} {state.run_id} {state.now_s} {self.last_owner}"
+        return Random(drawn).choice(owners)
 
     # For the core
 

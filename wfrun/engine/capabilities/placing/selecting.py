@@ -9,9 +9,8 @@ from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.auto_throttle import MAX_PLANNED, AutoThrottle
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.resource_manager import NextTask, ResourceManager
-from wfrun.engine.capabilities.storage import Storage
-from wfrun.engine.capability import Capability, Decisions, Run
-from wfrun.engine.eligible import Entry
+from wfrun.engine.capabilities.storing.storage import Storage
+from wfrun.engine.capability import Decisions, Part, Run
 from wfrun.engine.events import (
     DECISIONS,
     AttemptPlaced,
@@ -25,9 +24,10 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+from wfrun.engine.tasks.eligible import Entry
 
 
-class Selecting(Capability):
+class Selecting(Part):
     """Places the tasks in the eligible sets of all resource managers.
 
     The eligible sets are not in the log, because they depend on answers of policies. A replay
@@ -74,6 +74,10 @@ class Selecting(Capability):
     def _storage_awaited(self, event: StorageAwaited) -> None:
         w = self.state.workflows[event.workflow]
         self.managers[w.queue].bag_changed(w)
+
+    def is_held(self, w: WorkflowState) -> bool:
+        """Whether the policy of a workflow left a task unplaced, and was not asked again since."""
+        return w.index in self.managers[w.queue].held.reasons
 
     def on_eligible(self, w: WorkflowState) -> None:
         self._changed.add(w.index)

@@ -1,6 +1,6 @@
 """Reallocation: waiting jobs move to the queue of another site that would finish them sooner.
 
-Source: RR-7365, sections 3.2.2 and 3.2.3; see `wfrun.engine.reallocation`.
+Source: RR-7365, sections 3.2.2 and 3.2.3; see `wfrun.engine.jobs.reallocation`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues, TaskNumber
 from wfrun.engine.capability import Capability, Decisions, Run
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.moldable import SIZINGS
-from wfrun.engine.reallocation import Limits, Placed, reallocate
+from wfrun.engine.jobs.moldable import SIZINGS
+from wfrun.engine.jobs.reallocation import Limits, Placed, reallocate
 from wfrun.engine.state import Attempt, WorkflowState
 
 _TIMER = "reallocation"
@@ -96,7 +96,7 @@ class Reallocations(Capability):
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
         """A job that starts while it is being moved stays where it is."""
-        attempt.is_moving = False
+        attempt.is_leaving = False
         self._destinations.pop((attempt.workflow, attempt.task), None)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
@@ -111,7 +111,7 @@ class Reallocations(Capability):
             if attempt is None or attempt.started_s is not None:
                 continue
             task = attempt.workflow, attempt.task
-            attempt.is_moving = True
+            attempt.is_leaving = True
             self._destinations[task] = site
             self._moves[task] = self._moves.get(task, 0) + (site != attempt.site)
             leaving.setdefault(attempt.site, []).append(attempt)

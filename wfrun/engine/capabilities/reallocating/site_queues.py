@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from wfrun.engine.capabilities.predictions import UNKNOWN_S
-from wfrun.engine.capabilities.queue_estimates import QueueEstimates
-from wfrun.engine.fit import admitted_sizes
-from wfrun.engine.moldable import RunTimes, RunTimeTable, Sizing, fixed
-from wfrun.engine.queue_model import Expected, left_s, planned_start_s
+from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
+from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
+from wfrun.engine.files.staging import transfer_s
+from wfrun.engine.fitting.fit import admitted_sizes
+from wfrun.engine.jobs.moldable import MoldableRunTimes, RunTimeTable, Sizing, fixed
+from wfrun.engine.jobs.reallocation import LrmQueues, QueueJob, QueueOffer, WaitingJob
 from wfrun.engine.queues import JobId, Lrm, QueuedJob
 from wfrun.engine.queues.conservative import Conservative
 from wfrun.engine.queues.fcfs import Fcfs
-from wfrun.engine.reallocation import LrmQueues, Offer, QueueJob, WaitingJob
-from wfrun.engine.staging import transfer_s
+from wfrun.engine.queues.queue_model import Expected, left_s, planned_start_s
 from wfrun.engine.state import Attempt, Phase, RunState, WorkflowState
 
 TaskNumber = tuple[int, int]
@@ -54,7 +54,7 @@ class SiteQueues(LrmQueues):
         self.now_s = state.now_s
         self._state = state
         self._tasks: dict[JobId, TaskNumber] = {}
-        self._known: dict[tuple[int, int, int], RunTimes | None] = {}
+        self._known: dict[tuple[int, int, int], MoldableRunTimes | None] = {}
         attempts = sorted(state.attempts.values(), key=lambda attempt: attempt.placed_s)
         waiting = [attempt for attempt in attempts if attempt.started_s is None]
         self._plans = self._read_plans(waiting)
@@ -160,10 +160,10 @@ class SiteQueues(LrmQueues):
         )
         return job
 
-    def offer(self, job: WaitingJob, site: int) -> Offer | None:
+    def offer(self, job: WaitingJob, site: int) -> QueueOffer | None:
         return self._offer(*self._task(job.id), site)
 
-    def _offer(self, w: WorkflowState, task: int, site: int) -> Offer | None:
+    def _offer(self, w: WorkflowState, task: int, site: int) -> QueueOffer | None:
         """The offer of a site for a job; None if it does not admit it now."""
         if not self._is_open(w, task, site):
             return None
@@ -174,7 +174,7 @@ class SiteQueues(LrmQueues):
         """Whether a site may get a job now."""
         return self._state.sites[site].is_healthy and bool(w.allowed_sites(task) >> site & 1)
 
-    def _runtimes(self, w: WorkflowState, task: int, site: int) -> RunTimes | None:
+    def _runtimes(self, w: WorkflowState, task: int, site: int) -> MoldableRunTimes | None:
         """The requested times of a job by the sizes that a site admits; None: it admits none."""
         key = w.index, task, site
         if key not in self._known:
@@ -182,7 +182,7 @@ class SiteQueues(LrmQueues):
             if task in w.workflow.moldable:
                 spec, growth = self._state.sites[site].spec, w.growth(task)
                 sizes = admitted_sizes(w.workflow, task, spec, growth)
-                most = w.narrowed.get((task, site), self._state.sites[site].spec.slots)
+                most = w.max_sizes.get((task, site), self._state.sites[site].spec.slots)
                 times = {size: known.runtime_s(size) for size in sizes if size <= most}
                 self._known[key] = RunTimeTable(times) if times else None
             else:
@@ -198,7 +198,7 @@ class SiteQueues(LrmQueues):
                 best, best_s = offer.site, completion_s
         return best
 
-    def offers(self, w: WorkflowState, task: int, sites: int) -> Iterator[tuple[Offer, float]]:
+    def offers(self, w: WorkflowState, task: int, sites: int) -> Iterator[tuple[QueueOffer, float]]:
         """The offers of the sites in a mask for a job that is not submitted yet, each with its
         completion after the transfer of its files."""
         for site in range(self.sites):
@@ -224,7 +224,7 @@ class SiteQueues(LrmQueues):
         return transfer_s(self._state, *self._task(job), site)
 
 
-def runtimes_of(w: WorkflowState, task: int) -> RunTimes:
+def runtimes_of(w: WorkflowState, task: int) -> MoldableRunTimes:
     """The requested times of a job by size, on processors of speed 1."""
     moldable = w.workflow.moldable.get(task)
     if moldable is None:

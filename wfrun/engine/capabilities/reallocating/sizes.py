@@ -7,12 +7,12 @@ from typing import Any
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
 from wfrun.engine.capability import Capability, Run
-from wfrun.engine.moldable import SIZINGS
+from wfrun.engine.jobs.moldable import SIZINGS
 from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 from wfrun.engine.state import Attempt, WorkflowState
 
 
-class Sizes(Capability):
+class SizeChooser(Capability):
     """Chooses the size of moldable jobs when they are submitted, and with it the site: for each
     site the size with the earliest completion, and of these the earliest (RR-7365, section 3.1,
     MCT).

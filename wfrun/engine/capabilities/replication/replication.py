@@ -9,7 +9,7 @@ from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.replication.stragglers import RuntimeDistribution
 from wfrun.engine.capabilities.replication.turns import (
     MAX_EXAMINED,
-    RunningTask,
+    ReplicableTask,
     TaskKey,
     Turns,
 )
@@ -54,7 +54,7 @@ class Replication(Capability):
         self._max_replicas = self.state.max_replicas
         self._stragglers = settings.replication == "stragglers"
         self._turns = Turns(self._max_replicas)
-        self._dispatched: dict[int, dict[int, RunningTask]] = {}
+        self._dispatched: dict[int, dict[int, ReplicableTask]] = {}
         """Dispatched tasks by workflow, when stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._stranded: dict[TaskKey, None] = {}
@@ -146,7 +146,7 @@ class Replication(Capability):
                 self._stranded[key] = None
                 self.run.placement_possible = True
 
-    def _is_stranded(self, running: RunningTask) -> bool:
+    def _is_stranded(self, running: ReplicableTask) -> bool:
         """Whether the sites of all attempts of the task report that they take no work."""
         sites = self.state.sites
         return all(sites[attempt.site].reported is not None for attempt in running.attempts)

@@ -15,7 +15,7 @@ TaskKey = tuple[int, int]
 """(workflow, task)."""
 
 
-class RunningTask:
+class ReplicableTask:
     """A dispatched task that may get replicas."""
 
     __slots__ = ("attempts", "replicas")
@@ -43,24 +43,24 @@ class Turns:
     """
 
     def __init__(self, most: int) -> None:
-        self._running: dict[TaskKey, RunningTask] = {}
-        self._turns: list[deque[tuple[TaskKey, RunningTask]]] = [deque() for _ in range(most)]
+        self._running: dict[TaskKey, ReplicableTask] = {}
+        self._turns: list[deque[tuple[TaskKey, ReplicableTask]]] = [deque() for _ in range(most)]
         """By number of replicas. Some entries are stale: the task has left or was replicated
         since."""
         self._left = 0
         """Number of tasks that have left since stale entries were last removed."""
 
-    def get(self, key: TaskKey) -> RunningTask | None:
+    def get(self, key: TaskKey) -> ReplicableTask | None:
         """A dispatched task; None if it is not dispatched."""
         return self._running.get(key)
 
-    def running(self) -> Iterable[tuple[TaskKey, RunningTask]]:
+    def running(self) -> Iterable[tuple[TaskKey, ReplicableTask]]:
         """The dispatched tasks."""
         return self._running.items()
 
-    def add(self, key: TaskKey) -> RunningTask:
+    def add(self, key: TaskKey) -> ReplicableTask:
         """Add a dispatched task."""
-        running = self._running[key] = RunningTask()
+        running = self._running[key] = ReplicableTask()
         return running
 
     def discard(self, key: TaskKey) -> None:
@@ -94,7 +94,7 @@ class Turns:
                     return key, site
         return None
 
-    def _is_stale(self, entry: tuple[TaskKey, RunningTask], count: int) -> bool:
+    def _is_stale(self, entry: tuple[TaskKey, ReplicableTask], count: int) -> bool:
         """Whether an entry is stale: the task has left, even if it was dispatched again since, or
         was replicated."""
         key, running = entry

@@ -11,8 +11,8 @@ from typing import Literal
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
-from wfrun.engine.information import Observed, observed_for
-from wfrun.engine.names import look_up
+from wfrun.engine.fitting.information import Observed, observed_for
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.policies.placement.allocation import STRATEGIES
 from wfrun.engine.policies.placement.cluster_min import ClusterMin
@@ -72,22 +72,11 @@ def placement_class(name: str) -> type[Placement]:
     return look_up(PLACEMENT, name, "placement policy")
 
 
-def binds_late(policy: type[Placement]) -> bool:
-    """Whether a policy assigns tasks to free processors, so that sites are candidates only while
-    they have some.
-
-    Third-party policies may still declare this by the former attribute ``late``, until the next
-    release.
-    """
-    former: bool | None = getattr(policy, "late", None)
-    return policy.binds_late if former is None else former
-
-
 def plans_again(settings: Settings) -> bool:
     """Whether tasks that no site would start soon stay with the engine, to be planned again at each
     decision: the policy or the throttle asks for it. Policies that bind late plan nothing."""
     policy = placement_class(settings.policy)
-    if binds_late(policy):
+    if policy.binds_late:
         return False
     return throttle_of(settings) == "auto" or getattr(policy, "replans", False)
 
@@ -101,9 +90,9 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def max_replicas(settings: Settings) -> int:
-    """Maximum number of replicas of a task in a run. Jobs that are sized or moved have none: these
-    are facts about a job, not about one of its attempts."""
-    if settings.plans_queues:
+    """Maximum number of replicas of a task in a run. Jobs that are sized, moved or claimed for have
+    none: these are facts about a job, not about one of its attempts."""
+    if settings.plans_queues or settings.place:
         return 0
     most = settings.replicas
     if most is None:
@@ -116,8 +105,10 @@ def observed_of(settings: Settings) -> Observed:
     """What a run observes of other users' jobs at its sites."""
     if settings.plans_queues:
         return "jobs"
+    if settings.place:
+        return "load"
     policy = placement_class(settings.policy)
-    fills_free_processors = binds_late(policy) or max_replicas(settings) > 0
+    fills_free_processors = policy.binds_late or max_replicas(settings) > 0
     return observed_for(policy.information, binds_late=fills_free_processors)
 
 

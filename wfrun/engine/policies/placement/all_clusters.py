@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.information import Information, R
+from wfrun.engine.fitting.information import Information, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import Scores, lowest, score
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
 from wfrun.engine.policies.placement.scores import Scores
 from wfrun.engine.protocols import View
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wfrun.engine.information import Information, K, R
+from wfrun.engine.fitting.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import Scores, first_where, highest, score, shown
 from wfrun.engine.protocols import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from wfrun.engine.information import Information, K, R
+from wfrun.engine.fitting.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.file_aware import Cheapest, FileAware
 from wfrun.engine.policies.placement.scores import Scores, first_where, score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from wfrun.engine.information import H, Information, K, R
+from wfrun.engine.fitting.information import H, Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 

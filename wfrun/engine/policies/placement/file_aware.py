@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from wfrun.engine.information import Information, K, R
+from wfrun.engine.fitting.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import (
     Criterion,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.information import Information, K
+from wfrun.engine.fitting.information import Information, K
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.scores import Scores, highest, score
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from wfrun.engine.information import H, Information, K
+from wfrun.engine.fitting.information import H, Information, K
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import Scores, highest, score
 

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from wfrun.engine.graph import topological_order
-from wfrun.engine.information import Information, K, R
+from wfrun.engine.fitting.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 from wfrun.engine.protocols import View
+from wfrun.engine.tasks.graph import topological_order
 
 
 class Heft(BasePlacement):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.scores import Scores, lowest, score, turn
 from wfrun.engine.protocols import View

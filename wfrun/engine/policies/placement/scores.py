@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 from wfrun.engine.protocols import Placement
 
 
-class Column(NamedTuple):
+class ScoreColumn(NamedTuple):
     """A number that a policy has of each candidate."""
 
     name: str
@@ -21,7 +21,7 @@ class Column(NamedTuple):
 class Criterion(NamedTuple):
     """A column, and the function from a site to its value."""
 
-    column: Column
+    column: ScoreColumn
     value: Callable[[int], float | None]
     """None: nothing is known yet. Such a site goes before all others."""
 
@@ -37,7 +37,7 @@ class SiteScores(NamedTuple):
 class Scores(NamedTuple):
     """The candidates of a task as its policy sees them."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ScoreColumn, ...]
     """Columns with a preference rank the sites, the first one first. Ties that are left go to the
     first site in the catalog."""
     rows: tuple[SiteScores, ...]
@@ -57,7 +57,7 @@ def score(sites: Sequence[int], *criteria: Criterion, note: str = "") -> Scores:
     return Scores(columns, rows, min(rows, key=lambda row: rank(columns, row)).site, note)
 
 
-def rank(columns: Sequence[Column], row: SiteScores) -> tuple[float, ...]:
+def rank(columns: Sequence[ScoreColumn], row: SiteScores) -> tuple[float, ...]:
     """The rank of a row; the smallest goes first."""
     return tuple(
         -inf if value is None else -value if column.prefers == "most" else value
@@ -68,24 +68,24 @@ def rank(columns: Sequence[Column], row: SiteScores) -> tuple[float, ...]:
 
 def lowest(name: str, unit: Literal["s", ""], value: Callable[[int], float | None]) -> Criterion:
     """Sites with the least value go first."""
-    return Criterion(Column(name, unit, "least"), value)
+    return Criterion(ScoreColumn(name, unit, "least"), value)
 
 
 def highest(name: str, value: Callable[[int], float | None]) -> Criterion:
     """Sites with the largest value go first."""
-    return Criterion(Column(name, "", "most"), value)
+    return Criterion(ScoreColumn(name, "", "most"), value)
 
 
 def first_where(name: str, value: Callable[[int], bool]) -> Criterion:
     """Sites of which something is true go first."""
-    return Criterion(Column(name, "yes/no", "most"), value)
+    return Criterion(ScoreColumn(name, "yes/no", "most"), value)
 
 
 def shown(
     name: str, unit: Literal["s", "cores"], value: Callable[[int], float | None]
 ) -> Criterion:
     """A value that explains others."""
-    return Criterion(Column(name, unit, ""), value)
+    return Criterion(ScoreColumn(name, unit, ""), value)
 
 
 def turn(site: int, last: int, sites: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.information import Information, K
+from wfrun.engine.fitting.information import Information, K
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.rr import next_in_turn, turn_scores
 from wfrun.engine.policies.placement.scores import Scores

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from wfrun.engine.open_sums import Weight
+from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.policies.placement.allocation.strategy import INFORMATION, Strategy
 from wfrun.engine.policies.placement.base import least
 from wfrun.engine.policies.placement.scores import Scores, first_where, lowest, score

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from functools import partial
 from typing import ClassVar, Literal
 
-from wfrun.engine.information import Information, K, R
+from wfrun.engine.fitting.information import Information, K, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import Scores, lowest, score
 

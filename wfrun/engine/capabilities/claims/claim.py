@@ -1,0 +1,93 @@
+"""One claim: the processors of one or several sites that are held for a job."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from wfrun.engine.events import ClaimEndCause
+from wfrun.engine.exchange import ClaimedNode, LauncherRequest
+
+
+class Phases:
+    """Time that jobs have spent in each phase (thesis, Figure 2.5), in seconds, and numbers of
+    claims."""
+
+    __slots__ = ("claim_s", "ended", "execution_s", "granted", "placed", "queue_s", "start_s",
+                 "started")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.placed = self.granted = self.started = 0
+        """Numbers of claims asked for and granted, and of attempts that started in one."""
+        self.ended: Counter[str] = Counter()
+        """Number of ended claims by cause."""
+        self.queue_s = 0.0
+        """In the placement queue."""
+        self.claim_s = 0.0
+        """From the placement until all placeholders were ready; of granted claims."""
+        self.start_s = 0.0
+        """From then until the start: transfer of inputs and submission."""
+        self.execution_s = 0.0
+        """From the start to the end, as far as attempts have ended."""
+
+
+class Placeholder:
+    """A launcher that holds the processors of one component."""
+
+    __slots__ = ("hosts", "is_ended", "request", "site", "started_s")
+
+    def __init__(self, site: int, request: LauncherRequest) -> None:
+        self.site = site
+        self.request = request
+        self.started_s: float | None = None
+        """Time when all its nodes first were ready; None until then."""
+        self.hosts: tuple[str, ...] = ()
+        """Names of its nodes."""
+        self.is_ended = False
+
+    @property
+    def processors(self) -> int:
+        """Number of processors that were requested."""
+        return self.request.cores * self.request.nodes
+
+
+class ProcessorClaim:
+    """The processors that are held for a job. It is *granted* when all placeholders are ready, and
+    all of them are given back together."""
+
+    __slots__ = ("asked_s", "attempt", "granted_s", "key", "parts", "reason", "task",
+                 "workflow")  # fmt: skip
+
+    def __init__(
+        self, key: str, workflow: int, task: int, parts: list[Placeholder], asked_s: float
+    ) -> None:
+        self.key = key
+        self.workflow = workflow
+        self.task = task
+        self.parts = parts
+        self.asked_s = asked_s
+        self.granted_s: float | None = None
+        self.attempt = ""
+        """Key of the attempt that runs in it; empty before its placement."""
+        self.reason: tuple[ClaimEndCause, str] | None = None
+        """Cause and message of its end, which is to be decided; None: it goes on."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether one of its placeholders may still have processors."""
+        return not all(part.is_ended for part in self.parts)
+
+    def nodes(self) -> tuple[ClaimedNode, ...]:
+        """The nodes of a granted claim, those of the first component first."""
+        found: list[ClaimedNode] = []
+        for part in self.parts:
+            for number, host in enumerate(part.hosts):
+                label = _NO_LABEL.sub("", host.partition(".")[0])[:40]
+                name = f"{label if label[:1].isalpha() else f'n{label}'}-{len(found)}"
+                request = part.request
+                found.append(ClaimedNode(name, request.cores, request.key, number))
+        return tuple(found)
+
+
+_NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")
+"""What stands in no host file. Sites may report anything as the name of a host."""

@@ -1,0 +1,99 @@
+"""What a job requests of the placement queue and of placeholders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from wfrun.engine.components import Components
+from wfrun.engine.exchange import LauncherRequest
+from wfrun.engine.fitting.fit import most_nodes
+from wfrun.engine.jobs.coallocation import NodeLinks, PlacementRequest
+from wfrun.engine.jobs.coallocation.node_links import Metric
+from wfrun.engine.jobs.sized import at_speed, shaped
+from wfrun.engine.model import SiteSpec
+from wfrun.engine.state import RunState, SiteState, WorkflowState
+
+MARGIN_S = 120.0
+"""Time that placeholders request beyond the walltime of their job, for the start of the others and
+the transfer of outputs, in seconds."""
+
+DEFAULT_WALLTIME_S = 86_400.0
+"""Walltime of the placeholders of a job that states none, at most that of its site."""
+
+
+def node_links_of(specs: Sequence[SiteSpec], metric: Metric) -> NodeLinks:
+    """The links between the nodes of sites, for the Communication-Aware policy. Raises ValueError
+    for a site without a link within."""
+    values: list[list[float | None]] = []
+    for spec in specs:
+        known = {
+            link.site: link.latency_s if metric == "latency" else link.bandwidth_bytes_per_s
+            for link in spec.node_links
+        }
+        values.append([known.get(other.name) for other in specs])
+    return NodeLinks(values, metric)
+
+
+def request_of(
+    w: WorkflowState, task: int, sites: Sequence[SiteState], allowed: int
+) -> PlacementRequest:
+    """The request of a job; ``allowed`` are the sites that could run it, a mask. One without
+    components runs at one site."""
+    components = w.workflow.components.get(task)
+    if components is None:
+        size = w.asked(task).cores
+        return PlacementRequest(size, (((size, None),),), sites=allowed)
+    return divided_request(components, [site.spec for site in sites], allowed)
+
+
+def width_of(site: SiteSpec, ppn: int | None) -> int:
+    """Maximum number of processors of a component there, with ``ppn`` on each node; None: all are
+    on one node. Where the catalog does not tell the number of nodes it is taken from their width,
+    so that no queue refuses a component."""
+    width = site.node_cores or site.slots
+    if ppn is None or ppn > width:
+        return width
+    nodes = most_nodes(site) or site.slots
+    if site.node_cores is not None:
+        nodes = min(nodes, ceil(site.slots / site.node_cores))
+    return min(site.slots, nodes * ppn)
+
+
+def divided_request(
+    components: Components, sites: Sequence[SiteSpec], allowed: int
+) -> PlacementRequest:
+    """The request of a job with components, whose sites are in the catalog."""
+    names = [site.name for site in sites]
+    return PlacementRequest(
+        components.size,
+        tuple(
+            tuple(
+                (part.size, None if part.site is None else names.index(part.site)) for part in split
+            )
+            for split in components.splits
+        ),
+        components.most,
+        components.least,
+        components.ppn or 1,
+        allowed,
+        tuple(width_of(site, components.ppn) for site in sites),
+    )
+
+
+def placeholder_of(
+    w: WorkflowState, task: int, key: str, size: int, state: RunState, site: int
+) -> LauncherRequest:
+    """The request of the launcher that holds a component of a job at a site."""
+    spec, asked = state.sites[site].spec, w.asked(task)
+    components = w.workflow.components.get(task)
+    nodes, cores = asked.nodes, size // asked.nodes
+    if components is not None:
+        shape = shaped(size, components.ppn)
+        assert shape is not None, "the reader and the policies keep sizes that nodes can have"
+        nodes, cores = shape[0], shape[1]
+    walltime_s = at_speed(asked, spec.speed_ratio).walltime_s
+    walltime_s = DEFAULT_WALLTIME_S if walltime_s is None else walltime_s + MARGIN_S
+    if spec.walltime_s is not None:
+        walltime_s = min(walltime_s, spec.walltime_s)
+    return LauncherRequest(key, nodes, cores, asked.memory_bytes, asked.gpus, walltime_s)

@@ -1,0 +1,1 @@
+"""Capabilities that observe run times and waits, and predict them."""

@@ -1,0 +1,223 @@
+"""Estimates of when queues would start a task: the information service of thesis section 6.1.3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.estimates.foreign_runtimes import ForeignRuntimes
+from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S, Predictions
+from wfrun.engine.capability import Capability, Run
+from wfrun.engine.files.staging import transfer_s, transfers_s
+from wfrun.engine.fitting.information import Knowledge, uses_queues
+from wfrun.engine.prediction.job import Job
+from wfrun.engine.queues.queue_model import Expected, QueueModel, make_queue_model
+from wfrun.engine.state import Attempt, WorkflowState
+
+MIN_LEAD_S = 1e-6
+"""Minimum difference of two completions that rounding cannot explain, in seconds."""
+
+
+class Completion(NamedTuple):
+    """The earliest completion of a task, as it was found."""
+
+    workflow: int
+    task: int
+    site: int
+    runtime_s: float
+    staging_s: float
+    later_s: float
+    """When it would be completed at any other site, at the earliest; infinite without one."""
+
+
+class QueueEstimates(Capability):
+    """Keeps a model of the queue of each site, for policies that use run times and site status.
+
+    Cost of a placement, a start and an end: that of `QueueModel`, which does not grow with the
+    queue. Cost of an observation: the jobs observed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._predictions = self.state.get(Predictions)
+        self.models: list[QueueModel] = [
+            make_queue_model(
+                site.spec.slots,
+                backfills=bool(site.spec.backfills),
+                keeps_totals=self.state.information.totals,
+            )
+            for site in self.state.sites
+        ]
+        self._speed_ratios = [site.spec.speed_ratio for site in self.state.sites]
+        predictor = self.state.settings.predictor
+        self._foreign = [ForeignRuntimes(predictor) for _ in self.state.sites]
+        """Predictors of the run times of other users' jobs, by site."""
+        self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
+        """Other users' jobs of the latest observation, by site and id."""
+        self.planned_s: list[dict[str, float]] = [{} for _ in self.state.sites]
+        """Starts of our waiting attempts as the queue of each site last planned them, by key."""
+        self.latest = Completion(-1, -1, -1, 0.0, 0.0, 0.0)
+        """The latest answer of ``earliest_completion``."""
+
+    def take_over(self, before: QueueEstimates) -> None:
+        """The next observations show other users' jobs again."""
+        self._foreign[: len(before._foreign)] = before._foreign
+
+    @classmethod
+    def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
+        return uses_queues(run.state.information) or begun.settings.plans_queues
+
+    def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+        return {ev.SiteObserved: self._observed}
+
+    def on_placed(self, attempt: Attempt) -> None:
+        w = self.state.workflows[attempt.workflow]
+        task, site, now_s = attempt.task, attempt.site, self.state.now_s
+        self.models[site].place(
+            attempt.key,
+            attempt.cores,
+            self.expected_s(w, task, site),
+            now_s,
+            now_s + transfer_s(self.state, w, task, site),
+            None if w.runtimes_s is not None else self._predictions.prediction(w, task, site),
+            self._requested_s(w, task, site),
+        )
+
+    def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
+        self.models[attempt.site].start(attempt.key, event.at_s)
+
+    def on_absent(self, attempt: Attempt) -> None:
+        self.models[attempt.site].unstart(attempt.key)
+
+    def on_left(self, attempt: Attempt) -> None:
+        self.models[attempt.site].end(attempt.key, self.state.now_s)
+
+    @property
+    def rebuilds(self) -> int:
+        """Number of times that a model was rebuilt. Between them the models only grow by the tasks
+        that are placed."""
+        rebuilds = 0
+        for model in self.models:
+            rebuilds += model.rebuilds
+        return rebuilds
+
+    def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
+        """Expected run time of a task at a site."""
+        if w.runtimes_s is not None:
+            return w.runtimes_s[task] / self._speed_ratios[site]
+        return self._predictions.expected_s(w, task, site)
+
+    def cancel_first(self, site: int) -> None:
+        """Forget the first task that was planned at a site."""
+        model = self.models[site]
+        for task in model.end_plan()[1:]:
+            model.plan(*task)
+
+    def end_plan(self) -> None:
+        """Forget what was planned."""
+        for model in self.models:
+            if model.has_plan:
+                model.end_plan()
+
+    def _observed(self, event: ev.SiteObserved) -> None:
+        index = event.site
+        predictor = self._foreign[index]
+        now = {job.id: job for job in event.background}
+        for ended in event.ended:
+            predictor.observe(_job_of(ended), ended.runtime_s)
+        for job in self._jobs[index].values():
+            if job.id not in now and job.started_s is not None:
+                predictor.observe(_job_of(job), event.at_s - job.started_s)
+        self._jobs[index] = now
+        self.planned_s[index] = dict(event.planned)
+        accurate = self.state.information.background_runtime is Knowledge.KNOWN
+        background = [
+            Expected(job.cores, job.runtime_s, job.started_s, False, job.requested_s, job.planned_s)
+            if accurate and job.runtime_s is not None
+            else self._predicted(job, predictor.predict_s(_job_of(job)))
+            for job in event.background
+        ]
+        starts_s = self.planned_s[index]
+        if self.state.sites[index].spec.backfills is None and (
+            starts_s or any(job.planned_s is not None for job in background)
+        ):
+            # Only schedulers that backfill plan starts.
+            self.models[index] = self.models[index].backfilling()
+        self.models[index].observe(background, self.state.now_s, starts_s)
+
+    @staticmethod
+    def _predicted(job: ev.BackgroundJob, runtime_s: float | None) -> Expected:
+        """A job of another user whose run time is predicted. Without any history a waiting one is
+        taken as long, so that sites without a queue come first; a running one as half done."""
+        if runtime_s is None:
+            runtime_s = UNKNOWN_S if job.started_s is None else 0.0
+        return Expected(job.cores, runtime_s, job.started_s, True, job.requested_s, job.planned_s)
+
+    # What policies ask
+
+    def start_s(self, w: WorkflowState, task: int, site: int, duration_s: float) -> float:
+        """Earliest start of a task that arrives now at a site and holds its cores for
+        ``duration_s``; infinite if it is larger than the site. In a plan of the queue itself its
+        walltime needs a hole. Free cores for which no job waits count whatever the model expects:
+        it learns of unexpected ends later."""
+        there, now_s = self.state.sites[site], self.state.now_s
+        cores = w.workflow.tasks[task].resources.cores
+        if there.committed_cores + cores <= there.slots_now and (
+            not there.foreign_cores or not there.others_wait
+        ):
+            return now_s
+        model = self.models[site]
+        if model.follows_plan:
+            duration_s = model.held_s(duration_s, self._requested_s(w, task, site))
+        return model.start_s(cores, duration_s, now_s)
+
+    def _requested_s(self, w: WorkflowState, task: int, site: int) -> float | None:
+        """The walltime of a task at a site; None: it has none."""
+        walltime_s = w.asked(task).walltime_s
+        return None if walltime_s is None else walltime_s / self.state.sites[site].spec.speed_ratio
+
+    def earliest_completion(
+        self, w: WorkflowState, task: int, sites: Sequence[int], *, staged: bool = False
+    ) -> int:
+        """The first of these sites with the earliest completion of the task; ``staged``: after the
+        transfers of its inputs there, one after another."""
+        now_s, runtimes_s = self.state.now_s, w.runtimes_s
+        expected_s, start_s = self._predictions.expected_s, self.start_s
+        stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
+        best, best_s, second_s = sites[0], inf, inf
+        best_runtime_s = best_staging_s = 0.0
+        for site, staging_s in zip(sites, stagings_s, strict=True):
+            if runtimes_s is not None:
+                runtime_s = runtimes_s[task] / self._speed_ratios[site]
+            else:
+                runtime_s = expected_s(w, task, site)
+            if staging_s + runtime_s >= best_s:  # However soon it starts there.
+                second_s = min(second_s, staging_s + runtime_s)
+                continue
+            # From now, as `StateView.estimate_completion_s` has it: the same ties after rounding.
+            end_s = start_s(w, task, site, staging_s + runtime_s) - now_s + staging_s + runtime_s
+            if end_s < best_s:
+                best, best_s, second_s = site, end_s, best_s
+                best_runtime_s, best_staging_s = runtime_s, staging_s
+            elif end_s < second_s:
+                second_s = end_s
+        self.latest = Completion(
+            w.index, task, best, best_runtime_s, best_staging_s, now_s + second_s
+        )
+        return best
+
+    def completes_before(self, w: WorkflowState, found: Completion) -> bool:
+        """Whether a task is still completed at the site that was found before any other site could,
+        however much more that site has to do since."""
+        if found.later_s == inf:
+            return True
+        duration_s = found.staging_s + found.runtime_s
+        end_s = self.start_s(w, found.task, found.site, duration_s) + duration_s
+        return end_s < found.later_s - MIN_LEAD_S
+
+
+def _job_of(job: ev.BackgroundJob | ev.EndedJob) -> Job:
+    """The class of another user's job."""
+    return Job("", job.owner, job.application, job.cores)

@@ -1,0 +1,1 @@
+"""Capabilities of files: removal, limits of storage, late copies."""

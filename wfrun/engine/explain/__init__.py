@@ -1,0 +1,1 @@
+"""Why tasks wait and sites are idle, and how long a run still takes."""

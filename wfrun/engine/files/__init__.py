@@ -1,0 +1,1 @@
+"""Files of a run: where they are, copies to sites, and how long copies take."""

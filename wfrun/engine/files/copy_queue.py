@@ -1,0 +1,156 @@
+"""The queue of copies: large files that are under way to sites, or wait for room there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from math import inf
+
+import msgspec
+
+from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
+
+Key = tuple[int, int, int]
+"""Workflow, file, destination."""
+Begun = tuple[int, tuple[str, ...], float]
+"""The source of a copy, the transfer methods that it avoids, and when it started. The event of its
+end states the first two."""
+Rank = tuple[float, int]
+"""When the attempt that waits for a copy was placed, in seconds, plus the expected time to transfer
+its inputs; and a serial number. The lowest comes first: an attempt that misses little does not wait
+for the many inputs of another, and an early one is not overtaken for ever."""
+
+
+class Copy(msgspec.Struct, eq=False, gc=False):
+    """A file that is being copied to a site, or waits for room."""
+
+    source: int = ORIGIN
+    waiting: list[str] = []
+    """Keys of the attempts that wait for it."""
+    failures: int = 0
+    awaits_source: bool = False
+    """Whether its source has been paused since before the copy started."""
+    rank: Rank | None = None
+    """Its place in the queue; None: it does not wait for room."""
+    slow: int = 0
+    """Places from which the copy was late or has failed, as a mask. They are sources only if there
+    is no other."""
+    avoid: tuple[str, ...] = ()
+    """Transfer methods by which the copy was late. They are used only if there is no other."""
+
+    @property
+    def was_late(self) -> bool:
+        """Whether it was given up once, to try another way."""
+        return bool(self.slow or self.avoid)
+
+    def is_given_up(self, source: int, bit: int, avoided: tuple[str, ...]) -> bool:
+        """Whether the copy from this place, with this bit in masks, that avoided these methods was
+        given up for another."""
+        return (bool(self.slow & bit) and self.source != source) or self.avoid != avoided
+
+
+class CopyQueue:
+    """Large copies of a run by their links: those under way, and those that wait for room."""
+
+    def __init__(self) -> None:
+        self.running: dict[Key, tuple[int, int]] = {}
+        """The ends of each large copy under way. The run may have given it up."""
+        self.waiting: dict[tuple[int, int], list[tuple[Rank, Key]]] = {}
+        """Heaps by source and destination. An entry is void if the copy has another rank now."""
+        self.under_way: dict[Key, Begun] = {}
+        """All copies under way, also those that the run has given up."""
+        self.outdated: dict[Key, Begun] = {}
+        """Those of files that were written again since they began."""
+        self._load: defaultdict[int, int] = defaultdict(int)
+        """Large copies under way to or from a login host."""
+        self._hosts: list[int] = []
+        """The first site with the same login host, by site: they share its room."""
+        self._room: list[float] = []
+        """Maximum number of large copies at a time, by site."""
+        self._link_load: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """Large copies under way over a link that has a bound."""
+        self._link_room: dict[tuple[int, int], int] = {}
+        """Maximum number of large copies at a time, by link that has a bound."""
+        self._serial = 0
+        self.is_bounded = False
+        """Whether large copies may have to wait."""
+
+    def set_bounds(self, specs: Sequence[SiteSpec], links: Sequence[LinkSpec]) -> None:
+        """Take over the bounds of the sites and of the links between them."""
+        first: dict[tuple[str, ...], int] = {}
+        self._hosts = []
+        for site, spec in enumerate(specs):
+            hosts = spec.access.hosts if spec.access is not None else ()
+            self._hosts.append(first.setdefault(hosts, site) if hosts else site)
+        self._room = [spec.max_transfers or inf for spec in specs]
+        index = {spec.name: site for site, spec in enumerate(specs)} | {"origin": ORIGIN}
+        self._link_room = {
+            (index[link.source], index[link.destination]): link.max_transfers
+            for link in links
+            if link.max_transfers is not None
+        }
+        self.is_bounded = bool(self._link_room) or min(self._room, default=inf) < inf
+        running, self.running = self.running, {}
+        self._load.clear()
+        self._link_load.clear()
+        for key, (source, destination) in running.items():
+            self.begin(key, source, destination)
+
+    def has_room(self, source: int, destination: int) -> bool:
+        """Whether both ends, and the link between them, can take a further large copy."""
+        link = source, destination
+        if link in self._link_room and self._link_load[link] >= self._link_room[link]:
+            return False
+        return all(
+            site == ORIGIN or self._load[self._hosts[site]] < self._room[site]
+            for site in (source, destination)
+        )
+
+    def begin(self, key: Key, source: int, destination: int) -> None:
+        """Count a large copy that starts."""
+        self.running[key] = source, destination
+        self._count((source, destination), 1)
+
+    def end(self, key: Key) -> None:
+        """Count no longer a copy that has ended or failed, if it was counted."""
+        if (ends := self.running.pop(key, None)) is not None:
+            self._count(ends, -1)
+
+    def _count(self, ends: tuple[int, int], change: int) -> None:
+        if ends in self._link_room:
+            self._link_load[ends] += change
+        for site in ends:
+            if site != ORIGIN:
+                self._load[self._hosts[site]] += change
+
+    def take_serial(self) -> int:
+        """A number for a rank: copies with equal times start in the order of their requests."""
+        self._serial += 1
+        return self._serial
+
+    def add(self, key: Key, source: int, rank: Rank) -> None:
+        """Let a large copy wait for room."""
+        heappush(self.waiting.setdefault((source, key[2]), []), (rank, key))
+
+    def next(self) -> tuple[Rank, Key] | None:
+        """Remove and return the first entry of the links that have room; None if there is none."""
+        best = None
+        for link, heap in self.waiting.items():
+            if self.has_room(*link) and (best is None or heap[0] < self.waiting[best][0]):
+                best = link
+        if best is None:
+            return None
+        entry = heappop(self.waiting[best])
+        if not self.waiting[best]:
+            del self.waiting[best]
+        return entry
+
+    def clear(self) -> None:
+        """Forget all copies: the engine that ran them has ended."""
+        self.running.clear()
+        self.waiting.clear()
+        self.under_way.clear()
+        self.outdated.clear()
+        self._load.clear()
+        self._link_load.clear()

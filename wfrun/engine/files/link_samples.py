@@ -1,0 +1,123 @@
+"""What copies of files have shown of a link: its latency and its bandwidth.
+
+A copy of n bytes takes t = latency + n / bandwidth (the linear model of Hockney, *Parallel
+Computing* 20(3), 1994, section 2). Small files show the first term, large ones the second. Both
+estimates are medians over a window of the latest copies: up to half of them may be outliers, such
+as copies that stalled, and a link that has changed is known after half a window.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import inf
+from typing import NamedTuple
+
+WINDOW = 16
+"""Maximum number of copies that an estimate is made of: the latest ones."""
+MIN_COPIES = 3
+"""Minimum number of copies that an estimate is made of: the median of fewer is no protection
+against one outlier."""
+LATENCY_BYTES = 64 * 1024
+"""Maximum size of a file whose copy shows the latency. It crosses most links in a few milliseconds;
+larger ones show the bandwidth."""
+
+
+class LinkSample(NamedTuple):
+    """What one copy has shown."""
+
+    at_s: float
+    """End of the copy."""
+    size_bytes: int
+    value: float
+    """The latency in seconds, or the bandwidth in bytes per second."""
+
+    @property
+    def is_latency(self) -> bool:
+        return self.size_bytes <= LATENCY_BYTES
+
+
+class _Copy(NamedTuple):
+    ended_s: float
+    elapsed_s: float
+    size_bytes: int
+
+
+class LinkSamples:
+    """The latest copies over one link, in one direction."""
+
+    __slots__ = ("_large", "_small", "method")
+
+    def __init__(self) -> None:
+        self._small: deque[_Copy] = deque(maxlen=WINDOW)
+        self._large: deque[_Copy] = deque(maxlen=WINDOW)
+        self.method = ""
+        """The transfer method of the latest large copy; without one, of the latest small one, which
+        may go by another. Empty if unknown."""
+
+    def add(self, ended_s: float, elapsed_s: float, size_bytes: int, method: str = "") -> None:
+        """Add a copy. One that took no time, as a simulated one may, shows nothing; nor does one
+        without bytes: an image in a site's cache is not sent."""
+        if 0 < elapsed_s < inf and size_bytes > 0:
+            copies = self._small if size_bytes <= LATENCY_BYTES else self._large
+            copies.append(_Copy(ended_s, elapsed_s, size_bytes))
+            if size_bytes > LATENCY_BYTES or not self._large:
+                self.method = method
+
+    def latencies(self) -> list[LinkSample]:
+        """The durations of the small copies, which include the time for their few bytes."""
+        return [LinkSample(copy.ended_s, copy.size_bytes, copy.elapsed_s) for copy in self._small]
+
+    def bandwidths(self) -> list[LinkSample]:
+        """For each large copy, the throughput of the link during it.
+
+        Copies share the link, so the bytes of all copies count that moved meanwhile; each is taken
+        to move at a steady rate once its latency is over. Latency varies: a copy takes at least
+        half of its time for its bytes. Cost: the square of WINDOW.
+        """
+        latency_s = latency_of(self.latencies()) or 0.0
+        spans = [
+            (copy.ended_s, max(copy.elapsed_s - latency_s, copy.elapsed_s / 2), copy.size_bytes)
+            for copy in self._large
+        ]
+        found = []
+        for number, (end_s, span_s, size_bytes) in enumerate(spans):
+            moved = float(size_bytes)
+            for other, (other_end_s, other_s, other_bytes) in enumerate(spans):
+                begin_s = max(end_s - span_s, other_end_s - other_s)
+                common_s = min(end_s, other_end_s) - begin_s
+                if other != number and common_s > 0:
+                    moved += other_bytes * min(1.0, common_s / other_s)
+            found.append(LinkSample(end_s, size_bytes, moved / span_s))
+        return found
+
+
+def split(samples: Sequence[LinkSample]) -> tuple[list[LinkSample], list[LinkSample]]:
+    """Those that show the latency, and those that show the bandwidth."""
+    small = [sample for sample in samples if sample.is_latency]
+    return small, [sample for sample in samples if not sample.is_latency]
+
+
+def latency_of(latencies: Sequence[LinkSample]) -> float | None:
+    """Their median in seconds; None if there are too few."""
+    return _weighted_median((s.value, 1) for s in latencies) if _suffice(latencies) else None
+
+
+def bandwidth_of(bandwidths: Sequence[LinkSample]) -> float | None:
+    """Their median in bytes per second, weighted by the sizes of the copies, since short copies end
+    before a connection is at full speed; None if there are too few."""
+    weighted = ((s.value, s.size_bytes) for s in bandwidths)
+    return _weighted_median(weighted) if _suffice(bandwidths) else None
+
+
+def _suffice(samples: Sequence[LinkSample]) -> bool:
+    return len(samples) >= MIN_COPIES
+
+
+def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
+    """The smallest value such that it and all smaller ones have half of the weight."""
+    ordered = sorted(values)
+    half = sum(weight for _, weight in ordered) / 2
+    upto = accumulate(weight for _, weight in ordered)
+    return next(value for (value, _), weight in zip(ordered, upto, strict=True) if weight >= half)

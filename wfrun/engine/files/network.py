@@ -1,0 +1,165 @@
+"""Expected time to copy a file between two sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.events import LinkHistory, TransferEnded
+from wfrun.engine.files.link_samples import LinkSamples, bandwidth_of, latency_of
+from wfrun.engine.model import ORIGIN, LinkSpec
+
+DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
+"""Bandwidth that decisions assume where the catalog states none, so that fewer bytes are better."""
+
+
+class Network:
+    """Links between sites by index, with ORIGIN as one of them.
+
+    A pair of sites without a link in the catalog gets the default bandwidth, which is meant for
+    real time. In a run with scaled time the ``links`` are scaled, and ``time_scale`` scales the
+    default as well, so that decisions are those of a run in real time. With scale 0, the unscaled
+    default keeps the order of byte counts.
+
+    What copies of earlier runs have shown (``believe``) replaces the catalog's figures, and in a
+    Network that ``learns``, what those of this run have shown (``observe``) replaces both. Without
+    ``learns`` the figures are those known at the start of the run, as policies assume that declare
+    links as known.
+    """
+
+    def __init__(
+        self,
+        site_names: Sequence[str],
+        links: Sequence[LinkSpec],
+        *,
+        time_scale: float = 1.0,
+        learns: bool = False,
+    ) -> None:
+        self.sites = len(site_names)
+        self.samples: dict[tuple[int, int], LinkSamples] = {}
+        """What copies of this run have shown, by source and destination."""
+        self._known: set[tuple[int, int]] = set()
+        """Links whose bandwidth the catalog or a copy has shown."""
+        self._least: dict[tuple[int, int], float] = {}
+        """Minimum number of seconds per byte of links with a maximum bandwidth."""
+        self.learns = learns
+        self._history: Sequence[LinkHistory] = ()
+        index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
+        size = self.sites + 1  # The last row and column, at index -1, are ORIGIN's.
+        default = (time_scale or 1.0) / DEFAULT_BANDWIDTH_BYTES_PER_S
+        self._seconds_per_byte = [[default] * size for _ in range(size)]
+        self._latency_s = [[0.0] * size for _ in range(size)]
+        for link in links:
+            source, destination = index[link.source], index[link.destination]
+            if link.bandwidth_bytes_per_s is not None:
+                self._known.add((source, destination))
+                self._seconds_per_byte[source][destination] = 1 / link.bandwidth_bytes_per_s
+            if link.max_bandwidth_bytes_per_s is not None:
+                least = self._least[source, destination] = 1 / link.max_bandwidth_bytes_per_s
+                capped = max(least, self._seconds_per_byte[source][destination])
+                self._seconds_per_byte[source][destination] = capped
+            self._latency_s[source][destination] = link.latency_s
+        self.bits = [1 << place for place in range(size)]
+        """The bit of each place in masks, that of ORIGIN last."""
+        self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
+        """Results of ``best_source``, by destination and mask of places."""
+        self.links: dict[int, list[tuple[float, float]]] = {}
+        """Results of ``best_links``, by mask of places."""
+
+    def take_over(self, before: Network) -> None:
+        """Take over what a run knew before a change of its sites, which keep their numbers."""
+        self.believe(before._history)
+        self.samples = before.samples
+        for source, destination in self.samples if self.learns else ():
+            self._learn(source, destination)
+
+    def believe(self, history: Sequence[LinkHistory]) -> None:
+        """Take over what earlier runs have learned. Unknown sites are skipped."""
+        self._history = history
+        for link in history:
+            source, destination = map(self._index.get, (link.source, link.destination))
+            if source is not None and destination is not None:
+                self._set(source, destination, link.bandwidth_bytes_per_s, link.latency_s)
+
+    def observe(self, copy: TransferEnded) -> None:
+        """Learn from a copy; `LinkSamples` has the formula. One that was resumed counts with the
+        bytes that it sent, unless most of its time went into what was there. Cost: constant."""
+        sent_bytes = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
+        if 2 * sent_bytes < copy.size_bytes:
+            return
+        source, destination = copy.source, copy.destination
+        samples = self.samples.get((source, destination))
+        if samples is None:
+            samples = self.samples[source, destination] = LinkSamples()
+        samples.add(copy.at_s, copy.elapsed_s, sent_bytes, copy.method)
+        if self.learns:
+            self._learn(source, destination)
+
+    def _learn(self, source: int, destination: int) -> None:
+        samples = self.samples[source, destination]
+        bandwidth, latency_s = bandwidth_of(samples.bandwidths()), latency_of(samples.latencies())
+        self._set(source, destination, bandwidth, latency_s)
+
+    def _set(
+        self, source: int, destination: int, bandwidth: float | None, latency_s: float | None
+    ) -> None:
+        """Change the figures of a link; None: this one stays."""
+        if bandwidth is not None:
+            self._known.add((source, destination))
+            least = self._least.get((source, destination), 0.0)
+            self._seconds_per_byte[source][destination] = max(1 / bandwidth, least)
+        if latency_s is not None:
+            self._latency_s[source][destination] = latency_s
+        self.best[destination].clear()
+        self.links.clear()
+
+    def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
+        """Expected time of a copy that has its link for itself, by the copies of this run if they
+        show it; None if nothing is known of the link. Cost: constant."""
+        samples = None if self.learns else self.samples.get((source, destination))
+        bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
+        if bandwidth is None and (source, destination) not in self._known:
+            return None
+        seconds_per_byte = self._seconds_per_byte[source][destination]
+        if bandwidth is not None:
+            seconds_per_byte = 1 / bandwidth
+        return self._latency_s[source][destination] + size_bytes * seconds_per_byte
+
+    def bit(self, site: int) -> int:
+        """The bit of a site, or of ORIGIN, in a mask of places."""
+        return self.bits[site]
+
+    def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
+        """The place in the mask ``present``, which is not 0, with the fastest link to
+        ``destination``. Ties go to the lowest index, ORIGIN last.
+
+        Returns (site, seconds per byte, latency in seconds).
+        """
+        answers = self.best[destination]
+        found = answers.get(present)
+        if found is None:
+            places = [site for site in range(self.sites) if present >> site & 1]
+            if present >> self.sites & 1:
+                places.append(ORIGIN)
+            seconds_per_byte, latency_s, _, site = min(
+                (self._seconds_per_byte[s][destination], self._latency_s[s][destination], i, s)
+                for i, s in enumerate(places)
+            )
+            found = answers[present] = (site, seconds_per_byte, latency_s)
+        return found
+
+    def best_links(self, present: int) -> list[tuple[float, float]]:
+        """The fastest link to each site from the places in the mask ``present``, which is not 0:
+        (seconds per byte, latency in seconds), both 0 for a site in the mask."""
+        found = self.links[present] = [
+            (0.0, 0.0) if present >> site & 1 else self.best_source(present, site)[1:]
+            for site in range(self.sites)
+        ]
+        return found
+
+    def reference_seconds_per_byte(self) -> float:
+        """Mean seconds per byte over all pairs of different sites: the reference bandwidth of
+        HEFT."""
+        pairs = [(s, d) for s in range(self.sites) for d in range(self.sites) if s != d]
+        if not pairs:
+            return 0.0
+        return sum(self._seconds_per_byte[s][d] for s, d in pairs) / len(pairs)

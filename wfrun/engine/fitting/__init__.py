@@ -1,0 +1,1 @@
+"""What fits where: tasks and sites, containers, what policies may know, names that users type."""

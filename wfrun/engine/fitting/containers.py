@@ -1,0 +1,90 @@
+"""The environments of tasks: what a site sets up for them, and the containers that they run in."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+RuntimeName = Literal["apptainer", "singularity", "docker", "podman", "command"]
+RUNTIMES: tuple[RuntimeName, ...] = get_args(RuntimeName)
+"""Container runtimes. ``command`` is a command line of the user's own."""
+
+_REGISTRY = "docker://"
+_ARCHIVES = (".tar", ".tar.gz", ".tgz")
+"""Suffixes of images that ``docker save`` and ``podman save`` write."""
+
+
+class Container(msgspec.Struct, frozen=True):
+    """The container that a document declares for a task."""
+
+    image: str
+    """A URL, such as ``docker://centos:8``, or a path. Absolute paths are those of the site."""
+    is_staged: bool = False
+    """Whether the image is a file of the submit host, which is an input of the task; its path
+    starts from the sandbox then."""
+    sha256: str = ""
+    """Checksum of the image's file in hexadecimal digits; empty if unknown."""
+    mounts: tuple[str, ...] = ()
+    """Directories of the site that the task sees: ``SOURCE:DESTINATION`` with absolute paths, and
+    perhaps ``:ro`` or ``:rw``."""
+
+    @property
+    def shown(self) -> str:
+        """The image as messages name it."""
+        return self.image.rsplit("/", 1)[-1] if self.is_staged else self.image
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the image is a file, or a directory, rather than a URL."""
+        return "://" not in self.image
+
+
+class ContainerRuntime(msgspec.Struct, frozen=True):
+    """How a site runs containers."""
+
+    name: RuntimeName
+    command: tuple[str, ...] = ()
+    """For ``command``: its words, in which ``{image}``, ``{sandbox}`` and ``{files}`` stand for
+    paths. The words of the task follow."""
+    image: str | None = None
+    """The image of tasks that declare none, as in `Container.image`; None: these run outside of
+    containers."""
+    binds: tuple[str, ...] = ()
+    """Directories that every container sees, as in `Container.mounts`; ``~`` and ``$NAME`` are
+    expanded at the site."""
+    options: tuple[str, ...] = ()
+    """Further options of the runtime's ``run`` or ``exec``, as the user wrote them."""
+    global_options: tuple[str, ...] = ()
+    """Options of the runtime itself, which come before ``run`` or ``exec``."""
+
+
+class SiteEnvironment(msgspec.Struct, frozen=True):
+    """What a site sets up for each task."""
+
+    prologue: tuple[str, ...] = ()
+    """Shell commands that run before the task, in its shell."""
+    variables: dict[str, str] = {}
+    """Environment variables; those of the task's document have precedence."""
+    container: ContainerRuntime | None = None
+    """None: the site runs no containers."""
+
+
+def container_fault(container: Container | None, site: SiteEnvironment | None) -> str | None:
+    """Why a site cannot run a task in its container; None: it can."""
+    if container is None:
+        return None
+    runtime = None if site is None else site.container
+    if runtime is None:
+        return "it runs no containers (its catalog entry has no 'container')"
+    if runtime.name == "command":
+        return "its own command mounts no directories" if container.mounts else None
+    if runtime.name in ("apptainer", "singularity"):
+        return None
+    if container.is_file:
+        if runtime.name == "podman" and container.image.endswith(_ARCHIVES):
+            return None
+        return f"{runtime.name} cannot run the file {container.shown}"
+    if not container.image.startswith(_REGISTRY):
+        return f"{runtime.name} cannot run {container.image}"
+    return None

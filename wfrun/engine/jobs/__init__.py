@@ -1,0 +1,1 @@
+"""Parallel jobs: their sizes, and moves between the queues of clusters."""

@@ -1,0 +1,163 @@
+"""Policies that divide a job over the idle processors of sites (thesis section 2.3).
+
+Each is a pure function, and returns None if the idle processors do not suffice. Where sites are
+equal the first in the catalog comes first; the thesis does not say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from wfrun.engine.jobs.coallocation.idle import IdleProcessors, Ranked
+from wfrun.engine.jobs.coallocation.node_links import NodeLinks
+from wfrun.engine.jobs.coallocation.requests import Placement, PlacementRequest
+
+POLICIES = {
+    "wf": "worst fit: components with sizes of their own, each on the site with the most idle "
+    "processors",
+    "fcm": "flexible cluster minimization: as few sites as possible",
+    "ca": "communication-aware: sites whose nodes are near each other",
+}
+"""Placement policies by name, with what they do."""
+
+
+def worst_fit(
+    sizes: Sequence[int], idle: Sequence[int], widths: Sequence[int] = ()
+) -> Placement | None:
+    """Worst Fit (WF, section 2.3.1): components by decreasing size, each on the site with the most
+    remaining idle processors, of those whose ``widths`` allow it (without them all). The placement
+    is in the order of ``sizes``."""
+    remaining = list(idle)
+    placed: list[tuple[int, int]] = [(0, 0)] * len(sizes)
+    for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        size = sizes[number]
+        offered = remaining
+        if widths:
+            offered = [n if size <= most else 0 for n, most in zip(remaining, widths, strict=True)]
+        most = max(offered)
+        if most < size:
+            return None
+        site = offered.index(most)
+        remaining[site] -= size
+        placed[number] = site, size
+    return tuple(placed)
+
+
+def cluster_minimization(request: PlacementRequest, idle: IdleProcessors) -> Placement | None:
+    """Flexible Cluster Minimization (FCM, section 2.3.2): sites by decreasing number of idle
+    processors; each gets a component of all of them until the job is complete.
+
+    The thesis leaves open how bounds count. Here a placement is found whenever one exists within
+    them, and it has the fewest components: processors move from the last but one component to the
+    last one if that would be smaller than ``least``.
+    """
+    return _fewest(request, idle.ranked(request.sites, request.unit, request.widths))
+
+
+def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
+    """Fill as few of the ranked sites as hold the job."""
+    last = bisect_left(ranked.sums, request.size)
+    if last == len(ranked.sums):
+        return None
+    if ranked.idle[last] < request.least or (request.most is not None and last >= request.most):
+        return None
+    return _filled(request, list(zip(ranked.sites[: last + 1], ranked.idle, strict=False)))
+
+
+def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Placement | None:
+    """Fill sites in this order until the job is complete: (site, idle processors) of each, no fewer
+    than ``least``. None if the components are too many for ``least``."""
+    sizes: list[int] = []
+    missing = request.size
+    for _, count in offered:
+        sizes.append(min(count, missing))
+        missing -= sizes[-1]
+        if not missing:
+            break
+    short = request.least - sizes[-1]
+    for number in range(len(sizes) - 2, -1, -1):
+        if short <= 0:
+            break
+        moved = min(short, sizes[number] - request.least)
+        sizes[number] -= moved
+        sizes[-1] += moved
+        short -= moved
+    if short > 0:
+        return None
+    return tuple((site, size) for (site, _), size in zip(offered, sizes, strict=False))
+
+
+def communication_aware(
+    request: PlacementRequest, idle: IdleProcessors, links: NodeLinks
+) -> Placement | None:
+    """Communication-Aware (CA, section 2.3.3): the whole job on the site with the best link within
+    that can hold it; otherwise sites by the mean of their links to all sites, filled as FCM does.
+
+    With a maximum number of components, which the thesis leaves open, the sites are the largest
+    ones of the shortest beginning of that order that can hold the job.
+    """
+    usable = idle.usable(request.sites, request.unit, request.widths)
+    if sum(usable) < request.size:
+        return None
+    for site in links.by_own:
+        if usable[site] >= request.size:
+            return ((site, request.size),)
+    most = len(usable) if request.most is None else request.most
+    offered: list[tuple[int, int]] = []
+    for site in links.by_mean:
+        if usable[site] < max(1, request.least):
+            continue
+        offered.append((site, usable[site]))
+        if len(offered) > most:
+            offered.remove(min(reversed(offered), key=lambda each: each[1]))
+        if sum(count for _, count in offered) >= request.size:
+            return _filled(request, offered) or cluster_minimization(request, idle)
+    return None
+
+
+def place(
+    request: PlacementRequest, idle: IdleProcessors, policy: str, links: NodeLinks | None = None
+) -> Placement | None:
+    """Place a job by a policy of `POLICIES`: by the first of its splits that the idle processors
+    can hold, or divided by the policy if it is flexible. Components without a site go by Worst Fit
+    under every policy.
+
+    Raises ValueError for a flexible request and ``wf``, which divides no job, and for one and
+    ``ca`` without links.
+    """
+    if not request.splits:
+        return _divided(request, idle, policy, links)
+    usable = idle.usable(request.sites, 1)
+    for split in request.splits:
+        if split[0][1] is None:
+            found = worst_fit([size for size, _ in split], usable, request.widths)
+        else:
+            found = _fixed(split, usable, request.widths)
+        if found is not None:
+            return found
+    return None
+
+
+def _divided(
+    request: PlacementRequest, idle: IdleProcessors, policy: str, links: NodeLinks | None
+) -> Placement | None:
+    if policy == "fcm":
+        return cluster_minimization(request, idle)
+    if policy == "ca" and links is not None:
+        return communication_aware(request, idle, links)
+    raise ValueError(f"{policy} divides no flexible request" if policy != "ca" else "no links")
+
+
+def _fixed(
+    split: Iterable[tuple[int, int | None]], idle: Sequence[int], widths: Sequence[int]
+) -> Placement | None:
+    remaining = list(idle)
+    placed = []
+    for size, site in split:
+        assert site is not None, "all components of a fixed request have a site"
+        remaining[site] -= size
+        if remaining[site] < 0 or (widths and size > widths[site]):
+            return None
+        placed.append((site, size))
+    return tuple(placed)

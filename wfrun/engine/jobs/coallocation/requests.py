@@ -1,0 +1,37 @@
+"""What a job that may be co-allocated requests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Placement = tuple[tuple[int, int], ...]
+"""The components of a placed job, in its order: (site, number of processors) of each. A site has
+several components if the job says so."""
+
+
+class PlacementRequest(NamedTuple):
+    """The processors that a job requests, and how they may be divided into components (thesis
+    section 2.1).
+
+    *Fixed*: splits with the site of each component. *Non-fixed*: splits with sizes alone.
+    *Flexible*: no splits; the policy divides the job within the bounds.
+    """
+
+    size: int
+    """Number of processors of the whole job."""
+    splits: tuple[tuple[tuple[int, int | None], ...], ...] = ()
+    """Ways to divide the job in the order of preference: (processors, site) of each component; site
+    None: any. Empty: flexible."""
+    most: int | None = None
+    """Maximum number of components of a flexible request; None: the number of sites."""
+    least: int = 1
+    """Minimum number of processors of each component of a flexible request, a multiple of
+    ``unit`` and at most ``size``."""
+    unit: int = 1
+    """Number of processors that a component of a flexible request is a multiple of: those on each
+    node. It divides ``size``."""
+    sites: int = -1
+    """The sites that may run components, as a mask; -1: all."""
+    widths: tuple[int, ...] = ()
+    """Maximum number of processors of one component by site, for the number and the width of its
+    nodes; empty: no limits."""

@@ -1,0 +1,59 @@
+"""The linear program whose value is a lower bound of the weighted sum of completions (SPAA 2004,
+section 3.3).
+
+Time is divided into intervals (t_j, t_{j+1}] of doubling lengths. A job that ends in an interval
+costs its weight times the beginning of the interval, and takes at least the least work with which
+it is done by the end of the interval. The jobs that end up to an interval have together at most the
+processors times its end.
+
+As printed, the first interval is (t_0, t_1]. Jobs that end before t_0 have none then, although t_0
+may be nearly twice the shortest run time, and the value may exceed the optimum. A further interval
+(t_0/2, t_0] makes it a bound: no job ends before t_0/2. Jobs that end after the last interval count
+in it: they need no more than the least work, and all jobs together have at most m·t_K of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wfrun.engine.jobs.packing.demt import batch_lengths
+from wfrun.engine.jobs.packing.job import PackedJob
+
+
+class LinearProgram(NamedTuple):
+    """Minimize costs · x for x ≥ 0, with the rows of two sparse matrices: each of ``cover`` at
+    least 1, each of ``areas`` at most its limit."""
+
+    costs: list[float]
+    """By variable."""
+    cover: list[list[int]]
+    """By job: the variables that have it."""
+    areas: list[list[tuple[int, float]]]
+    """By interval: the variables that end up to it, with their work as a share of the limit, which
+    is 1."""
+
+
+def weighted_program(
+    jobs: Sequence[PackedJob], processors: int, length_s: float, *, as_printed: bool = False
+) -> LinearProgram:
+    """The program for jobs, none wider than ``processors``, and an accepted length of the dual
+    approximation. ``as_printed``: without the interval before t_0."""
+    begins_s = batch_lengths(jobs, length_s)
+    if not as_printed:
+        begins_s.insert(0, begins_s[0] / 2)
+    costs: list[float] = []
+    cover: list[list[int]] = [[] for _ in jobs]
+    areas: list[list[tuple[int, float]]] = []
+    before: list[tuple[int, float]] = []
+    """Variables and work of the intervals so far."""
+    for begin_s in begins_s:
+        limit = processors * 2 * begin_s
+        for number, job in enumerate(jobs):
+            work = job.least_work(2 * begin_s)
+            if work is not None:
+                before.append((len(costs), work))
+                cover[number].append(len(costs))
+                costs.append(job.weight * begin_s)
+        areas.append([(variable, work / limit) for variable, work in before])
+    return LinearProgram(costs, cover, areas)

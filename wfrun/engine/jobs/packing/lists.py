@@ -1,0 +1,48 @@
+"""The algorithms that DEMT is compared with (P.-F. Dutot, L. Eyraud, G. Mounié, D. Trystram,
+*Bi-criteria Algorithm for Scheduling Jobs on Cluster Platforms*, SPAA 2004, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.jobs.packing.dual import Dual
+from wfrun.engine.jobs.packing.job import PackedJob, Packing
+
+
+def gang(jobs: Sequence[PackedJob]) -> Packing:
+    """Each job on all processors, by weight over run time: optimal for linear speedups."""
+    places = tuple(len(job.sizes) - 1 for job in jobs)
+    return Packing(_by_ratio(jobs, places), places)
+
+
+def sequential(jobs: Sequence[PackedJob]) -> Packing:
+    """Each job on one processor, or as few as it can have, the longest first."""
+    order = sorted(range(len(jobs)), key=lambda number: -jobs[number].times_s[0])
+    return Packing(tuple(order), (0,) * len(jobs))
+
+
+def shelf_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
+    """The sizes of the dual approximation, in the order of its shelves."""
+    return dual.packing(jobs)
+
+
+def weighted_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
+    """The same sizes, by weight over run time: what the paper calls weighted LPTF."""
+    places = dual.shelves.places(jobs)
+    return Packing(_by_ratio(jobs, places), places)
+
+
+def area_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
+    """The same sizes, the smallest work first (SAF)."""
+    places = dual.shelves.places(jobs)
+    order = sorted(range(len(jobs)), key=lambda number: jobs[number].work(places[number]))
+    return Packing(tuple(order), places)
+
+
+def _by_ratio(jobs: Sequence[PackedJob], places: Sequence[int]) -> tuple[int, ...]:
+    """The largest weight over run time first."""
+
+    def ratio(number: int) -> float:
+        return jobs[number].weight / jobs[number].times_s[places[number]]
+
+    return tuple(sorted(range(len(jobs)), key=ratio, reverse=True))

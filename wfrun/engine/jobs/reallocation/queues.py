@@ -1,0 +1,91 @@
+"""The queues of several sites as reallocation sees and changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple, Protocol
+
+from wfrun.engine.queues import JobId
+
+
+class WaitingJob(NamedTuple):
+    """A job of ours that waits in the queue of a site."""
+
+    id: JobId
+    submit_s: float
+    """When it was first submitted, before all moves."""
+    site: int
+    moves: int = 0
+    """Number of times that it was moved to another site."""
+
+
+class QueueOffer(NamedTuple):
+    """What a site would do with a job that is submitted to it now."""
+
+    site: int
+    size: int
+    """The number of processors with the earliest completion there."""
+    start_s: float
+    completion_s: float
+
+
+class Queues(Protocol):
+    """The queues of all sites, numbered from 0. The answers hold for the queues as changed by
+    ``cancel`` and ``submit`` so far."""
+
+    @property
+    def now_s(self) -> float:
+        """The time of the reallocation."""
+
+    @property
+    def sites(self) -> int:
+        """Number of sites."""
+
+    def waiting(self) -> Sequence[WaitingJob]:
+        """Our waiting jobs at all sites that may be cancelled."""
+
+    def completion_s(self, job: WaitingJob) -> float:
+        """The estimated completion of a job where it waits."""
+
+    def offer(self, job: WaitingJob, site: int) -> QueueOffer | None:
+        """The estimate for a job if it were submitted to a site now; None if the site does not
+        admit it."""
+
+    def files_s(self, job: WaitingJob, site: int) -> float:
+        """Seconds for moving the files of a job to another site."""
+
+    def cancel(self, job: WaitingJob) -> None:
+        """The job leaves its queue."""
+
+    def submit(self, job: WaitingJob, offer: QueueOffer) -> None:
+        """The job joins the end of the queue that made the offer."""
+
+
+class Limits(NamedTuple):
+    """Limits on moves. The defaults are those of the paper."""
+
+    threshold_s: float = 60.0
+    """Minimum gain of a move of the regular algorithm, in seconds. The files' time is the minimum
+    if it is longer."""
+    most_moves: float = inf
+    """Number of moves after which a job is *settled*: it keeps its place in its queue, unless
+    another site starts it immediately. A cancelled job joins the end of a queue, so repeated moves
+    could starve it where estimates are wrong or other users' jobs overtake it."""
+    keeps_oldest: bool = False
+    """Whether the job that waits longest at a site is settled, too."""
+
+
+class Placed(NamedTuple):
+    """A job that a reallocation has submitted."""
+
+    job: WaitingJob
+    offer: QueueOffer
+    before_s: float
+    """Its estimated completion where it waited."""
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it goes to another site. All-cancellation also submits jobs to their old site,
+        perhaps with another size."""
+        return self.offer.site != self.job.site

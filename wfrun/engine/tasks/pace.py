@@ -1,0 +1,151 @@
+"""The pace of a site without launchers: latency, run times and throughput, as observed, and the
+number of tasks to prefetch there."""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+
+from wfrun.engine.tasks.prefetch import MAX_PREFETCH_PER_SLOT, MAX_RUNTIME_RATIO
+
+WINDOW = 20
+"""Number of observations that a mean weights equally, and minimum number of cores whose ends the
+throughput is taken from. Later observations replace earlier ones."""
+
+DEVIATIONS = 2
+"""Standard deviations above the mean for which tasks are prefetched."""
+
+MAX_GROWTH = 1.5
+"""Maximum ratio of the throughput that is prefetched for to that observed. Too few prefetched tasks
+limit the throughput, so it has to be exceeded to be measured."""
+
+
+class Moments:
+    """Moving mean and standard deviation of observed values."""
+
+    __slots__ = ("_count", "_variance", "mean")
+
+    def __init__(self) -> None:
+        self.mean: float | None = None
+        self._count = 0
+        self._variance = 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; 0 before the second value."""
+        return sqrt(self._variance)
+
+    def observe(self, value: float) -> None:
+        """Observe a value."""
+        if self._count < WINDOW:
+            self._count += 1
+        mean = self.mean or 0.0
+        difference, weight = value - mean, 1 / self._count
+        self.mean = mean + weight * difference
+        self._variance = (1 - weight) * (self._variance + weight * difference * difference)
+
+    def restart(self, value: float) -> None:
+        """Forget all values but this one."""
+        self.mean, self._count, self._variance = value, 1, 0.0
+
+
+class Pace:
+    """The pace of one site. ``assumed_latency_s`` counts until a latency was observed."""
+
+    __slots__ = ("_assumed_latency_s", "_busy_cores", "_busy_s", "_cost", "_ended_cores",
+                 "_last_end_s", "_latency", "_runtime")  # fmt: skip
+
+    def __init__(self, assumed_latency_s: float) -> None:
+        self._assumed_latency_s = assumed_latency_s
+        self._latency = Moments()
+        """Time that an attempt takes beside its run time where it finds idle slots: staging,
+        submission, start, and the report of its end."""
+        self._cost = Moments()
+        """The same without staging."""
+        self._runtime = Moments()
+        self._ended_cores = 0
+        self._busy_cores = 0.0
+        self._busy_s = 0.0
+        """Cores of attempts that ended while others waited, and the time that they took. Both decay
+        with every end."""
+        self._last_end_s: float | None = None
+        """Time of the last end; None if no attempt waited then."""
+
+    @property
+    def latency_s(self) -> float:
+        """Mean latency."""
+        return self._assumed_latency_s if self._latency.mean is None else self._latency.mean
+
+    @property
+    def runtime_s(self) -> float | None:
+        """Mean run time of tasks; None before the first end."""
+        return self._runtime.mean
+
+    @property
+    def cost_s(self) -> float | None:
+        """Mean time that a task costs beside its staging and its run time, such as that of a job;
+        None before the first observation."""
+        return self._cost.mean
+
+    def on_success(
+        self, runtime_s: float, overhead_s: float, staging_s: float = 0.0, *, found_idle: bool
+    ) -> None:
+        """Observe an attempt that succeeded. ``overhead_s`` is the time that it was dispatched
+        beside its run time, of which ``staging_s`` for its inputs. If it found no idle slot when it
+        was placed, this contains the wait for one, and is an upper bound of the latency."""
+        self._runtime.observe(runtime_s)
+        if found_idle or overhead_s < self.latency_s:
+            self._latency.observe(overhead_s)
+            self._cost.observe(max(0.0, overhead_s - staging_s))
+
+    def on_end(self, now_s: float, cores: int, slots: int, *, others_wait: bool) -> None:
+        """Observe the end of an attempt that ran. ``others_wait``: more was dispatched than the
+        slots can run."""
+        self._ended_cores += cores
+        last_s, self._last_end_s = self._last_end_s, now_s if others_wait else None
+        if others_wait and last_s is not None:
+            kept = max(0.0, 1 - cores / max(WINDOW, 2 * slots))
+            self._busy_s = kept * self._busy_s + now_s - last_s
+            self._busy_cores = kept * self._busy_cores + cores
+
+    def on_waited(self, waited_s: float) -> None:
+        """Observe that an attempt has waited for this time where it should have found an idle
+        slot."""
+        if waited_s > self.latency_s:
+            self._latency.restart(waited_s)
+
+    def on_interruption(self) -> None:
+        """Discard the time since the last end: nothing was observed."""
+        self._last_end_s = None
+
+    def cores_per_s(self, slots: int) -> float | None:
+        """Cores that become free each second while attempts wait; None before the first end. Not
+        only run times bound it: a batch system may start jobs more slowly than they end."""
+        if slots <= 0:
+            return 0.0
+        runtime_s = self._runtime.mean
+        return None if runtime_s is None else self._bounded_rate(slots, runtime_s, 1.0)
+
+    def _bounded_rate(self, slots: int, runtime_s: float, growth: float) -> float:
+        rate = slots / runtime_s if runtime_s > 0 else float("inf")
+        return min(rate, growth * self._busy_cores / self._busy_s) if self._busy_s > 0 else rate
+
+    def prefetched_cores(self, slots: int) -> int:
+        """Cores of attempts to dispatch beyond the slots, so that these do not wait for the engine:
+        as many as start during the latency.
+
+        Latency and run times vary. The latency is taken two standard deviations above its mean. The
+        number that starts during it varies as in a renewal process, by its square root times the
+        coefficient of variation of the run times; two of these deviations are added. Prefetching
+        begins slowly, with no more cores than have ended here.
+        """
+        runtime_s = self._runtime.mean
+        if runtime_s is None or slots <= 0:
+            return 0
+        latency_s = (self._latency.mean or 0.0) + DEVIATIONS * self._latency.deviation
+        if latency_s <= 0 or runtime_s > MAX_RUNTIME_RATIO * latency_s:
+            return 0
+        rate = self._bounded_rate(slots, runtime_s, MAX_GROWTH)
+        started = min(rate * latency_s, float(MAX_PREFETCH_PER_SLOT * slots))
+        variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
+        wanted = started + DEVIATIONS * variation * sqrt(started)
+        return min(ceil(wanted), self._ended_cores, MAX_PREFETCH_PER_SLOT * slots)
