@@ -87,11 +87,11 @@ class Pbs:
     def schedule(self) -> None:
         """Start what can start. Narrow jobs overtake a wide one that waits: there is no
         ``strict_ordering``."""
-        if (self.directory / "ended").exists():
+        if (self.directory / "ended").exists() or not self.config["started"]:
             return
         elements = [(job, e) for job in self.jobs.values() for e in job["elements"].values()]
         free = self.config["slots"]
-        free -= sum(job["ncpus"] for job, e in elements if e["state"] == "R")
+        free -= sum(job["ncpus"] for job, e in elements if e["state"] in "RE")
         for number, job in self.jobs.items():
             if job.get("is_held"):
                 continue
@@ -272,7 +272,12 @@ def job(directory: Path, number: str, index: str) -> None:
     over = _watch(directory, described, number, index, child)
     # The first shell dies of a SIGTERM at once, and the rest of its session is killed after it.
     _signal(child.pid, signal.SIGKILL)
-    _deliver(spool, described, number, index)
+    with locked(directory) as pbs:
+        if pbs.jobs[number]["elements"][index].get("session") == child.pid:
+            pbs.jobs[number]["elements"][index]["state"] = "E"
+        time_s = pbs.config["stage_out_s"]
+    time.sleep(time_s)
+    _deliver(directory, spool, described, number, index)
     with locked(directory) as pbs:
         element = pbs.jobs[number]["elements"][index]
         if element.get("session") != child.pid:
@@ -291,7 +296,7 @@ def _watch(
     limit that it has exceeded."""
     allowed_s = _seconds(described["walltime"])
     began_s, told_s, over = time.monotonic(), None, None
-    mark = f"\0PBS_JOBID={name_of(number, described, index)}\0".encode()
+    name = name_of(number, described, index)
     while child.poll() is None:
         time.sleep(0.02 if time.monotonic() < began_s + 1 else LOOK_S)
         now_s = time.monotonic()
@@ -300,13 +305,13 @@ def _watch(
             over, text = "walltime", f"walltime {int(now_s - began_s)} exceeded limit {allowed_s}"
         elif told_s is None and (described["mem"] or "").endswith("kb"):
             limit_kb = int(described["mem"].removesuffix("kb"))
-            if (used_kb := _memory_kb(mark)) > limit_kb:
+            if (used_kb := _memory_kb(directory, name)) > limit_kb:
                 over, text = "mem", f"mem {used_kb}kb exceeded limit {limit_kb}kb"
         if text is not None:
             told_s = now_s
             with (directory / f"{number}.{index}.OU").open("a") as file:
                 file.write(f"=>> PBS: job killed: {text}\n")
-            _signal(child.pid, signal.SIGTERM)
+            _cut(directory, name, json.loads((directory / "config.json").read_text())["gap_s"])
         state = json.loads((directory / "state.json").read_text())
         if told_s is None and "ended_by" in state["jobs"][number]["elements"][index]:
             told_s = now_s  # qdel has sent the SIGTERM
@@ -315,35 +320,61 @@ def _watch(
     return over
 
 
-def _memory_kb(mark: bytes) -> int:
+def _cut(directory: Path, name: str, gap_s: float) -> None:
+    """Send SIGTERM to the processes of a job, children first, as pbs_mom does: a shell whose child
+    has died goes on. ``gap_s`` is the time between two generations."""
+    parents = {}
+    for pid in _processes(directory, name):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            parents[pid] = int(fields[1])
+
+    def depth(pid: int) -> int:
+        return 1 + depth(parents[pid]) if pid in parents else 0
+
+    last = 0
+    for pid in sorted(parents, key=depth, reverse=True):
+        if last and depth(pid) < last:
+            time.sleep(gap_s)
+        last = depth(pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def _memory_kb(directory: Path, name: str) -> int:
     """Resident memory of all processes of a job."""
     pages = 0
-    for pid in _processes(mark):
+    for pid in _processes(directory, name):
         with contextlib.suppress(OSError):
             pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def _processes(mark: bytes) -> list[int]:
-    """Processes with this in their environment."""
+def _processes(directory: Path, name: str) -> list[int]:
+    """Processes of a job. Several of these servers may run beside each other."""
+    marks = (f"\0PBS_JOBID={name}\0".encode(), f"\0PBS_FAKE={directory}\0".encode())
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if mark in b"\0" + (path / "environ").read_bytes():
+            environment = b"\0" + (path / "environ").read_bytes()
+            if all(mark in environment for mark in marks):
                 found.append(int(path.name))
     return found
 
 
-def _deliver(spool: Path, described: Job, number: str, index: str) -> None:
-    """Copy the job's output over the file of ``-o``."""
+def _deliver(directory: Path, spool: Path, described: Job, number: str, index: str) -> None:
+    """Copy the job's output over the file of ``-o``. The retries of a live server take 33 s."""
     output = described["output"]
     if output in (None, os.devnull):
         return
     target = Path(output.replace("^array_index^", index))
     if target.is_dir():
         target = target / f"{name_of(number, described, index)}.OU"
-    with contextlib.suppress(OSError):
+    try:
         shutil.copyfile(spool, target)
+    except OSError:
+        with (directory / "undelivered").open("a") as file:
+            file.write(f"{target}\n")
 
 
 def _end(pbs: Pbs, element: Job, exit_status: int) -> None:
@@ -394,7 +425,7 @@ def qdel(pbs: Pbs, arguments: list[str]) -> int:
                 element["ended_by"] = pwd.getpwuid(os.getuid()).pw_name
                 if "session" in element:
                     _signal(element["session"], signal.SIGTERM)
-            elif element["state"] != "F":
+            elif element["state"] not in "EF":
                 element.update(state="F", ended_s=time.time())
     pbs.schedule()
     return failure
@@ -419,8 +450,8 @@ def requeue(pbs: Pbs, arguments: list[str]) -> int:
         match = re.search(r"\[(\d+)\]", argument)
         indices = [match[1]] if match else list(pbs.jobs[number]["elements"])
         for index in indices:
-            mark = f"\0PBS_JOBID={name_of(number, pbs.jobs[number], index)}\0".encode()
-            for pid in _processes(mark):
+            name = name_of(number, pbs.jobs[number], index)
+            for pid in _processes(pbs.directory, name):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             element = pbs.jobs[number]["elements"][index]
@@ -466,12 +497,13 @@ def qstat(pbs: Pbs, arguments: list[str]) -> int:
     for argument in named or list(pbs.jobs):
         try:
             number, elements = find(pbs, argument, "qstat")
-            if all(e["state"] == "F" for e in elements) and not pbs.config["history"]:
+            is_over = all(e["state"] == "F" for e in elements) and not _is_stuck(pbs, number)
+            if is_over and not pbs.config["history"]:
                 full = name_of(number, pbs.jobs[number])
                 if named:
                     raise RefusedError("qstat-unknown", ("999999.pbshost", full))
                 continue
-            if named and "x" not in flags and all(e["state"] == "F" for e in elements):
+            if named and "x" not in flags and is_over:
                 change = ("0.pbshost", name_of(number, pbs.jobs[number]))
                 raise RefusedError("qstat-finished-without-x", change)
             shown.update(_shown(pbs, number, "x" in flags, "t" in flags))
@@ -490,6 +522,7 @@ def _offer(pbs: Pbs, kind: str) -> Job:
     entry = next(iter(root[kind].values()))
     if kind == "Queue":
         entry["enabled"] = str(config["enabled"])
+        entry["started"] = str(config["started"])
         if config["queue_max_array"]:
             entry["max_array_size"] = config["queue_max_array"]
         return root
@@ -499,10 +532,15 @@ def _offer(pbs: Pbs, kind: str) -> Job:
     return root
 
 
+def _is_stuck(pbs: Pbs, number: str) -> bool:
+    """Whether this is an array that stays in the queue: seen after a kill of the server."""
+    return bool(pbs.config["stuck"] and pbs.jobs[number]["is_array"])
+
+
 def _shown(pbs: Pbs, number: str, history: bool, elements: bool) -> dict[str, Any]:
     job = pbs.jobs[number]
     states = [e["state"] for e in job["elements"].values()]
-    if not history and set(states) == {"F"}:
+    if not history and set(states) == {"F"} and not _is_stuck(pbs, number):
         return {}
     if not job["is_array"]:
         return {name_of(number, job): _entry(pbs, number, "")}
@@ -537,9 +575,10 @@ def _entry(pbs: Pbs, number: str, index: str) -> Job:
         entry["exec_host"] = f"{HOST}/0" + (f"*{job['ncpus']}" if job["ncpus"] > 1 else "")
         entry["exec_vnode"] = place
         entry["stime"] = _date(element["started_s"])
-    comment = _comment(pbs, job, element, place)
-    if comment:
-        entry["comment"] = comment
+    if begun:
+        entry["comment"] = _comment(job, element, place)
+    else:
+        _set_wait(pbs, job, entry)
     entry["substate"] = {"Q": 10, "H": 20, "R": 42}.get(element["state"], 92)
     if ended:
         entry["obittime"] = entry["mtime"] = _date(element["ended_s"])
@@ -557,16 +596,25 @@ def _array(pbs: Pbs, number: str) -> Job:
     waiting = [index for index, e in job["elements"].items() if e["state"] in "QH"]
     begun = len(waiting) < len(states)
     held = "H" if job.get("is_held") else "Q"
-    entry["job_state"] = "F" if set(states) == {"F"} else "B" if begun else held
+    is_over = set(states) == {"F"} and not _is_stuck(pbs, number)
+    entry["job_state"] = "F" if is_over else "B" if begun else held
     if entry["job_state"] != "F":
         entry = {key: value for key, value in entry.items() if key not in _ENDED}
-    counts = [states.count("Q") + states.count("H"), states.count("R"), 0, states.count("F")]
+    counts = [
+        states.count("Q") + states.count("H"),
+        states.count("R"),
+        states.count("E"),
+        states.count("F"),
+    ]
     names = ("Queued", "Running", "Exiting", "Expired")
     entry["array_state_count"] = " ".join(map("{}:{}".format, names, counts))
     indices = list(job["elements"])
     entry["array_indices_submitted"] = f"{indices[0]}-{indices[-1]}"
     entry["array_indices_remaining"] = ",".join(waiting) or "-"
-    entry["comment"] = f"Job Array Began at {_when(job['created_s'])}"
+    if begun:
+        entry["comment"] = f"Job Array Began at {_when(job['created_s'])}"
+    else:
+        _set_wait(pbs, job, entry)
     return entry
 
 
@@ -598,13 +646,23 @@ def _like(pbs: Pbs, number: str, job: Job) -> Job:
     return entry
 
 
-def _comment(pbs: Pbs, job: Job, element: Job, place: str) -> str:
-    if "started_s" not in element:
-        if job["ncpus"] > pbs.config["slots"]:
-            slots = pbs.config["slots"]
-            numbers = f"(R: {job['ncpus']} A: {slots} T: {slots})"
-            return f"Can Never Run: Insufficient amount of resource: ncpus {numbers}"
-        return "Not Running: Not enough free nodes available"
+def _set_wait(pbs: Pbs, job: Job, entry: Job) -> None:
+    """Why a job waits: the scheduler comments on all but those that are held."""
+    slots = pbs.config["slots"]
+    entry.pop("comment", None)
+    entry["Hold_Types"] = "u" if job.get("is_held") else "n"
+    if job.get("is_held"):
+        return
+    if not pbs.config["started"]:
+        entry["comment"] = "Not Running: Queue not started."
+    elif job["ncpus"] > slots:
+        numbers = f"(R: {job['ncpus']} A: {slots} T: {slots})"
+        entry["comment"] = f"Can Never Run: Insufficient amount of resource: ncpus {numbers}"
+    else:
+        entry["comment"] = "Not Running: Not enough free nodes available"
+
+
+def _comment(job: Job, element: Job, place: str) -> str:
     comment = f"Job run at {_when(element['started_s'])} on {place}"
     if element["state"] != "F":
         return comment
@@ -626,7 +684,7 @@ def pbsnodes(pbs: Pbs, arguments: list[str]) -> int:
         (name_of(number, job, index), job["ncpus"])
         for number, job in pbs.jobs.items()
         for index, e in job["elements"].items()
-        if e["state"] == "R"
+        if e["state"] in "RE"
     ]
     node = root["nodes"][HOST]
     node["jobs"] = [name for name, _ in running]
@@ -696,6 +754,7 @@ def main() -> int:
         job(Path(directory), *arguments)
         return 0
     with locked(Path(directory)) as pbs:
+        pbs.schedule()
         with (pbs.directory / "calls").open("a") as calls:
             calls.write(json.dumps([command, *arguments]) + "\n")
         try:

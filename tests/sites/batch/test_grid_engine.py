@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import GRID_ENGINE, recorded
 from wfrun.sites.batch.grid_engine.queue import read_accounting, read_queue
-from wfrun.sites.batch.jobs import Job, QueueUnknownError
+from wfrun.sites.batch.grid_engine.system import GridEngine
+from wfrun.sites.batch.jobs import JobInQueue, QueueUnknownError
 
 QUEUE = """<?xml version='1.0'?>
 <job_info><queue_info></queue_info><job_info><job_list state="pending">
@@ -36,7 +37,7 @@ def test_a_real_queue() -> None:
     assert others["a&b"].state == "held"
     assert others["wfrun-r1-5"].state == "refused"
     assert "qstat -j" in others["wfrun-r1-5"].reason
-    assert Job(
+    assert JobInQueue(
         id="55", element=3, name="wfrun-r1-2", user="griduser", state="running", cores=1,
         nodes=("localhost",),
     ) in jobs  # fmt: skip
@@ -167,3 +168,36 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_endings_are_told_in_the_systems_words() -> None:
     (ending,) = read_accounting(recorded(GRID_ENGINE, "qacct-sig").output).values()
     assert ending.message == "failed 100 : assumedly after job; exit status 137 (Killed)"
+
+
+def waits(name: str) -> tuple[str, bool]:
+    return GridEngine().waits(*recorded(GRID_ENGINE, name))
+
+
+def test_why_a_job_waits() -> None:
+    """Queues that it did not ask for are no reason."""
+    assert waits("why-full") == ("queue all.q is full", False)
+    assert waits("why-disabled") == ("queue all.q is disabled", True)
+    with pytest.raises(QueueUnknownError, match="do not exist"):
+        waits("why-unknown")
+
+
+def test_why_a_job_waits_in_a_large_cluster() -> None:
+    _, output, _ = recorded(GRID_ENGINE, "why-full")
+    line = 'queue instance "all.q@localhost" dropped because it is full\n'
+    more = "".join(f"    {line.replace('localhost', f'node{n}')}" for n in range(99))
+    more += "    (-l h_rt=600) cannot run globally because of a reservation\n"
+    for other in ("all.q@dead", "big.q@one"):
+        more += f'    queue instance "{other}" dropped because it is disabled\n'
+    said = GridEngine().waits(0, output.replace(line, line + more), "")
+    assert said == (
+        "100 instances of all.q are full; queue all.q is disabled; "
+        "(-l h_rt=600) cannot run globally because of a reservation",
+        False,
+    )
+
+
+def test_a_scheduler_that_gives_no_reasons() -> None:
+    """``schedd_job_info`` is off."""
+    _, output, _ = recorded(GRID_ENGINE, "why-full")
+    assert GridEngine().waits(0, output.partition("scheduling info")[0], "") == ("", False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sites.batch.recordings import GRID_ENGINE, OPENPBS, SLURM, recorded
 from wfrun.sites.batch.grid_engine import offer as grid_engine_offer
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes
+from wfrun.sites.batch.offers import BatchQueue, Offer, clock_s, size_bytes
 from wfrun.sites.batch.pbs import offer as pbs_offer
 from wfrun.sites.batch.pbs.survey import PBS
 from wfrun.sites.batch.slurm import offer as slurm_offer
@@ -51,7 +51,7 @@ def pbs(queues: str | None = None, nodes: str | None = None, server: str | None 
 def test_partitions_of_an_idle_slurm() -> None:
     offer = slurm("sinfo", recorded(SLURM, "config").output)
     main, short = offer.queues
-    assert main == Queue(
+    assert main == BatchQueue(
         "main", is_default=True, cores=16, idle_cores=16, node_cores=4,
         node_memory_bytes=4 * GIB, node_gpus=0, walltime_s=86400,
     )  # fmt: skip
@@ -118,7 +118,7 @@ def test_no_answer_of_sinfo(output: str) -> None:
 def test_a_grid_engine() -> None:
     offer = grid_engine()
     assert offer.queues == (
-        Queue(
+        BatchQueue(
             "all.q", cores=8, idle_cores=8, node_cores=8, node_memory_bytes=8 * GIB,
             choices={"parallel_environment": ("smp",), "memory_resource": MEMORY},
         ),
@@ -197,7 +197,7 @@ def test_no_answer_of_qstat(summary: str) -> None:
 def test_a_pbs() -> None:
     offer = pbs()
     assert offer.queues == (
-        Queue(
+        BatchQueue(
             "workq", is_default=True, cores=8, idle_cores=5, node_cores=8,
             node_memory_bytes=24684096 * 1024, node_gpus=0,
         ),
@@ -269,7 +269,7 @@ def test_a_torque() -> None:
     offer = pbs_offer.offer_of(read(queues), read(nodes), read(server))
     assert offer == Offer(
         queues=(
-            Queue(
+            BatchQueue(
                 "batch", is_default=True, cores=12, down_cores=4, idle_cores=4, node_cores=8,
                 node_memory_bytes=16384000 * 1024, node_gpus=2, walltime_s=259200,
             ),
@@ -299,9 +299,9 @@ def test_sizes_and_times() -> None:
 
 
 def test_the_best_queue_is_open_and_in_service() -> None:
-    closed = Queue("a", is_default=True, is_open=False, cores=99)
-    away = Queue("b", cores=64, down_cores=64)
-    small, long = Queue("c", cores=8, walltime_s=60), Queue("d", cores=8, walltime_s=None)
+    closed = BatchQueue("a", is_default=True, is_open=False, cores=99)
+    away = BatchQueue("b", cores=64, down_cores=64)
+    small, long = BatchQueue("c", cores=8, walltime_s=60), BatchQueue("d", cores=8, walltime_s=None)
     assert Offer((closed, away, small, long)).best() is long
 
 

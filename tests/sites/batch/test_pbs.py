@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import OPENPBS, recorded
-from wfrun.sites.batch.jobs import Job, QueueUnknownError
+from wfrun.sites.batch.jobs import JobInQueue, QueueUnknownError
 from wfrun.sites.batch.pbs.absent_nodes import may_start
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
 from wfrun.sites.batch.pbs.queue_json import read_json
@@ -63,11 +63,26 @@ def test_a_real_queue() -> None:
         "2.pbshost": "refused",
         "7.pbshost": "held",
     }
-    assert jobs["2.pbshost"] == Job(
+    assert jobs["2.pbshost"] == JobInQueue(
         id="2.pbshost", element=1, name="wf-r1-t2-a1", user="griduser", state="refused", cores=64,
         reason="Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 8)",
         requested_s=300,
     )  # fmt: skip
+
+
+def test_why_jobs_wait() -> None:
+    """A held job has no comment; an array that has begun keeps one that is no reason."""
+    jobs = {job.id: job for job in jobs_of(read_json(AFTER))}
+    assert (jobs["7.pbshost"].state, jobs["7.pbshost"].reason) == ("held", "Hold_Types = u")
+    waiting = {"Job_Name": "w", "job_state": "Q", "comment": "Not Running: Queue not started."}
+    array = {
+        "Job_Name": "w", "job_state": "B", "comment": "Job Array Began at Sat Nov 28 at 06:00",
+        "array_indices_submitted": "1-2", "array_indices_remaining": "2",
+        "array_state_count": "Queued:1 Running:1 Exiting:0 Expired:0 ",
+    }  # fmt: skip
+    stopped, element, _ = jobs_of(read_json(document(**{"1.a": waiting, "2[].a": array})))
+    assert (stopped.state, stopped.reason) == ("held", "Not Running: Queue not started.")
+    assert (element.state, element.reason) == ("queued", "")
 
 
 def test_running_jobs_have_nodes_and_cores() -> None:

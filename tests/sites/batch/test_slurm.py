@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import SLURM, recorded
-from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError
+from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError
 from wfrun.sites.batch.slurm.queue import read_accounting, read_queue, read_queue_endings
 
 HEADER = "\x1f".join(["JOBID", "STATE", "USER", "CPUS", "START", "NODES", "REASON", "NAME"])
@@ -24,7 +24,7 @@ def test_a_real_queue() -> None:
     assert [(job.id, job.element) for job in array if job.state == "queued"] == [
         ("43", number) for number in range(4, 13)
     ]
-    assert Job(
+    assert JobInQueue(
         id="43", element=2, name="wfrun-r1-2", user="griduser", state="running", cores=4,
         nodes=("alpha3",), started_s=1795259941.0,
     ) in jobs  # fmt: skip
@@ -35,7 +35,7 @@ def test_a_real_queue() -> None:
         "odd|name\nwith 1\x1f2 é \udcff": ("held", "JobHeldUser"),
         "wfrun-r1-5": ("refused", "PartitionTimeLimit"),
         "wfrun-r1-6": ("queued", "PartitionConfig"),
-        "wfrun-r1-7": ("queued", "PartitionDown"),
+        "wfrun-r1-7": ("held", "PartitionDown"),
     }
 
 
@@ -128,6 +128,8 @@ def test_a_state_of_the_future_is_a_job_that_is_there() -> None:
         ("JobHeldAdmin", "held"),
         ("launch failed requeued held", "held"),
         ("JobHoldMaxRequeue", "held"),
+        ("PartitionDown", "held"),
+        ("PartitionInactive", "held"),
         ("QOSMaxWallDurationPerJobLimit", "refused"),
         ("AssocMaxCpuPerJobLimit", "refused"),
         ("QOSMaxMemoryPerNode", "refused"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -103,7 +104,8 @@ def test_a_large_array_in_grid_engine() -> None:
     assert [shell, option] == ["sh", "-c"]
     assert command == [
         "qsub", "-terse", "-N", "wfrun-r1-1", "-r", "n", "-V", "-S", "/bin/sh", "-b", "n",
-        "-wd", "/", "-j", "y", "-o", "/scratch/100% $USER/log", "-t", "1-20", "-pe", "threads", "4",
+        "-m", "n", "-wd", "/", "-j", "y", "-o", "/scratch/100% $USER/log",
+        "-t", "1-20", "-pe", "threads", "4",
         "-l", "mem_free=257M", "-l", "gpu=2", "-l", "h_rt=91", "-q", "long", "-P", "physics",
         "-l", "h=!(node7|node7.*|node8|node8.*)", "--comment", "two words", "/s/b.sh",
     ]  # fmt: skip
@@ -127,7 +129,7 @@ def test_a_large_array_in_grid_engine() -> None:
 def test_a_large_array_in_pbs(kind: str, size: list[str], output: str) -> None:
     assert system(kind).submit(LARGE, "/s/batch.sh") == [
         "qsub", "-N", "wfrun-r1-1", "-r", "y" if kind == "pbs" else "n", "-V", "-S", "/bin/sh",
-        "-j", "oe", "-o", output, *size, "-l", "walltime=00:01:31", "-q", "long",
+        "-m", "n", "-j", "oe", "-o", output, *size, "-l", "walltime=00:01:31", "-q", "long",
         "-A", "physics", "--comment", "two words", "/s/batch.sh",
     ]  # fmt: skip
 
@@ -140,6 +142,7 @@ ON_SEVERAL_NODES = {
 }
 
 
+@pytest.mark.parametrize("kind", ON_SEVERAL_NODES)
 def test_a_job_on_several_nodes(kind: str) -> None:
     job = msgspec.structs.replace(JOB, nodes=3, cores=4, memory_bytes=1 << 30, gpus=2)
     settings = {"parallel_environment": "mpi-{cores}"} if kind == "grid-engine" else {}
@@ -160,7 +163,7 @@ def test_one_job_is_no_array(each: BatchSystem) -> None:
     command = each.submit(JOB, "/s/batch.sh")
     assert not [argument for argument in command if "1-1" in argument.replace(JOB.name, "")]
     assert not [argument for argument in command if "mem" in argument]
-    assert command[-1] == "/s/batch.sh"
+    assert [argument for argument in command if argument.endswith("/s/batch.sh")]
 
 
 def test_the_catalog_bounds_arrays() -> None:
@@ -170,7 +173,7 @@ def test_the_catalog_bounds_arrays() -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_scripts_run_the_command_with_the_element(
-    each: BatchSystem, kind: str, count: int, tmp_path: Path
+    each: BatchSystem, count: int, tmp_path: Path
 ) -> None:
     folder = tmp_path / "a 'b' $(touch x) \n ü"
     folder.mkdir()
@@ -189,7 +192,7 @@ def test_scripts_run_the_command_with_the_element(
         ["sh", script], env=environment, check=True, capture_output=True, cwd=tmp_path, timeout=100
     )
     output = done.stdout
-    if kind in ("pbs", "torque"):
+    if (folder / "log").exists():
         assert output == b""
         output = (folder / "log").read_bytes()
     element = "3" if count > 1 else "1"
@@ -362,6 +365,7 @@ def test_command_lines_stay_short(each: BatchSystem) -> None:
     assert each.endings([]) == []
     assert len(each.cancel(many)) == 5
     named = [argument for command in each.cancel(many) for argument in command[1:]]
+    named = [argument for argument in named if argument.isdigit()]
     assert named == [job for job, _ in many]
     assert max(len(" ".join(command)) for command in each.endings(named)) < 10_000
 
@@ -384,3 +388,11 @@ def test_command_lines_stay_short(each: BatchSystem) -> None:
 )
 def test_endings(kind: str, source: str, name: str, count: int) -> None:
     assert len(outcomes(system(kind), recorded(source, name))) == count
+
+
+@pytest.mark.parametrize("kind", ["pbs", "torque", "grid-engine"])
+def test_no_mails_are_sent_unless_the_user_asks_for_them(kind: str) -> None:
+    """PBS mails by default for each job that it ends, and a bag may have thousands."""
+    words = system(kind).submit(msgspec.structs.replace(JOB, options=("-m", "a")), "script")
+    values = [value for word, value in itertools.pairwise(words) if word == "-m"]
+    assert values == ["n", "a"], "the last one counts"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sites.cluster.earlier_engine import leave_batch
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.cluster.site import ClusterSite
 from wfrun.testing.probe import Probe
 

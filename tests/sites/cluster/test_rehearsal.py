@@ -11,7 +11,7 @@ import pytest
 
 from tests.sites.cluster.earlier_engine import leave_batch
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.entry_error import EntryError
 from wfrun.testing.probe import Probe
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from wfrun.sites.batch.grid_engine import queue as grid_engine
-from wfrun.sites.batch.jobs import Job
+from wfrun.sites.batch.jobs import JobInQueue
 from wfrun.sites.batch.pbs.attributes import jobs_of
 from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import read_text
@@ -20,23 +20,23 @@ from wfrun.testing.probe import request
 NAME = "wfrun-r1-1"
 
 
-def pbs(user: str) -> list[Job]:
+def pbs(user: str) -> list[JobInQueue]:
     job = {"Job_Name": NAME, "Job_Owner": f"{user}@head.cluster", "job_state": "R"}
     return jobs_of(read_json(json.dumps({"pbs_version": "23", "Jobs": {"7.head": job}})))
 
 
-def torque(user: str) -> list[Job]:
+def torque(user: str) -> list[JobInQueue]:
     lines = ("Job Id: 7.head", f"    Job_Name = {NAME}", f"    Job_Owner = {user}@head")
     return jobs_of(read_text("\n".join([*lines, "    job_state = R", "", ""])))
 
 
-def squeue(user: str) -> list[Job]:
+def squeue(user: str) -> list[JobInQueue]:
     header = "\x1f".join(("JOBID", "STATE", "USER", "CPUS", "S", "N", "R", "NAME"))
     job = "\x1f".join(("7", "RUNNING", user, "1", "1700000000", "node1", "None", NAME))
     return slurm.read_queue(f"{header}\x1e\n{job}\x1e\n")
 
 
-def qstat(user: str) -> list[Job]:
+def qstat(user: str) -> list[JobInQueue]:
     return grid_engine.read_queue(
         "<job_info><queue_info><job_list state='running'><JB_job_number>7</JB_job_number>"
         f"<JB_name>{NAME}</JB_name><JB_owner>{user}</JB_owner><state>r</state><slots>1</slots>"
@@ -52,7 +52,9 @@ def batches() -> Batches:
 
 
 @pytest.mark.parametrize("system", [pbs, torque, squeue, qstat])
-def test_a_job_of_another_user_is_not_taken_for_ours(system: Callable[[str], list[Job]]) -> None:
+def test_a_job_of_another_user_is_not_taken_for_ours(
+    system: Callable[[str], list[JobInQueue]],
+) -> None:
     ours = batches()
     (stranger,) = system("mallory")
     assert ours.key_of(stranger) is None
@@ -63,7 +65,9 @@ def test_a_job_of_another_user_is_not_taken_for_ours(system: Callable[[str], lis
 
 
 @pytest.mark.parametrize("system", [pbs, torque, squeue, qstat])
-def test_a_job_that_was_submitted_is_ours_by_its_number(system: Callable[[str], list[Job]]) -> None:
+def test_a_job_that_was_submitted_is_ours_by_its_number(
+    system: Callable[[str], list[JobInQueue]],
+) -> None:
     """Some systems print users in another form than the login does."""
     ours = batches()
     (job,) = system("CLUSTER_ann")
@@ -75,7 +79,9 @@ def test_a_job_that_was_submitted_is_ours_by_its_number(system: Callable[[str], 
 
 
 @pytest.mark.parametrize("system", [pbs, torque, squeue, qstat])
-def test_jobs_of_one_user_and_name_have_the_same_labels(system: Callable[[str], list[Job]]) -> None:
+def test_jobs_of_one_user_and_name_have_the_same_labels(
+    system: Callable[[str], list[JobInQueue]],
+) -> None:
     """Predictions need the classes of other users' jobs; a log keeps no names of theirs."""
     one, again, other = (
         as_background(job, None) for user in ("mallory", "mallory", "trent") for job in system(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -29,6 +30,15 @@ def script(job: BatchJob, variable: str, before: str = "") -> str:
     return _SCRIPT.format(
         name=job.name, before=before, command=shlex.join(job.command), element=element
     )
+
+
+def tell_walltime(job: BatchJob, walltime_s: int, overriding: str) -> str:
+    """Lines of a batch script that tell ``job.py`` the walltime of its job, by which it doubts ends
+    that the batch system may have caused. Empty if an option of the user, which the regular
+    expression ``overriding`` matches, may request another one."""
+    if any(re.match(overriding, word) for word in job.options):
+        return ""
+    return f"WFRUN_JOB_WALLTIME_S={walltime_s}\nexport WFRUN_JOB_WALLTIME_S\n"
 
 
 def whole_minutes(walltime_s: float) -> int:

@@ -11,11 +11,12 @@ from wfrun.engine.exchange import Cause
 
 State = Literal["queued", "running", "ending", "held", "suspended", "refused", "begun"]
 """State of a job in the queue. ``refused``: the system will never run the job as it was submitted,
-and keeps it in the queue until it is cancelled. ``begun``: an element of an array that waits no
-more; whether it has ended is unknown."""
+and keeps it in the queue until it is cancelled. ``held``: the system will not run the job until
+somebody releases it, or its queue. ``begun``: an element of an array that waits no more; whether it
+has ended is unknown."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class JobInQueue(msgspec.Struct, frozen=True):
     """A job, or one element of an array job, in the queue."""
 
     id: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wfrun.sites.batch.survey import Survey
     from wfrun.sites.batch.system import BatchSystem
     from wfrun.sites.cluster.site import ClusterSite
-    from wfrun.sites.launchers.channels import SiteChannels
+    from wfrun.sites.launchers.channels.channels import SiteChannels
     from wfrun.sites.launchers.site import BatchLauncherSite
 
 
@@ -23,10 +23,11 @@ def batch_kind(
     system: Callable[[Access], BatchSystem],
     survey: Callable[[], Survey],
     own_keys: Mapping[str, Callable[[Any], str]] | None = None,
+    login_variables: tuple[str, ...] = (),
 ) -> SiteKind:
     """The kind of site that has this batch system. ``own_keys`` are converters of the catalog keys
-    that no other kind takes; see `CatalogKind`."""
-    batch = BatchKind(title=title, system=system, survey=survey)
+    that no other kind takes; see `CatalogKind`. ``login_variables``: see `BatchKind`."""
+    batch = BatchKind(title=title, system=system, survey=survey, login_variables=login_variables)
     return SiteKind(
         name=name,
         is_remote=True,
@@ -41,13 +42,13 @@ def _make(
     spec: SiteSpec, context: SiteContext, batch: BatchKind
 ) -> ClusterSite | BatchLauncherSite:
     from wfrun.sites.cluster.site import ClusterSite
-    from wfrun.sites.launchers.channels import SiteChannels
+    from wfrun.sites.launchers.channels.channels import SiteChannels
     from wfrun.sites.launchers.site import BatchLauncherSite
     from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
     from wfrun.sites.remote.connection import connection_of
 
     assert spec.access is not None
-    connection = connection_of(spec.access, context.prompter)
+    connection = connection_of(spec.access, context.prompter, batch.login_variables)
     launchers = spec.access.launchers if spec.access.dispatch == "launchers" else None
     cluster = ClusterSite(
         spec,
@@ -68,5 +69,11 @@ def _make(
         return SiteChannels(connection, directory, launchers, spec.name)
 
     return BatchLauncherSite(
-        spec, context.index, cluster, channels, pack_logs=context.pack_logs, clock=context.clock
+        spec,
+        context.index,
+        cluster,
+        cluster.head,
+        channels,
+        pack_logs=context.pack_logs,
+        clock=context.clock,
     )

@@ -12,7 +12,7 @@ from wfrun.parsers.foreign import decimal_of, number_of
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
-class Queue(msgspec.Struct, frozen=True):
+class BatchQueue(msgspec.Struct, frozen=True):
     """A queue or partition, as far as this user can see it."""
 
     name: str
@@ -44,7 +44,7 @@ class Queue(msgspec.Struct, frozen=True):
 class Offer(msgspec.Struct, frozen=True):
     """Queues and limits of a batch system."""
 
-    queues: tuple[Queue, ...]
+    queues: tuple[BatchQueue, ...]
     """In the system's order."""
     max_array: int | None = None
     """Maximum number of elements of an array; None: unknown."""
@@ -58,24 +58,24 @@ class Offer(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Further facts about the system, in sentences, that its users should know."""
 
-    def queue(self, name: str | None) -> Queue | None:
+    def queue(self, name: str | None) -> BatchQueue | None:
         """The queue of this name, or the default queue without a name; None if there is none."""
         if name is not None:
             return next((queue for queue in self.queues if queue.name == name), None)
         return next((queue for queue in self.queues if queue.is_default), None)
 
-    def max_array_in(self, queue: Queue | None) -> int | None:
+    def max_array_in(self, queue: BatchQueue | None) -> int | None:
         """Maximum number of elements of an array in a queue; None: unknown."""
         limits = [self.max_array or 0, (queue.max_array or 0) if queue else 0]
         return smallest_limit(limits)
 
-    def best(self) -> Queue:
+    def best(self) -> BatchQueue:
         """The queue to propose: the default if it is usable, else the largest usable one, and among
         equally large ones that with the longest walltime."""
         return max(self.queues, key=_worth)
 
 
-def _worth(queue: Queue) -> tuple[bool, bool, int, float]:
+def _worth(queue: BatchQueue) -> tuple[bool, bool, int, float]:
     granted_s = float("inf") if queue.walltime_s is None else queue.walltime_s
     usable = queue.is_open and queue.cores > queue.down_cores
     return usable, queue.is_default, queue.cores - queue.down_cores, granted_s

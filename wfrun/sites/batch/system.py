@@ -9,7 +9,8 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
+from wfrun.sites.batch.node_facts import NodeFacts
 
 __all__ = [
     "ArrayTooLargeError",
@@ -17,7 +18,7 @@ __all__ = [
     "BatchJob",
     "BatchSystem",
     "Ending",
-    "Job",
+    "JobInQueue",
     "QueueUnknownError",
     "State",
 ]
@@ -71,11 +72,14 @@ class ArrayTooLargeError(WfrunError):
 
 
 class BatchSystem(Protocol):
-    """A batch system. Each implementation names the manual and the version that it follows."""
+    """A batch system. Each implementation names the manual and the version that it follows. It
+    derives from this class, for the answers of systems that need none of the optional questions."""
 
     environment: ClassVar[Mapping[str, str]]
     """Variables for the commands of `queue` and `endings`, so that their output can be parsed.
     Submissions do not get them: jobs would inherit them."""
+    node: ClassVar[NodeFacts]
+    """What the programs on a node have to know of the system."""
     max_array: int
     """Maximum number of elements of one array."""
 
@@ -104,9 +108,11 @@ class BatchSystem(Protocol):
         """Path of the file in which the system leaves what one job or element has printed before
         our script, once it has ended. ``output`` is that of the job; element None: it is no array.
         None if the system has no such file."""
+        return None
 
     def explained(self, printed: str) -> Ending | None:
         """Why the system ended a job, as the file of `output_path` says it; None if it does not."""
+        return None
 
     def queue(self, user: str | None) -> list[str]:
         """The command that shows the jobs of this user; None: of all users, with each element of an
@@ -115,8 +121,9 @@ class BatchSystem(Protocol):
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
         """The commands that show each element of these arrays by itself; their output is parsed by
         `jobs`. Empty if `queue` shows them so."""
+        return []
 
-    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
         """Parse the output of `queue`. Waiting array elements are listed one by one, ended jobs are
         left out. Raises QueueUnknownError if the command failed, if its output lacks even the
         header, or if it cannot be parsed."""
@@ -124,14 +131,31 @@ class BatchSystem(Protocol):
     def nodes(self) -> list[str] | None:
         """The command that shows the nodes, if the system says of jobs that they never start while
         nodes that they need are out of service. None: it says so only of jobs that never start."""
+        return None
 
     def may_start(self, reason: str, output: str) -> bool:
         """Whether a job that `jobs` shows as refused for this reason may start when all nodes are
         in service, by the output of `nodes`. Raises QueueUnknownError if that cannot be parsed."""
+        return False
+
+    def why(self, job: str) -> list[str] | None:
+        """The command that shows why the job of this id, or its waiting elements, does not start;
+        None if `queue` shows it, or nothing does."""
+        return None
+
+    def waits(self, exit_code: int | None, output: str, errors: str) -> tuple[str, bool]:
+        """Parse the output of `why`: the reason, empty if it has none, and whether nothing will
+        start the job until somebody acts. Raises QueueUnknownError if the command failed."""
+        return "", False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         """The commands that cancel these jobs or elements. Element None: the whole job, and any job
         that is not an array."""
+
+    def removal(self, jobs: Sequence[str]) -> list[str] | None:
+        """The command by which an administrator removes arrays that stay in the queue although all
+        elements have ended; None: this system keeps none."""
+        return None
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
         """The commands that show how these jobs ended, most reliable first: the accounting

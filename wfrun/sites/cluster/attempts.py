@@ -14,6 +14,7 @@ class OpenAttempt:
     __slots__ = (
         "cancelled_s",
         "begin_deadline_s",
+        "doubt",
         "has_begun",
         "left_queue_s",
         "absences",
@@ -40,7 +41,10 @@ class OpenAttempt:
         self.left_queue_s: float | None = None
         """Time since which it is known to have left the queue; None: it has not."""
         self.record: Outcome | None = None
-        """Exit record whose cause the batch system has to explain."""
+        """Exit record whose cause the batch system has to explain or to confirm."""
+        self.doubt = ""
+        """Why the batch system may have cut it, although its record says that it ended by
+        itself."""
 
 
 class Attempts:

@@ -17,7 +17,7 @@ import msgspec
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.parsers.foreign import number_of
-from wfrun.sites.batch.system import Job
+from wfrun.sites.batch.system import JobInQueue
 
 MAX_SMALL_BATCHES = 3
 """Maximum number of batches that keep the order of the attempts however small they are."""
@@ -88,7 +88,7 @@ class Batches:
             self._where[key] = (batch, element)
         return batch
 
-    def key_of(self, job: Job) -> str | None:
+    def key_of(self, job: JobInQueue) -> str | None:
         """Return the key of the attempt that a job in the queue runs, and keep the job's id; None
         if the job is none of this run's.
 

@@ -6,17 +6,17 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.events import JobLimitLifted, JobLimitReached, SitePaused, SiteReopened
-from wfrun.sites.batch.system import BatchSystem, Ending, Job, QueueUnknownError
+from wfrun.sites.batch.system import BatchSystem, Ending, JobInQueue, QueueUnknownError
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import Batches
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.host import Facts, Host, Result
+from wfrun.sites.remote.host import CommandResult, Facts, Host
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
@@ -31,6 +31,29 @@ OUTPUT_BYTES = 2000
 """Maximum bytes that are read of the output of a job."""
 FAILURES_TO_PAUSE = 3
 """Number of consecutive failures after which the site gets no work."""
+
+
+class HeadRequests(Protocol):
+    """What the launchers of a cluster need of its head node; `HeadNode` describes each."""
+
+    @property
+    def site(self) -> str: ...
+
+    @property
+    def ready(self) -> asyncio.Event: ...
+
+    @property
+    def directory(self) -> str: ...
+
+    async def claim(self, keys: Sequence[str]) -> list[str]: ...
+
+    async def retry_until_answered(self, request: Callable[[Host], Awaitable[_T]]) -> _T: ...
+
+    async def retry_until_space(self, request: Callable[[Host], Awaitable[_T]]) -> _T: ...
+
+    def pause(self, what: str, reason: str) -> None: ...
+
+    def reopen(self, what: str) -> None: ...
 
 
 class HeadNode:
@@ -63,7 +86,7 @@ class HeadNode:
         self._unsure: set[str] = set()
         """Arrays with elements that may have ended, at the last look at the queue."""
         self._limit: int | None = None
-        """Number of our jobs in the queue when the limit on jobs was reported; None: it was not."""
+        """The limit on our jobs in the queue that was reported; None: none was."""
         self._reasons: dict[str, str] = {}
         """Reasons why the site is paused, by what paused it."""
 
@@ -109,10 +132,9 @@ class HeadNode:
             self._attempts.post(SitePaused(self._attempts.clock(), self.index, reason))
         self._reasons[what] = reason
 
-    def reach_limit(self) -> None:
-        """Report that the queue takes no further job of ours, at the first time and when the number
-        of those in it has changed by more than a tenth."""
-        jobs = self._attempts.in_queue()
+    def reach_limit(self, jobs: int) -> None:
+        """Report that the queue takes no more than this number of our jobs, at the first time and
+        when the number has changed by more than a tenth."""
         if self._limit is None or abs(jobs - self._limit) * 10 > self._limit:
             self._limit = jobs
             self._attempts.post(JobLimitReached(self._attempts.clock(), self.index, jobs))
@@ -128,7 +150,7 @@ class HeadNode:
         if self._reasons.pop(what, None) is not None and not self._reasons:
             self._attempts.post(SiteReopened(self._attempts.clock(), self.index))
 
-    async def ask_queue(self, *, everybody: bool = False) -> list[Job]:
+    async def ask_queue(self, *, everybody: bool = False) -> list[JobInQueue]:
         """List the jobs of this user, or of everybody. Raises QueueUnknownError if the answer
         cannot be understood or the command fails."""
         user = None if everybody else self.facts.user
@@ -152,7 +174,15 @@ class HeadNode:
             for job in jobs
         ]
 
-    def _unsure_arrays(self, jobs: Sequence[Job]) -> set[str]:
+    async def empty_arrays(self) -> list[str]:
+        """Ids of arrays of the run that are in the queue although nothing of them runs or waits.
+        Raises the errors of `ask_queue`."""
+        jobs = await self._ask_jobs(self.system.queue(self.facts.user))
+        ours = [job for job in jobs if self.batches.key_of(job) is not None]
+        busy = {job.id for job in ours if job.state != "begun" or job.running_elements}
+        return sorted({job.id for job in ours} - busy)
+
+    def _unsure_arrays(self, jobs: Sequence[JobInQueue]) -> set[str]:
         """Ids of arrays with more open attempts that have begun than elements that run."""
         running: dict[str, int] = {}
         begun: Counter[str] = Counter()
@@ -162,16 +192,16 @@ class HeadNode:
                 begun[job.id] += 1
         return {array for array, number in begun.items() if number > running[array]}
 
-    async def _ask_jobs(self, argv: Sequence[str]) -> list[Job]:
+    async def _ask_jobs(self, argv: Sequence[str]) -> list[JobInQueue]:
         found = answer(await self._look(argv))
         return parsed(lambda: self.system.jobs(*found))
 
-    async def _look(self, argv: Sequence[str]) -> Result:
+    async def _look(self, argv: Sequence[str]) -> CommandResult:
         """Run a command that only queries the batch system."""
         host = await self.connection.host()
         return await host.run(argv, env=self.system.environment, timeout_s=COMMAND_S)
 
-    async def queue(self) -> list[Job]:
+    async def queue(self) -> list[JobInQueue]:
         """List the jobs of this user; repeats the query until the batch system answers."""
         failures = 0
         while True:
@@ -275,6 +305,6 @@ def text(output: bytes) -> str:
     return output.decode("utf-8", "surrogateescape")
 
 
-def answer(result: Result) -> tuple[int | None, str, str]:
+def answer(result: CommandResult) -> tuple[int | None, str, str]:
     """Exit code, stdout and stderr, as ``BatchSystem`` takes them."""
     return result.exit_code, text(result.output), text(result.errors)

@@ -8,20 +8,21 @@ import hashlib
 import logging
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.events import BackgroundJob
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.information import Observed
+from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import Access
-from wfrun.sites.batch.system import Ending, Job, QueueUnknownError
+from wfrun.sites.batch.observation import Observer
+from wfrun.sites.batch.system import Ending, JobInQueue, QueueUnknownError
 from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
 from wfrun.sites.cluster.head_node import FAILURES_TO_PAUSE, RETRY_DELAYS_S, HeadNode, delay_s
-from wfrun.sites.cluster.refusals import Refusals
-from wfrun.sites.observation import Observer
+from wfrun.sites.cluster.refusals import RefusedJobs
+from wfrun.sites.cluster.waits import Waits
 from wfrun.sites.remote.host import NewFile
 
 _LOGGER = logging.getLogger(__name__)
@@ -37,8 +38,13 @@ FIRST_LOOK_S = 10.0
 tasks."""
 UNSTARTED_S = 10.0
 """Time after a job has left the queue in which its claim may still appear."""
+LATE_WORD_S = 20.0
+"""Time after a job has left the queue in which the batch system may still say how it ended: Grid
+Engine writes its accounting every 15 s. Then the exit record is believed."""
 LATE_RECORD_S = 1.0
 """Time in which an exit record may still appear after the batch system reported a failed job."""
+SLOWER = 1.3
+"""Factor of the interval between queries of the queue while nothing changes."""
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
 _UNEXPLAINED: tuple[Cause, ...] = ("done", "exit", "lost")
 """Causes of endings that do not say why a job left no record."""
@@ -62,6 +68,8 @@ class QueueWatch:
         """``observe_s`` is the interval between queries of other users' jobs, if ``observed``."""
         self.now = asyncio.Event()
         """Set when the queue is to be polled soon."""
+        self.is_over: Callable[[str], bool] = _unknown
+        """See ``ClusterSite.open``."""
         self._index = index
         self._access = access
         self._head = head
@@ -75,12 +83,20 @@ class QueueWatch:
         """Set after the first query of the queue."""
         self._refused: dict[str, str] = {}
         """Attempts whose jobs the batch system will never start, with its reason."""
-        self._refusals = Refusals(head)
+        self._refusals = RefusedJobs(head)
+        self._waits = Waits(head, attempts)
+        self._has_queued = False
+        """Whether jobs of ours waited at the last look at the queue."""
 
     def poll_soon(self) -> None:
         """Poll soon, and at the shortest interval from then on."""
         self._interval_s = self._access.poll_min_s
         self.now.set()
+
+    def on_end(self) -> None:
+        """Called after each end of an attempt: a job that waits may start now."""
+        if self._has_queued:
+            self.poll_soon()
 
     async def first_look(self) -> None:
         """Wait until other users' jobs were observed, if they are at all: a site whose queue is
@@ -119,9 +135,10 @@ class QueueWatch:
                 changed = True
             if self._refused and await self._end_refused():
                 changed = True
+            await self._waits.look(jobs)
             await self._end_stuck(asked_s)
             await self._cancel_again(asked_s)
-            longer_s = min(self._interval_s * 1.3, self._access.poll_max_s)
+            longer_s = min(self._interval_s * SLOWER, self._access.poll_max_s)
             self._interval_s = self._access.poll_min_s if changed else longer_s
 
     async def _set_up_late(self) -> None:
@@ -139,6 +156,7 @@ class QueueWatch:
         self.now.clear()
         wait_s: float | None = self._interval_s
         if not any(attempt.submitted_s is not None for attempt in self._attempts.open.values()):
+            self._waits.forget()
             wait_s = self._observe_s if self._observes else None
             if self._observed_s == float("-inf") and self._observes:
                 return
@@ -148,10 +166,11 @@ class QueueWatch:
             return
         await asyncio.sleep(self._access.poll_min_s)
 
-    def _compare(self, jobs: Sequence[Job], asked_s: float) -> bool:
+    def _compare(self, jobs: Sequence[JobInQueue], asked_s: float) -> bool:
         """Compare the queue with the open attempts; returns whether anything changed."""
         changed = False
         shown = set()
+        self._has_queued = False
         for job in jobs:
             key = self._head.batches.key_of(job)
             attempt = self._attempts.open.get(key) if key is not None else None
@@ -159,6 +178,7 @@ class QueueWatch:
                 continue
             shown.add(key)
             attempt.absences, attempt.left_queue_s = 0, None
+            self._has_queued = self._has_queued or job.state == "queued"
             if job.state == "refused":
                 self._refused[key] = job.reason
                 continue
@@ -189,7 +209,7 @@ class QueueWatch:
             self._attempts.end(key, Outcome("refused", message=text))
         return bool(refused)
 
-    def _observe(self, jobs: Sequence[Job]) -> None:
+    def _observe(self, jobs: Sequence[JobInQueue]) -> None:
         """Report other users' jobs, the running ones, then the queue in order, and the starts that
         the queue plans for ours."""
         background: list[BackgroundJob] = []
@@ -206,7 +226,7 @@ class QueueWatch:
         if event is not None:
             self._attempts.post(event)
 
-    def _since(self, job: Job) -> float | None:
+    def _since(self, job: JobInQueue) -> float | None:
         """Return the start time of a job; None if it waits."""
         if job.started_s is None and job.state != "queued":
             return self._attempts.clock()
@@ -257,15 +277,17 @@ class QueueWatch:
             ending = endings.get(key)
             if ending is None or ending.cause in _UNEXPLAINED:
                 ending = self._head.system.explained(printed.get(key, "")) or ending
-            if attempt.record is not None:
-                self._attempts.end(key, _with_reason(attempt.record, ending))
-                continue
             waited_s = time.monotonic() - attempt.left_queue_s
+            if attempt.record is not None:
+                is_silent = ending is None and key not in printed
+                if not (attempt.doubt and is_silent and waited_s < LATE_WORD_S):
+                    self._attempts.end(key, _with_reason(attempt.record, ending, attempt.doubt))
+                continue
             explained = ending is not None and ending.cause not in _UNEXPLAINED
             # The system leaves what a job has printed when the job has ended.
             unstarted_s = LATE_RECORD_S if key in printed else UNSTARTED_S
             patience_s = self._access.patience_s
-            if explained:
+            if explained or self.is_over(key):
                 patience_s = min(patience_s, LATE_RECORD_S)
             elif attempt.cancelled_s is not None:
                 patience_s = min(patience_s, UNSTARTED_S)  # its job is gone, its result unwanted
@@ -313,6 +335,11 @@ class QueueWatch:
         self._attempts.end(key, Outcome(cause, message=text, host=host_name))
 
 
+def _unknown(key: str) -> bool:
+    """``is_over`` of jobs that report nothing."""
+    return False
+
+
 def _quoted(printed: str | None) -> str:
     """What a job has printed, for the message of its outcome."""
     return f"; it printed:\n{printed.strip()}" if printed and printed.strip() else ""
@@ -325,17 +352,22 @@ def is_from_outside(outcome: Outcome) -> bool:
     return outcome.cause == "lost" or killed in _FROM_OUTSIDE
 
 
-def _with_reason(record: Outcome, ending: Ending | None) -> Outcome:
-    """Add the batch system's explanation to the record of a task."""
+def _with_reason(record: Outcome, ending: Ending | None, doubt: str) -> Outcome:
+    """Add the batch system's explanation to the record of a task. A success that is doubted is
+    none if the batch system says that it has ended the job."""
     if ending is None or ending.cause in _UNEXPLAINED:
         return record
-    message = "; ".join(text for text in (ending.message, record.message) if text)
+    said = record.message
+    if record.cause == "done":
+        said = f"the task exited with 0, but its job was cut: {doubt}"
+        record = msgspec.structs.replace(record, sizes=(), digests=())
+    message = "; ".join(text for text in (ending.message, said) if text)
     cause = "lost" if ending.cause == "cancelled" else ending.cause
     return msgspec.structs.replace(record, cause=cause, message=message)
 
 
 def as_background(
-    job: Job, started_s: float | None, planned_s: float | None = None
+    job: JobInQueue, started_s: float | None, planned_s: float | None = None
 ) -> BackgroundJob:
     """Another user's job, as the engine's log has it, with times by our clock."""
     ident = f"{job.id}.{job.element}"

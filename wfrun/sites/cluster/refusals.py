@@ -16,7 +16,7 @@ ASK_AGAIN_S = 60.0
 service."""
 
 
-class Refusals:
+class RefusedJobs:
     """Decides which of these jobs may start after all, when all nodes are in service."""
 
     def __init__(self, head: HeadNode) -> None:

@@ -55,8 +55,10 @@ def _key(access: Access, message: str) -> str:
 
 
 def _job(spec: SiteSpec, access: Access) -> BatchJob:
-    """A job of one core; of a launcher where those run the tasks."""
+    """A job of one core; of a launcher where those of the catalog's size run the tasks."""
     launchers = access.launchers if access.dispatch == "launchers" else None
+    if launchers is not None and not launchers.max:
+        launchers = None  # Each placeholder of a claim has a size of its own.
     return BatchJob(
         name="wfrun-rehearsal",
         count=1,

@@ -21,9 +21,10 @@ import msgspec
 from wfrun.engine.errors import NoSpaceError, TransientError
 from wfrun.engine.events import Event, RecordedEnd
 from wfrun.engine.exchange import AttemptRequest, Content, Found, Outcome
-from wfrun.engine.information import Observed
+from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
+from wfrun.sites.batch.observation import OBSERVE_S
 from wfrun.sites.batch.system import BatchSystem
 from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
 from wfrun.sites.cluster.batches import Batches
@@ -33,9 +34,8 @@ from wfrun.sites.cluster.rehearsal import ask
 from wfrun.sites.cluster.submission import Submission
 from wfrun.sites.entry_error import EntryError
 from wfrun.sites.node import JOB_PROGRAMS
-from wfrun.sites.observation import OBSERVE_S
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.directory import make_directory, put_programs
+from wfrun.sites.remote.files.directory import make_directory, put_programs
 from wfrun.sites.remote.host import Host
 from wfrun.sites.stored import absent_at, remove_at
 from wfrun.sites.tasks import end_tasks
@@ -44,6 +44,8 @@ _LOGGER = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
 """Interval between cancellations of jobs that stay in the queue."""
+STUCK_S = 5.0
+"""Time after which an array of which nothing runs or waits counts as stuck."""
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 
 
@@ -57,6 +59,8 @@ MAX_WARNINGS = 20
 class _Record(msgspec.Struct):
     key: str
     outcome: Outcome
+    doubt: str = ""
+    """Why the batch system may have cut it; see ``job.py``."""
 
 
 class ClusterSite:
@@ -65,8 +69,7 @@ class ClusterSite:
 
     A cluster out of reach is paused, and set up when it can be reached: work goes on elsewhere.
     ``observed`` selects the reports of other users' jobs, which are made every ``observe_s``.
-    ``programs`` are further node programs that its jobs need. ``connected`` is called at each new
-    connection.
+    ``programs`` are further node programs that its jobs need.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class ClusterSite:
         assert spec.access is not None
         self.spec = spec
         self.connection = connection
-        self.connected: Callable[[], None] = _ignore
+        self._connected: Callable[[], None] = _ignore
         self._programs = (*JOB_PROGRAMS, *programs)
         self._directory = directory
         self._attempts = Attempts(clock)
@@ -97,18 +100,32 @@ class ClusterSite:
             index, spec.access, self.head, self._attempts, observed=observed, observe_s=observe_s
         )
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
-        self._attempts.on_attempt_ended = self._submission.now.set
+        self._attempts.on_attempt_ended = self._on_end
         self._tasks: list[asyncio.Task[None]] = []
         self._invalid_records = 0
+        self._doubted: dict[str, _Record] = {}
+        """Records of attempts of an earlier engine that the batch system has to confirm."""
 
     # -- the protocol
 
-    async def open(self, post: Callable[[Event], None]) -> None:
+    async def open(
+        self,
+        post: Callable[[Event], None],
+        *,
+        connected: Callable[[], None] | None = None,
+        is_over: Callable[[str], bool] | None = None,
+    ) -> None:
         """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
         mend, such as an unknown host key, a directory that cannot be made, or a queue that does not
-        exist. A cluster that is out
-        of reach now, needs a login, or has a full disk, is paused (SitePaused)."""
+        exist. A cluster that is out of reach now, needs a login, or has a full disk, is paused
+        (SitePaused).
+
+        ``connected`` is called at each new connection. ``is_over`` says whether nothing more can be
+        heard of an attempt whose job has left the queue, since the job reported by itself and does
+        not any more; no exit record is awaited then."""
         self._attempts.post = post
+        self._connected = connected or _ignore
+        self._watch.is_over = is_over or self._watch.is_over
         try:
             await self.connection.open(self._on_connection)
             host = await self.connection.host()
@@ -201,6 +218,8 @@ class ClusterSite:
                 attempt.submitted_s = time.monotonic()
                 attempt.absences = 0 if key in queued else 1
                 found[key] = Found("active")
+                if key in self._doubted:
+                    self._on_record(self._doubted.pop(key))
             else:
                 found[key] = Found("absent")
         self._watch.now.set()
@@ -244,6 +263,29 @@ class ClusterSite:
         await end_tasks(self._tasks)
         await self.connection.close()
 
+    async def until_gone(self) -> None:
+        """Return when the queue shows no job of the run: until then the batch system may write into
+        the run's directory, as PBS does with what a job has printed."""
+        assert self.spec.access is not None
+        while self.head.batches.any:
+            jobs = await self.head.queue()
+            if not any(self.head.batches.key_of(job) for job in jobs):
+                return
+            await asyncio.sleep(self.spec.access.poll_min_s)
+
+    async def stuck_jobs(self) -> list[str]:
+        """The command that removes arrays of the run that stay in the queue with nothing left to
+        run; empty: there are none. Raises TransientError or QueueUnknownError if the queue is not
+        seen."""
+        if not self.head.batches.any or self.head.system.removal(()) is None:
+            return []
+        end_s = time.monotonic() + STUCK_S
+        while stuck := await self.head.empty_arrays():
+            if time.monotonic() >= end_s:
+                return self.head.system.removal(stuck) or []
+            await asyncio.sleep(CANCEL_AGAIN_S)
+        return []
+
     def poll_soon(self) -> None:
         """Poll the queue soon."""
         self._watch.poll_soon()
@@ -276,12 +318,13 @@ class ClusterSite:
         self.head.batches.user = self.head.facts.user
         written = self.spec.directory or DEFAULT_DIRECTORY
         self.head.directory = await make_directory(host, self.spec.name, written, self._directory)
-        await put_programs(host, self.head.directory, self._programs)
+        facts = {"batch_system.json": msgspec.json.encode(self.head.system.node)}
+        await put_programs(host, self.head.directory, self._programs, facts)
         await self._load_batches(host)
         await self.connection.watch(f"{self.head.directory}/exits", self._on_records)
         self.head.ready.set()
         self.head.reopen("connection")
-        self.connected()
+        self._connected()
 
     async def _load_batches(self, host: Host) -> None:
         """Load the batches of earlier engines. Raises TransientError unless all are read: an
@@ -311,9 +354,14 @@ class ClusterSite:
             self.head.pause("connection", reason)
         elif self.head.ready.is_set():
             self.head.reopen("connection")
-            self.connected()
+            self._connected()
         else:
             self._watch.now.set()  # the watch sets the site up
+
+    def _on_end(self) -> None:
+        """Called after each end of an attempt, which makes room in the queue."""
+        self._submission.now.set()
+        self._watch.on_end()
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -336,18 +384,26 @@ class ClusterSite:
                         self.spec.name, error, found[:200],
                     )  # fmt: skip
                 continue
-            self._on_record(record.key, record.outcome)
+            self._on_record(record)
 
-    def _on_record(self, key: str, outcome: Outcome) -> None:
+    def _on_record(self, record: _Record) -> None:
+        key, outcome = record.key, record.outcome
         attempt = self._attempts.open.get(key)
         if attempt is None:
             # Of an earlier engine, which may be asked for; the site may also make them up.
-            if len(self._attempts.ended) < MAX_RECORDS and len(key) <= MAX_KEY_LENGTH:
-                self._attempts.ended.setdefault(key, outcome)
+            known = len(self._attempts.ended) + len(self._doubted)
+            if known < MAX_RECORDS and len(key) <= MAX_KEY_LENGTH:
+                if record.doubt and key not in self._attempts.ended:
+                    self._doubted[key] = record
+                else:
+                    self._attempts.ended.setdefault(key, outcome)
             return
         if not attempt.started:
             self.head.start(key, outcome.started_s, outcome.host or "")
-        if outcome.cause not in ("lost", "signal", "exit"):
+        if record.doubt and attempt.cancelled_s is None:
+            attempt.record, attempt.doubt = outcome, record.doubt
+            self._watch.poll_soon()
+        elif outcome.cause not in ("lost", "signal", "exit"):
             self._attempts.end(key, outcome)
         elif attempt.cancelled_s is not None:
             self._attempts.end(key, msgspec.structs.replace(outcome, cause="cancelled"))

@@ -17,6 +17,7 @@ from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError, Batc
 from wfrun.sites.cluster.attempts import Attempts
 from wfrun.sites.cluster.batches import ATTEMPTS_PER_SUBMISSION, Batch, content, groups
 from wfrun.sites.cluster.head_node import COMMAND_S, FAILURES_TO_PAUSE, HeadNode, answer, delay_s
+from wfrun.sites.cluster.queue_limit import QueueLimit
 from wfrun.sites.remote.host import NewFile
 
 _LOGGER = logging.getLogger(__name__)
@@ -77,9 +78,8 @@ class Submission:
         self._last_submission_s = -BATCH_DELAY_S
         self._last_submission_at_s = 0.0
         self._refusals = 0
-        """Number of consecutive submissions that were turned back."""
-        self._bound: int | None = None
-        """Estimated maximum number of our jobs in the queue; None until a limit was met."""
+        """Number of consecutive submissions that were turned back and cannot be smaller."""
+        self._limit = QueueLimit()
         self._max_array: int | None = None
         """Maximum number of elements of an array, found by refusals; None: none was refused."""
 
@@ -95,18 +95,15 @@ class Submission:
                 self._head.reopen("submission")  # all that was not accepted was withdrawn
             waiting = list(self.pending.values())[: self._room()]
             for series in self._series(groups(waiting, self.largest())):
-                if await self._submit(series):
-                    self._refusals = 0
-                else:
-                    await asyncio.sleep(delay_s(self._refusals))
-                    self._refusals += 1
+                if not await self._submit(series):
                     break
+                self._refusals = 0
             if not self.pending:
                 self._head.lift_limit()
             elif self._room():
                 self.now.set()
             else:
-                self._head.reach_limit()
+                self._report_limit()
 
     def _series(
         self, found: Sequence[list[AttemptRequest]]
@@ -126,7 +123,8 @@ class Submission:
         Near the limit of the queue this is 0 until several places are free: a submission for each
         would load the head node.
         """
-        bounds = [b for b in (self._access.max_jobs, self._bound) if b is not None]
+        learned = self._limit.bound(time.monotonic())
+        bounds = [b for b in (self._access.max_jobs, learned) if b is not None]
         if not bounds:
             return len(self.pending)
         room = max(0, min(bounds) - self._attempts.in_queue())
@@ -137,6 +135,14 @@ class Submission:
         """Maximum number of elements of an array."""
         largest = self._head.system.max_array
         return min(largest, self._access.max_array or largest, self._max_array or largest)
+
+    def _report_limit(self) -> None:
+        """Report the limit on our jobs in the queue, as far as it is known."""
+        limits = [self._access.max_jobs, self._limit.known]
+        known = [limit for limit in limits if limit is not None]
+        jobs = min(known) if known else self._attempts.in_queue()
+        if jobs:
+            self._head.reach_limit(jobs)
 
     async def _submit(self, groups: Sequence[list[AttemptRequest]]) -> bool:
         """Submit each group as a batch, in this order. Returns False if the batch system accepts no
@@ -156,7 +162,7 @@ class Submission:
                 continue
             if isinstance(error, BackPressureError | ArrayTooLargeError):
                 self._return_to_pending(waiting)
-                return self._adapt(error, waiting)
+                return await self._adapt(error, waiting)
             if isinstance(error, InfeasibleError):
                 self._refuse(waiting.pop(0), error)
             elif time.monotonic() - since_s > GIVE_UP_S:
@@ -191,6 +197,7 @@ class Submission:
         except InfeasibleError as error:
             self._head.pause("storage", error.message)
             self._return_to_pending(submissions)
+            await self._hold_off()
             return False
         self._head.reopen("storage")
         return True
@@ -216,18 +223,22 @@ class Submission:
             except _ERRORS as error:
                 first = first or error
         if isinstance(first, BackPressureError | TransientError):
-            await self._find_accepted([s.batch for s in submissions])
+            # A command that was killed may have submitted its job, which is shown a moment later.
+            is_sure = isinstance(first, BackPressureError)
+            is_sure = is_sure and all(result.exit_code is not None for result in results)
+            await self._find_accepted([s.batch for s in submissions], 1 if is_sure else 2)
         return first
 
-    async def _find_accepted(self, batches: Sequence[Batch]) -> None:
+    async def _find_accepted(self, batches: Sequence[Batch], looks: int) -> None:
         """Find the jobs of batches in the queue, whose submissions seemed to fail. If one is
         overlooked and submitted again, the second job finds its attempts claimed."""
-        for _ in range(2):
+        for look in range(looks):
+            if look:
+                await asyncio.sleep(self._access.poll_min_s)
             for job in await self._head.queue():
                 self._head.batches.key_of(job)
             if all(batch.ids for batch in batches):
                 return
-            await asyncio.sleep(self._access.poll_min_s)
 
     async def _accept(self, submissions: Sequence[_Submission]) -> None:
         """Report batches that were accepted, and record the ids of their jobs for a later engine,
@@ -239,21 +250,19 @@ class Submission:
         ]
         with contextlib.suppress(InfeasibleError):  # recovery works without, more slowly
             await self._head.retry_until_answered(lambda host: host.write(ids))
-        if self._bound is not None:  # probe for a higher limit
-            number = sum(len(s.requests) for s in submissions)
-            self._bound = self._attempts.in_queue() + max(1, number // 4)
+        self._limit.accept(self._attempts.in_queue())
 
-    def _adapt(
+    async def _adapt(
         self, error: BackPressureError | ArrayTooLargeError, refused: Sequence[_Submission]
     ) -> bool:
-        """Submit less from now on, or smaller arrays. Returns False if it has to be later, too."""
+        """Submit less from now on, or smaller arrays. Returns False if the rest of this series has
+        to be submitted anew."""
         _LOGGER.info("site %s: %s", self._head.site, error.message)
         if isinstance(error, ArrayTooLargeError):
             self._max_array = min(self.largest(), max(1, len(refused[0].requests) // 2))
             self.now.set()
             return True
-        self._head.reach_limit()
-        self._wait_for_places(len(refused[0].requests), error.message)
+        await self._on_full(len(refused[0].requests), error.message)
         return False
 
     def _refuse(self, submission: _Submission, error: InfeasibleError) -> None:
@@ -262,13 +271,24 @@ class Submission:
         for key in submission.batch.keys:
             self._attempts.end(key, Outcome("refused", message=text))
 
-    def _wait_for_places(self, refused: int, reason: str) -> None:
-        """Submit fewer attempts than those that were refused, later. While none of ours is in the
-        queue, no end of ours makes place, so the site is paused."""
+    async def _on_full(self, asked: int, reason: str) -> None:
+        """Learn the limit from a refusal of ``asked`` attempts. Fewer are submitted at once, or
+        after an end of ours; as many are submitted later. While none of ours is in the queue, no
+        end of ours makes place, so the site is paused."""
         in_queue = self._attempts.in_queue()
-        self._bound = in_queue + max(1, refused // 2)
+        self._limit.refuse(in_queue, asked, time.monotonic())
+        if in_queue:
+            self._report_limit()
+        if self._room() < asked:
+            return
         if not in_queue and self._refusals + 1 >= FAILURES_TO_PAUSE:
             self._head.pause("submission", f"no further job is accepted now: {reason}")
+        await self._hold_off()
+
+    async def _hold_off(self) -> None:
+        """Wait before a submission that is no smaller than the one that was turned back."""
+        await asyncio.sleep(delay_s(self._refusals))
+        self._refusals += 1
 
     def _return_to_pending(self, submissions: Sequence[_Submission]) -> None:
         """Put attempts back to the front of the pending ones."""

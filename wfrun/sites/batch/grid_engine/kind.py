@@ -26,5 +26,12 @@ GRID_ENGINE = batch_kind(
     "Grid Engine",
     _system,
     _survey,
+    login_variables=(
+        "SGE_ROOT",
+        "SGE_CELL",
+        "SGE_CLUSTER_NAME",
+        "SGE_QMASTER_PORT",
+        "SGE_EXECD_PORT",
+    ),
     own_keys={"parallel_environment": resource_name, "memory_resource": resource_name},
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, blocks, clock_s, size_bytes, smallest_limit
+from wfrun.sites.batch.offers import BatchQueue, Offer, blocks, clock_s, size_bytes, smallest_limit
 
 _ON_ONE_NODE = "$pe_slots"
 """The allocation rule of parallel environments that keep a job on one node; sge_pe(5)."""
@@ -82,7 +82,7 @@ def _queue(
     resources: tuple[str, ...],
     memory_bytes: int,
     node_cores: int,
-) -> Queue:
+) -> BatchQueue:
     available, total, down = slots[queue["qname"]]
     listed = re.findall(r"[^\s,\[\]=]+", queue.get("pe_list", ""))
     environments = {name: pe for name, pe in environments.items() if name in listed}
@@ -95,7 +95,7 @@ def _queue(
     limit = re.match(r"[^,\[\s]+", queue.get("h_rt", ""))
     found = re.findall(r"(?:^|=)(\d+)", queue.get("slots", "").replace(" ", ""))
     numbers = [number_of(number, 0) for number in found]
-    return Queue(
+    return BatchQueue(
         name=queue["qname"],
         is_open=total > down,
         cores=total,

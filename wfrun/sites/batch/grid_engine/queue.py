@@ -11,13 +11,15 @@ from lxml import etree
 from wfrun.engine.exchange import Cause
 from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.elements import check_count, expand
-from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})
 """Codes of ``failed`` of jobs that never started, through no fault of their own."""
 _NO_OUTPUT = 26
 _LIMIT = 37
+_KILLED = 100
+"""A signal ended the job after its start."""
 _UNITS = {
     "": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3,
     "t": 1000**4, "T": 1024**4,
@@ -27,7 +29,7 @@ _CLOCK = re.compile(r"(\d+):(\d+):(\d+)", re.ASCII)
 _REQUEST = re.compile(r"\b(h_rt|h_vmem)=([\w.:]+)", re.ASCII)
 
 
-def read_queue(output: str) -> list[Job]:
+def read_queue(output: str) -> list[JobInQueue]:
     """The jobs in ``qstat -xml``. Start times are left out: they are local times. Raises
     QueueUnknownError."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
@@ -41,14 +43,14 @@ def read_queue(output: str) -> list[Job]:
         ) from None
     if root.tag != "job_info" or root.find("queue_info") is None or root.find("job_info") is None:
         raise QueueUnknownError(f"no queue in the output of qstat: {output[:200]!r}")
-    jobs: list[Job] = []
+    jobs: list[JobInQueue] = []
     for entry in root.iter("job_list"):
         jobs += _jobs(entry)
         check_count(len(jobs))
     return jobs
 
 
-def _jobs(entry: etree._Element) -> list[Job]:
+def _jobs(entry: etree._Element) -> list[JobInQueue]:
     def text(tag: str) -> str:
         return (entry.findtext(tag) or "").strip()
 
@@ -62,7 +64,7 @@ def _jobs(entry: etree._Element) -> list[Job]:
     if state == "refused":
         reason = f"in error state {code}: 'qstat -j {number}' says why"
     return [
-        Job(
+        JobInQueue(
             id=number,
             element=element,
             name=text("JB_name"),
@@ -137,7 +139,7 @@ def _cause(code: int, exit_code: int, record: dict[str, str]) -> Cause:
         return "node"
     if code == _NO_OUTPUT:
         return "disk-full"
-    if exit_code <= 128 and code != _LIMIT:
+    if exit_code <= 128 and code not in (_LIMIT, _KILLED):
         return "exit"
     # Killed. The record does not say by whom, but has the limits and the usage.
     limits = dict(_REQUEST.findall(record.get("category", "")))

@@ -15,11 +15,13 @@ from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
 from wfrun.sites.batch.grid_engine import queue as parser
 from wfrun.sites.batch.grid_engine.refusals import REFUSALS
+from wfrun.sites.batch.grid_engine.waits import read_waits
 from wfrun.sites.batch.grid_engine.width import NO_QUEUE, Question, checked
-from wfrun.sites.batch.system import BatchJob, Ending, Job
+from wfrun.sites.batch.node_facts import NodeFacts, Start
+from wfrun.sites.batch.system import BatchJob, BatchSystem, Ending, JobInQueue
 
 
-class GridEngine:
+class GridEngine(BatchSystem):
     """Grid Engine.
 
     Jobs get the environment of the login on the head node (``-V``); without it PATH is lost. Only
@@ -32,6 +34,11 @@ class GridEngine:
     """
 
     environment: ClassVar[Mapping[str, str]] = {}
+    # Source: sge_pe(5), qrsh(1).
+    node: ClassVar[NodeFacts] = NodeFacts(
+        hosts='cat "$PE_HOSTFILE"',
+        starts=(Start(("qrsh", "-inherit", "-nostdin", "{host}")),),
+    )
 
     def __init__(
         self,
@@ -45,7 +52,10 @@ class GridEngine:
         self.memory_resource = memory_resource or "h_vmem"
 
     def script(self, job: BatchJob) -> str:
-        return common.script(job, "SGE_TASK_ID")
+        before = ""
+        if job.walltime_s is not None:
+            before = common.tell_walltime(job, common.whole_seconds(job.walltime_s), ".*h_rt")
+        return common.script(job, "SGE_TASK_ID", before)
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
         arguments = [*self._arguments(job), script]
@@ -74,6 +84,7 @@ class GridEngine:
     def _arguments(self, job: BatchJob, slots: int | None = None) -> list[str]:
         """The arguments of qsub without the script; with another number of slots."""
         command = ["-terse", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh", "-b", "n"]
+        command += ["-m", "n"]  # the default, unless an sge_request file has another one
         command += ["-wd", "/", "-j", "y", "-o", job.log]
         if job.count > 1:
             command += ["-t", f"1-{job.count}"]
@@ -85,7 +96,7 @@ class GridEngine:
         if job.gpus:
             command += ["-l", f"gpu={job.gpus}"]
         if job.walltime_s is not None:
-            command += ["-l", f"h_rt={max(1, math.ceil(job.walltime_s))}"]
+            command += ["-l", f"h_rt={common.whole_seconds(job.walltime_s)}"]
         if job.queue is not None:
             command += ["-q", job.queue]
         if job.account is not None:
@@ -129,27 +140,21 @@ class GridEngine:
         if exit_code != 0 and NO_QUEUE not in errors:
             raise REFUSALS.error("qsub", exit_code, output, errors)
 
-    def output_path(self, output: str, element: int | None) -> None:
-        """What a job prints is appended to its log."""
-
-    def explained(self, printed: str) -> None:
-        """The batch system is asked."""
-
     def queue(self, user: str | None) -> list[str]:
         return ["qstat", "-xml", "-u", "*" if user is None else user]
 
-    def elements(self, ids: Sequence[str]) -> list[list[str]]:
-        return []
-
-    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
         common.check_answer("qstat", exit_code, errors)
         return parser.read_queue(output)
 
-    def nodes(self) -> None:
-        """Only jobs in an error state are refused in the queue."""
+    def why(self, job: str) -> list[str]:
+        """The queue shows no reasons. ``schedd_job_info`` of the scheduler (sched_conf(5)) may
+        turn them off."""
+        return ["qstat", "-j", job]
 
-    def may_start(self, reason: str, output: str) -> bool:
-        return False
+    def waits(self, exit_code: int | None, output: str, errors: str) -> tuple[str, bool]:
+        common.check_answer("qstat", exit_code, errors)
+        return read_waits(output)
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         named = [

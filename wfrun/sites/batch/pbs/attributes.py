@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from wfrun.engine.exchange import Cause
 from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.elements import check_count, expand
-from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
 
 Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
 """Attributes by job id; those of a group are named ``group.name``."""
@@ -45,13 +45,17 @@ _KILLED_BY_TORQUE: dict[int, Cause] = {
     -12: "walltime",  # CPU time
 }
 _NEVER = "can never run"
+_STOPPED = "queue not started"
+_BEGAN = "Job Array Began"
+"""Comment of an array that has begun; the scheduler keeps it whatever its other elements wait for,
+in ``update_job_can_not_run`` of OpenPBS."""
 _MEMORY = frozenset({"mem", "vmem", "pmem", "pvmem"})
 _TIME = frozenset({"walltime", "cput", "pcput"})
 _KILLED = re.compile(r"^=>> PBS: job killed: ((\w+) .*)$", re.MULTILINE | re.ASCII)
 """What pbs_mom appends to the output of a job that it kills; ``message_job`` in mom_main.c."""
 
 
-def jobs_of(jobs: Attributes) -> list[Job]:
+def jobs_of(jobs: Attributes) -> list[JobInQueue]:
     """The jobs that have not ended, arrays element by element. Raises QueueUnknownError."""
     arrays = {job: _state(jobs[job]) for job in jobs if _parts(job)[1] is None}
     found = []
@@ -142,25 +146,34 @@ def killed(printed: str) -> Ending | None:
 
 def _job(
     job: str, element: int, state: State, attributes: Mapping[str, str], running_elements: int = 0
-) -> Job:
-    comment = attributes.get("comment", "")
+) -> JobInQueue:
     name = attributes.get("Job_Name", "")
     if "job_array_id" in attributes:
         # Torque appends the number of the element to the name.
         name = name.removesuffix(f"-{element}")
-    waits = state in ("queued", "held", "refused")
-    return Job(
+    return JobInQueue(
         id=job,
         element=element,
         name=name,
         user=attributes.get("Job_Owner", "").partition("@")[0],
         state=state,
         cores=_cores(attributes),
-        reason=comment if waits else "",
+        reason=_reason(state, attributes),
         nodes=_nodes(attributes),
         requested_s=_seconds(attributes.get("Resource_List.walltime", "")),
         running_elements=running_elements,
     )
+
+
+def _reason(state: State, attributes: Mapping[str, str]) -> str:
+    """Why a job waits; a held one may have no comment."""
+    comment = attributes.get("comment", "")
+    holds = attributes.get("Hold_Types", "n")
+    if state not in ("queued", "held", "refused"):
+        return ""
+    if state == "held" and holds != "n" and _STOPPED not in comment.lower():
+        return f"Hold_Types = {holds}"
+    return "" if comment.startswith(_BEGAN) else comment
 
 
 def _state(attributes: Mapping[str, str]) -> State | None:
@@ -169,8 +182,11 @@ def _state(attributes: Mapping[str, str]) -> State | None:
         raise QueueUnknownError("qstat shows a job without a state")
     # A state of a newer version: the job exists, nothing else is known.
     state = _STATES.get(letter, "queued")
-    if state == "queued" and _NEVER in attributes.get("comment", "").lower():
+    comment = attributes.get("comment", "").lower()
+    if state == "queued" and _NEVER in comment:
         return "refused"
+    if state == "queued" and _STOPPED in comment:
+        return "held"
     return state
 
 

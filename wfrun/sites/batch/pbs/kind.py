@@ -32,5 +32,13 @@ def _torque_survey() -> Survey:
     return survey.TORQUE
 
 
-PBS = batch_kind("pbs", "PBS", _pbs, _pbs_survey)
-TORQUE = batch_kind("torque", "Torque", _torque, _torque_survey)
+PBS = batch_kind(
+    "pbs",
+    "PBS",
+    _pbs,
+    _pbs_survey,
+    login_variables=("PBS_CONF_FILE", "PBS_EXEC", "PBS_SERVER", "PBS_DEFAULT"),
+)
+TORQUE = batch_kind(
+    "torque", "Torque", _torque, _torque_survey, login_variables=("PBS_DEFAULT", "PBS_SERVER")
+)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, clock_s, size_bytes, smallest_limit
+from wfrun.sites.batch.offers import BatchQueue, Offer, clock_s, size_bytes, smallest_limit
 
 Objects = Mapping[str, Mapping[str, str]]
 """Attributes of queues, nodes or servers, by name."""
@@ -20,8 +20,8 @@ _OUT_OF_SERVICE = frozenset({"down", "offline", "unknown", "state-unknown", "sta
 
 
 def read_json_objects(output: str, kind: str) -> Objects:
-    """The objects in ``qstat -Q -f -F json`` (kind ``Queue``), ``qstat -B -f -F json`` (``Server``)
-    or ``pbsnodes -a -F json`` (``nodes``). Raises QueueUnknownError."""
+    """The objects in ``qstat -Q -f -F json`` (kind ``BatchQueue``), ``qstat -B -f -F json``
+    (``Server``) or ``pbsnodes -a -F json`` (``nodes``). Raises QueueUnknownError."""
     try:
         found = json.loads(output, strict=False)[kind]
         return {
@@ -102,7 +102,7 @@ def history_notes(server: Objects, attribute: str, command: str) -> tuple[str, .
     )
 
 
-def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: bool) -> Queue:
+def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: bool) -> BatchQueue:
     # A node that names a queue serves that queue alone; other nodes serve queues without own nodes.
     own = {key: node for key, node in nodes.items() if node.get("queue") == name}
     shared = {key: node for key, node in nodes.items() if "queue" not in node}
@@ -114,7 +114,7 @@ def _queue(name: str, queue: Mapping[str, str], nodes: Objects, *, is_default: b
     largest = _number(queue.get("resources_max.ncpus", ""))
     most_bytes = size_bytes(queue.get("resources_max.mem", ""))
     node_bytes = max(map(_memory, of_queue), default=0)
-    return Queue(
+    return BatchQueue(
         name=name,
         is_default=is_default,
         is_open=queue.get("enabled") != "False" and queue.get("started") != "False",

@@ -12,7 +12,7 @@ from wfrun.sites.batch.pbs.attributes import Attributes
 _JOB = re.compile(r'^[ \t]+"(\d+(?:\[\d*\])?(?:\.[\w.-]+)?)":\s*\{[ \t]*$', re.MULTILINE | re.ASCII)
 _WANTED = re.compile(
     r'^[ \t]+"(Job_Name|Job_Owner|job_state|comment|Exit_status|exec_host|walltime|ncpus'
-    r"|array_indices_remaining|array_indices_submitted|array_state_count|resources_used"
+    r"|Hold_Types|array_indices_remaining|array_indices_submitted|array_state_count|resources_used"
     r'|Resource_List)":\s*'
     r'(?:"(.*)"|(-?\d+)|\{),?[ \t\r]*$',
     re.MULTILINE,

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.node_facts import NodeFacts, Start
 from wfrun.sites.batch.pbs.absent_nodes import may_start
 from wfrun.sites.batch.pbs.attributes import endings_of, jobs_of, killed
 from wfrun.sites.batch.pbs.offer import read_json_objects
@@ -19,16 +20,22 @@ from wfrun.sites.batch.pbs.queue_json import read_json
 from wfrun.sites.batch.pbs.queue_text import after_header, read_text
 from wfrun.sites.batch.pbs.refusals import OPENPBS, TORQUE
 from wfrun.sites.batch.refusals import Refusals
-from wfrun.sites.batch.system import BatchJob, Ending, Job
+from wfrun.sites.batch.system import BatchJob, BatchSystem, Ending, JobInQueue
 
 _NEWLINES = re.MULTILINE | re.ASCII
 
 
-class _Family(ABC):
+class _Family(BatchSystem, ABC):
     """The common part of PBS and Torque. Jobs get the environment of the login on the head node
     (``-V``); without it PATH is lost. Neither has an option to exclude nodes."""
 
     environment: ClassVar[Mapping[str, str]] = {}
+    # Source: qsub(1B), PBS_NODEFILE; pbs_tmrsh(8) of OpenPBS; PBS_WALLTIME and pbsdsh(1) of Torque.
+    node: ClassVar[NodeFacts] = NodeFacts(
+        walltime_s="PBS_WALLTIME",
+        hosts='cat "$PBS_NODEFILE"',
+        starts=(Start(("pbs_tmrsh", "{host}")), Start(("pbsdsh", "-h", "{host}"))),
+    )
     variable: ClassVar[str]
     refusals: ClassVar[Refusals]
 
@@ -37,14 +44,15 @@ class _Family(ABC):
         for PBS to copy at the end is the output of the login shell that starts the script, and
         PBS's own message if it kills the job."""
         before = f"exec >>{shlex.quote(job.log)} 2>&1\n"
-        if job.walltime_s is not None and not any("walltime" in word for word in job.options):
-            before += f"WFRUN_JOB_WALLTIME_S={common.whole_seconds(job.walltime_s)}\n"
-            before += "export WFRUN_JOB_WALLTIME_S\n"
+        if job.walltime_s is not None:
+            seconds = common.whole_seconds(job.walltime_s)
+            before += common.tell_walltime(job, seconds, ".*walltime")
         return common.script(job, self.variable, before=before)
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
         command = ["qsub", "-N", job.name, "-r", self._rerunnable(job), "-V", "-S", "/bin/sh"]
-        command += ["-j", "oe", "-o", self._output(job), *self._size(job)]
+        # By default the user gets a mail for each job or element that PBS ends.
+        command += ["-m", "n", "-j", "oe", "-o", self._output(job), *self._size(job)]
         if job.walltime_s is not None:
             command += ["-l", f"walltime={common.clock(job.walltime_s)}"]
         if job.queue is not None:
@@ -124,7 +132,7 @@ class Pbs(_Family):
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
         return [["qstat", "-t", "-f", "-F", "json", *chunk] for chunk in common.chunks(ids)]
 
-    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
         common.check_answer("qstat", exit_code, errors)
         return jobs_of(read_json(output))
 
@@ -144,6 +152,10 @@ class Pbs(_Family):
         ]
         # Element 1 of a job that is not an array is the job itself.
         return [["qdel", *chunk] for chunk in common.chunks(list(dict.fromkeys(named)))]
+
+    def removal(self, jobs: Sequence[str]) -> list[str]:
+        """After a kill of the server an array can stay in state B for ever (seen with 23.06)."""
+        return ["qdel", "-W", "force", "-x", *jobs]
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
         return [["qstat", "-x", "-t", "-f", "-F", "json", *chunk] for chunk in common.chunks(ids)]
@@ -184,18 +196,9 @@ class Torque(_Family):
         which would not show that the server has answered."""
         return ["sh", "-c", "qstat -B && qstat -t -f"]
 
-    def elements(self, ids: Sequence[str]) -> list[list[str]]:
-        return []
-
-    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
         common.check_answer("qstat", exit_code, errors)
         return jobs_of(read_text(after_header(output)))
-
-    def nodes(self) -> None:
-        """Its comments do not call jobs impossible."""
-
-    def may_start(self, reason: str, output: str) -> bool:
-        return False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         groups = common.grouped(jobs)

@@ -20,4 +20,4 @@ def _survey() -> Survey:
     return SURVEY
 
 
-SLURM = batch_kind("slurm", "Slurm", _system, _survey)
+SLURM = batch_kind("slurm", "Slurm", _system, _survey, login_variables=("SLURM_CONF",))

@@ -7,7 +7,7 @@ import re
 
 from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
-from wfrun.sites.batch.offers import Offer, Queue, clock_s, smallest_limit
+from wfrun.sites.batch.offers import BatchQueue, Offer, clock_s, smallest_limit
 
 SINFO_FORMAT = "%R|%P|%a|%l|%c|%m|%G|%D|%T|%C"
 """Partition; the same with a star if it is the default; whether it is up; time limit; cores, memory
@@ -21,7 +21,7 @@ def read_offer(sinfo: str, config: str, associations: str) -> Offer:
     """The offer from the outputs of ``sinfo --exact --noheader``, ``scontrol show config`` and
     ``sacctmgr --parsable2 --noheader show associations format=MaxSubmitJobs``. The last two may be
     empty. Raises QueueUnknownError."""
-    queues: dict[str, Queue] = {}
+    queues: dict[str, BatchQueue] = {}
     for line in sinfo.splitlines():
         queue = _read_line(line)
         queues[queue.name] = _sum(queues[queue.name], queue) if queue.name in queues else queue
@@ -43,7 +43,7 @@ def read_offer(sinfo: str, config: str, associations: str) -> Offer:
     )
 
 
-def _read_line(line: str) -> Queue:
+def _read_line(line: str) -> BatchQueue:
     fields = line.split("|")
     if len(fields) != _FIELDS:
         raise QueueUnknownError(f"not a line of sinfo: {line[:200]!r}")
@@ -52,7 +52,7 @@ def _read_line(line: str) -> Queue:
     if match is None:
         raise QueueUnknownError(f"no core counts in a line of sinfo: {line[:200]!r}")
     idle, down, total = (number_of(count, 0) for count in match.groups())
-    return Queue(
+    return BatchQueue(
         name=name,
         is_default=starred.endswith("*"),
         is_open=up == "up",
@@ -66,9 +66,9 @@ def _read_line(line: str) -> Queue:
     )
 
 
-def _sum(one: Queue, other: Queue) -> Queue:
+def _sum(one: BatchQueue, other: BatchQueue) -> BatchQueue:
     """Nodes of different kinds or states of the same partition, together."""
-    return Queue(
+    return BatchQueue(
         name=one.name,
         is_default=one.is_default,
         is_open=one.is_open,

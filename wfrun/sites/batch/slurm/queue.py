@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from wfrun.engine.exchange import Cause
 from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.elements import check_count, expand
-from wfrun.sites.batch.jobs import Ending, Job, QueueUnknownError, State
+from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
 from wfrun.sites.batch.offers import clock_s
 
 _FIELD = "\x1f"
@@ -64,15 +64,17 @@ _NEVER = re.compile(
 )
 """Reasons for which a job never starts. Reasons that can also mean nodes out of service are left
 out."""
+_STOPPED = re.compile(r"\w*(held|hold)\w*|Partition(Down|Inactive)", re.IGNORECASE)
+"""Reasons for which a job does not start until somebody acts."""
 _SIGNALLED = "JobLaunchFailure"
 """squeue's reason for an end by any signal, even one that the task sent to itself."""
 _NO_OUTPUT = 53
 """The "signal" with which slurmstepd ends if it cannot open the job's output file."""
 
 
-def read_queue(output: str) -> list[Job]:
+def read_queue(output: str) -> list[JobInQueue]:
     """The jobs in ``squeue --array --format SQUEUE_FORMAT``. Raises QueueUnknownError."""
-    jobs: list[Job] = []
+    jobs: list[JobInQueue] = []
     for ident, state_name, user, cores, start, nodes, reason, limit, name in _rows(output):
         state = _STATES.get(state_name)
         if state is None:
@@ -87,7 +89,7 @@ def read_queue(output: str) -> list[Job]:
         job, elements = _parts(ident)
         check_count(len(jobs) + len(elements))
         jobs += [
-            Job(
+            JobInQueue(
                 id=job,
                 element=element,
                 name=name,
@@ -164,7 +166,7 @@ def _accounted(cause: Cause, state: str, code: int, signal: int, node: str | Non
 def _waiting(reason: str) -> State:
     if _NEVER.fullmatch(reason):
         return "refused"
-    return "held" if re.search(r"held|hold", reason, re.IGNORECASE) else "queued"
+    return "held" if _STOPPED.search(reason) else "queued"
 
 
 def _rows(output: str) -> Iterator[list[str]]:

@@ -10,12 +10,33 @@ from typing import ClassVar
 
 from wfrun.sites.batch import common
 from wfrun.sites.batch.elements import compress
+from wfrun.sites.batch.node_facts import NodeFacts, Start
 from wfrun.sites.batch.slurm import queue as parser
 from wfrun.sites.batch.slurm.refusals import refusal
-from wfrun.sites.batch.system import BatchJob, Ending, Job, QueueUnknownError
+from wfrun.sites.batch.system import BatchJob, BatchSystem, Ending, JobInQueue, QueueUnknownError
+
+_NODE = NodeFacts(
+    node="SLURMD_NODENAME",
+    end_s="SLURM_JOB_END_TIME",
+    left='squeue --noheader --format=%L --job "$SLURM_JOB_ID"',
+    hosts='scontrol show hostnames "$SLURM_JOB_NODELIST"',
+    starts=(
+        Start(
+            (
+                "srun", "--nodes={count}", "--ntasks={count}", "--ntasks-per-node=1",
+                "--nodelist={hosts}", "--cpus-per-task={cores}", "--mem=0", "--input=none",
+                "--wait=0", "--kill-on-bad-exit=1",
+            ),
+            number="SLURM_PROCID",
+            environment={"SLURM_OVERLAP": "1", "SLURM_CPU_BIND": "none"},
+        ),
+    ),
+)  # fmt: skip
+"""Source: squeue(1), scontrol(1), srun(1); SLURM_JOB_END_TIME (sbatch(1)) is new in version 22.05.
+"""
 
 
-class Slurm:
+class Slurm(BatchSystem):
     """Slurm.
 
     Jobs get the environment of the login on the head node (``--export=ALL``), as if submitted by
@@ -27,13 +48,18 @@ class Slurm:
     """
 
     environment: ClassVar[Mapping[str, str]] = {"SLURM_TIME_FORMAT": "%s"}
+    node: ClassVar[NodeFacts] = _NODE
 
     def __init__(self, max_array: int | None = None) -> None:
         # MaxArraySize is 1001 by default, and limits the largest element number plus one.
         self.max_array = max_array or 1000
 
     def script(self, job: BatchJob) -> str:
-        return common.script(job, "SLURM_ARRAY_TASK_ID")
+        before = ""
+        if job.walltime_s is not None:
+            seconds = 60 * common.whole_minutes(job.walltime_s)
+            before = common.tell_walltime(job, seconds, "-t|--time")
+        return common.script(job, "SLURM_ARRAY_TASK_ID", before)
 
     def submit(self, job: BatchJob, script: str) -> list[str]:
         command = [
@@ -86,31 +112,16 @@ class Slurm:
         if exit_code != 0 and "not available" not in errors:
             raise refusal(exit_code, output, errors)
 
-    def output_path(self, output: str, element: int | None) -> None:
-        """What a job prints is appended to its log."""
-
-    def explained(self, printed: str) -> None:
-        """The batch system is asked."""
-
     def queue(self, user: str | None) -> list[str]:
         whose = [] if user is None else [f"--user={user}"]
         return ["squeue", "--array", *whose, f"--format={parser.SQUEUE_FORMAT}"]
 
-    def elements(self, ids: Sequence[str]) -> list[list[str]]:
-        return []
-
-    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[Job]:
+    def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
         common.check_answer("squeue", exit_code, errors)
         # Some errors, such as an unknown user, have exit code 0 and an empty table.
         if "error:" in errors:
             raise QueueUnknownError(f"squeue: {errors.strip()}")
         return parser.read_queue(output)
-
-    def nodes(self) -> None:
-        """Reasons that can also mean nodes out of service are no refusals."""
-
-    def may_start(self, reason: str, output: str) -> bool:
-        return False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
         named = [

@@ -1,0 +1,50 @@
+"""Reports of sites about other users' jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wfrun.engine.events import BackgroundJob, EndedJob, SiteLoadObserved, SiteObserved
+from wfrun.engine.fitting.information import Observed
+
+OBSERVE_S = 60.0
+"""Interval between queries of other users' jobs, in runs that use them."""
+
+
+class Observer:
+    """Turns snapshots of a site's queue into events. An event has the detail that the run's
+    policies use; there is none if that has not changed, since the log grows with every event."""
+
+    def __init__(self, site: int, observed: Observed) -> None:
+        self._site = site
+        self._observed = observed
+        self._latest: object = ()
+
+    def observe(
+        self,
+        at_s: float,
+        jobs: Sequence[BackgroundJob],
+        ended: Sequence[EndedJob] = (),
+        planned: Sequence[tuple[str, float]] = (),
+    ) -> SiteObserved | SiteLoadObserved | None:
+        """The event for the present jobs of other users, which are given running ones first, then
+        the queue in order. None if the run does not use them, or sees no change.
+
+        ``ended``: jobs that ended before the first observation, in the order of their ends.
+        ``planned``: starts of our waiting attempts as the queue plans them, by key."""
+        if self._observed == "nothing":
+            return None
+        if self._observed == "jobs":
+            latest: object = (*jobs, *planned)
+            event: SiteObserved | SiteLoadObserved = SiteObserved(
+                at_s, self._site, tuple(jobs), tuple(ended), tuple(planned)
+            )
+        else:
+            running = sum(job.cores for job in jobs if job.started_s is not None)
+            queued = sum(job.cores for job in jobs) - running
+            latest = (running, queued) if running or queued else ()
+            event = SiteLoadObserved(at_s, self._site, running, queued)
+        if latest == self._latest and not ended:
+            return None
+        self._latest = latest
+        return event
