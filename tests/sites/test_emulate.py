@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wfrun.engine.model import SiteSpec
-from wfrun.sites.emulate import emulated
+from wfrun.sites.local.emulate import emulated
 from wfrun.sites.local.site import LocalSite
 from wfrun.testing.probe import Probe, request
 from wfrun.testing.sites import ODD_NAMES

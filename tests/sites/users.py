@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalProcess, LocalTransport
 
 ALICE = 61001
 """The user who runs wfrun."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from wfrun.engine.model import Catalog
 from wfrun.parsers.catalog import read
-from wfrun.parsers.yaml_document import parse_yaml
+from wfrun.parsers.syntax.yaml_document import parse_yaml
 from wfrun.sites.kinds import KINDS
 from wfrun.sites.transfers import METHODS
-from wfrun.sites.transfers.relayed_links import with_methods, with_relayed_links
+from wfrun.sites.transfers.relay.relayed_links import with_methods, with_relayed_links
 
 
 def read_catalog(path: str | Path) -> Catalog:

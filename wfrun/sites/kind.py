@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from wfrun.engine.information import Observed
+from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.parsers.catalog.kinds import CatalogKind
-from wfrun.sites.observation import OBSERVE_S
+from wfrun.sites.batch.observation import OBSERVE_S
 
 if TYPE_CHECKING:
     from wfrun.sites.batch.survey import Survey
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wfrun.sites.cluster.site import ClusterSite
     from wfrun.sites.launchers.site import BatchLauncherSite
     from wfrun.sites.local.site import LocalSite
-    from wfrun.sites.remote.asyncssh_login import Prompter
+    from wfrun.sites.remote.transports.asyncssh_login import Prompter
     from wfrun.sites.ssh.site import SshSite
 
 RemoteSite: TypeAlias = "SshSite | ClusterSite | BatchLauncherSite"
@@ -60,6 +60,9 @@ class BatchKind(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the commands and parsers for jobs."""
     survey: Callable[[], Survey]
     """Returns the commands and parsers for queues and limits."""
+    login_variables: tuple[str, ...] = ()
+    """Variables by which the commands find their servers. A login on this machine takes them from
+    wfrun's own environment; names that end with ``*`` are prefixes."""
 
 
 class SiteKind(CatalogKind, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Access
 from wfrun.sites.batch.grid_engine.kind import GRID_ENGINE
+from wfrun.sites.batch.lsf.kind import LSF
+from wfrun.sites.batch.oar.kind import OAR
 from wfrun.sites.batch.pbs.kind import PBS, TORQUE
 from wfrun.sites.batch.slurm.kind import SLURM
 from wfrun.sites.batch.system import BatchSystem
@@ -17,7 +19,7 @@ from wfrun.sites.local.kind import LOCAL
 from wfrun.sites.ssh.kind import SSH
 
 KINDS: dict[str, SiteKind] = {
-    kind.name: kind for kind in (LOCAL, SSH, SLURM, GRID_ENGINE, PBS, TORQUE)
+    kind.name: kind for kind in (LOCAL, SSH, SLURM, GRID_ENGINE, PBS, TORQUE, LSF, OAR)
 }
 """Kinds by name. The first is that of a catalog entry without ``kind``. `wfrun sites init` probes
 for batch systems in this order."""
@@ -25,6 +27,9 @@ for batch systems in this order."""
 BATCH_KINDS: dict[str, BatchKind] = {
     kind.name: kind.batch for kind in KINDS.values() if kind.batch is not None
 }
+
+LOGIN_VARIABLES = tuple(name for batch in BATCH_KINDS.values() for name in batch.login_variables)
+"""Those of all batch systems, for a connection to a host whose batch system is not known yet."""
 
 
 def kind_of(name: str) -> SiteKind:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tests.sites.channels.test_handshake import NONCE, SECRET, Listener, hello, proofs
-from wfrun.sites.launchers import signed_link
-from wfrun.sites.launchers.certificate import make_context
-from wfrun.sites.launchers.handshake import Credentials
-from wfrun.sites.launchers.signed_link import SignedLink
+from wfrun.sites.launchers.channels import signed_link
+from wfrun.sites.launchers.channels.certificate import make_context
+from wfrun.sites.launchers.channels.handshake import Credentials
+from wfrun.sites.launchers.channels.signed_link import SignedLink
 from wfrun.sites.node import channels
 from wfrun.sites.node.signing import HANDSHAKE_BYTES, LineSigner, proof_of
 

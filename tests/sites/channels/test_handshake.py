@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from wfrun.sites.launchers.handshake import Credentials, EngineHandshake, RefusedError
+from wfrun.sites.launchers.channels.handshake import (
+    Credentials,
+    EngineHandshake,
+    HandshakeRefusedError,
+)
 from wfrun.sites.node.channels import Channel
 from wfrun.sites.node.signing import PROTOCOL, LineSigner, proof_of
 
@@ -107,7 +111,7 @@ def test_hellos_that_the_engine_refuses(case: str) -> None:
         line = json.dumps({**json.loads(hello()), **changes}).encode()
     else:
         line = hello(**changes)
-    with pytest.raises((RefusedError, ValueError)):
+    with pytest.raises((HandshakeRefusedError, ValueError)):
         known.answer(line)
     assert not known.has_answered
 
@@ -115,9 +119,9 @@ def test_hellos_that_the_engine_refuses(case: str) -> None:
 def test_a_hello_is_accepted_once_in_a_session() -> None:
     credentials = Credentials(SECRET, 3)
     EngineHandshake(credentials).answer(hello())
-    with pytest.raises(RefusedError, match="it repeats"):
+    with pytest.raises(HandshakeRefusedError, match="it repeats"):
         EngineHandshake(credentials).answer(hello())
-    with pytest.raises(RefusedError, match="it repeats"):
+    with pytest.raises(HandshakeRefusedError, match="it repeats"):
         EngineHandshake(credentials.without_encryption()).answer(hello())
     EngineHandshake(credentials).answer(hello(nonce="m" * 32))
 
@@ -128,7 +132,7 @@ def test_a_launcher_has_to_play_its_own_part(who: str) -> None:
     known = engine()
     answer = json.loads(known.answer(hello()))
     fields = ("L1", 0, 3, NONCE, answer["nonce"], "")
-    with pytest.raises(RefusedError, match="does not know the secret"):
+    with pytest.raises(HandshakeRefusedError, match="does not know the secret"):
         known.complete(json.dumps({"proof": proof_of(SECRET, who, *fields)}).encode())
     if who == "engine":
         assert answer["proof"] == proof_of(SECRET, who, *fields)

@@ -15,7 +15,7 @@ from tests.sites.launchers.channel_rig import CHANNELS, NODE, Caller, Rig, ask
 from tests.sites.users import ALICE, MALLORY, UserTransport, as_user, run_as, scratch
 from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError
-from wfrun.sites.remote.transport import Transport
+from wfrun.sites.remote.transports.transport import Transport
 
 __all__ = ["scratch"]
 
@@ -149,6 +149,57 @@ async def test_a_launcher_reads_no_spool_file_of_another_user(
     line = await asyncio.to_thread(node.stderr.readline)
     assert b"belongs to another user" in line
     assert (await rig.handler.hello(1)).channel == "spool"
+
+
+FLOOD = """
+import json, selectors, socket, sys, time
+host, port, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+hello = {"wfrun": 2, "launcher": "one", "node": 0, "session": 1, "proof": "0" * 64}
+calls, open_ = 0, selectors.DefaultSelector()
+while True:
+    while len(open_.get_map()) < 100:
+        s = socket.create_connection((host, port))
+        calls += 1
+        s.sendall(json.dumps({**hello, "nonce": f"{calls:032}"}).encode() + b"\\n")
+        s.setblocking(False)
+        open_.register(s, selectors.EVENT_READ)
+        if calls == wanted:
+            print("flooded", flush=True)
+    for key, _ in open_.select(1.0):
+        try:
+            if key.fileobj.recv(1 << 16):
+                continue
+        except OSError:
+            pass
+        open_.unregister(key.fileobj)
+        key.fileobj.close()
+    time.sleep(0.05)
+"""
+"""Calls as a launcher that is expected, on up to 100 connections at a time."""
+
+
+@pytest.mark.parametrize("kind", ["tcp"])
+async def test_calls_of_another_user_keep_no_launcher_out(rig: TwoUsers, programs: Path) -> None:
+    """Mallory calls the port of Alice's agent as the launcher itself, and keeps calling."""
+    host, port = rig.address()["tcp"][0]
+    flood = subprocess.Popen(
+        as_user(MALLORY, 'exec python3 -c "$FLOOD" "$HOST" "$PORT" 200'),
+        env={"PATH": os.defpath, "FLOOD": FLOOD, "HOST": host, "PORT": str(port)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert flood.stdout is not None
+        assert await asyncio.to_thread(flood.stdout.readline) == b"flooded\n"
+        assert not rig.handler.launchers
+        rig.start_as_alice(programs)
+        link = await rig.handler.hello(0)
+        ask(link, say=[3, 100])
+        await rig.handler.until(lambda: len(rig.handler.said[0]) == 4)
+        assert rig.handler.launchers == ["one"]
+        assert flood.poll() is None
+    finally:
+        flood.kill()
+        flood.communicate()
 
 
 async def test_channels_are_not_opened_where_others_can_write(scratch: Path) -> None:

@@ -16,15 +16,15 @@ from typing import Any, Literal, cast
 from tests.places import ROOT
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.launchers.channels import SiteChannels
-from wfrun.sites.launchers.link import Link
+from wfrun.sites.launchers.channels.channels import SiteChannels
+from wfrun.sites.launchers.channels.link import Link
 from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
 from wfrun.sites.node.signing import PROTOCOL, LineSigner, proof_of
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.local_transport import LocalTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transport import Transport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.transport import Transport
 
 LIMIT_S = 100.0
 CHANNELS = ROOT / "wfrun" / "sites" / "node"

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.sites.cluster.site import ClusterSite
 from wfrun.sites.kinds import make_batch_system
-from wfrun.sites.launchers.link import LinkHandler
+from wfrun.sites.launchers.channels.link import LinkHandler
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import connection_of
@@ -106,8 +108,9 @@ class FakeChannels:
 class SiteRig:
     """A site with launchers, and its events."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, patience_s: float) -> None:
         self.place = place
+        self._patience_s = patience_s
         self.directory = place / "scratch" / f"wfrun-{RUN}"
         self.probe = Probe()
         self.links = FakeChannels()
@@ -119,7 +122,7 @@ class SiteRig:
             transport="local",
             poll_min_s=0.1,
             poll_max_s=0.5,
-            patience_s=2.0,
+            patience_s=self._patience_s,
             dispatch="launchers",
             launchers=launchers,
         )
@@ -130,7 +133,7 @@ class SiteRig:
         cluster = ClusterSite(
             spec, 0, RUN, f"wfrun-{RUN}", connection, system, programs=BATCH_LAUNCHER_PROGRAMS
         )
-        return BatchLauncherSite(spec, 0, cluster, lambda directory: self.links)
+        return BatchLauncherSite(spec, 0, cluster, cluster.head, lambda directory: self.links)
 
     async def open(self, script: str = WAIT_SCRIPT) -> None:
         await self.site.open(self.probe.post)
@@ -178,6 +181,13 @@ class SiteRig:
         """End the launcher's job with exit code 3."""
         (self.directory / f"ends-{launcher}").touch()
 
+    def kill(self, name: str) -> None:
+        """Kill all processes of the job of the launcher that was submitted by this number, as the
+        failure of a node does: it leaves no record."""
+        jobs = json.loads((self.place / "pbs" / "state.json").read_text())["jobs"]
+        (element,) = jobs[name]["elements"].values()
+        os.killpg(element["session"], signal.SIGKILL)
+
     def events(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.probe.events if isinstance(event, kind)]
 
@@ -198,12 +208,14 @@ class SiteRig:
 
 
 @contextlib.asynccontextmanager
-async def rig_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SiteRig]:
+async def rig_at(
+    place: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float = 2.0
+) -> AsyncIterator[SiteRig]:
     """A rig with a simulated PBS in a directory."""
     (place / ".profile").write_text(f"PATH={place}/pbs/bin:$PATH; export PATH\n")
     monkeypatch.setenv("HOME", str(place))
     pbs.install(place / "pbs", slots=4)
-    rig = SiteRig(place)
+    rig = SiteRig(place, patience_s)
     try:
         yield rig
     finally:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
+from tests.amounts import examples
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.launchers.assigner import MIN_PREFETCHED_S, AttemptAssigner
@@ -83,6 +85,20 @@ def test_a_closed_launcher_gets_nothing() -> None:
     add(assigner, *numbered(2))
     assert given(assigner) == []
     assert assigner.waiting_count() == 2
+
+
+def test_placeholders_of_claims_take_the_attempts_of_these_alone() -> None:
+    assigner = AttemptAssigner()
+    join(assigner, "r.C1.0", 4)
+    join(assigner, "r.C2.0", 4)
+    join(assigner, "a", 1)
+    claimed = [replace(request(f"c{n}", 2), claim=f"r.C{n}") for n in (1, 3)]
+    add(assigner, request("wide", 4), *claimed, *numbered(2))
+    assert given(assigner) == [("c1", "r.C1.0"), ("k0", "a")]
+    assigner.end("c1")
+    assert given(assigner) == []
+    join(assigner, "r.C3.0", 2)
+    assert given(assigner) == [("c3", "r.C3.0")]
 
 
 def test_a_wide_attempt_gets_a_reservation_and_narrow_ones_go_elsewhere() -> None:
@@ -317,4 +333,4 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestBooks.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

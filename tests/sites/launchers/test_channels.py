@@ -20,9 +20,9 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.launchers import limited_log
-from wfrun.sites.launchers.channels import SiteChannels
-from wfrun.sites.launchers.link import Link
+from wfrun.sites.launchers.channels import limited_log
+from wfrun.sites.launchers.channels.channels import SiteChannels
+from wfrun.sites.launchers.channels.link import Link
 
 PYENV = Path.home() / ".pyenv" / "versions"  # before the tests get a home of their own
 WAYS = ("tcp", "asyncssh", "openssh", "spool")

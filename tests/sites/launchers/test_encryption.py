@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.sites.launchers.channel_rig import Caller, Rig, ask
-from wfrun.sites.launchers.certificate import make_context
+from wfrun.sites.launchers.channels.certificate import make_context
 from wfrun.sites.node.encryption import Encryption, encryption_of_launcher
 from wfrun.sites.tasks import end_tasks
 

@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from tests.sites.launchers.site_rig import FakeLink, SiteRig, ended, rig_at
 from wfrun.engine import events as ev
+from wfrun.sites.launchers.channels.limited_log import MAX_WARNINGS
 from wfrun.sites.launchers.journals import NodeId, read_traces
-from wfrun.sites.launchers.limited_log import MAX_WARNINGS
 from wfrun.testing.probe import request
 
 NODE: NodeId = ("r1.L1", 0)

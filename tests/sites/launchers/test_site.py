@@ -84,6 +84,25 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     await rig.until(lambda: rig.links.expected == {"L2"})
 
 
+async def test_a_launcher_whose_node_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job leaves no exit record. That it has left the queue is enough: its tasks do not wait
+    for the patience of the site."""
+    async with rig_at(tmp_path, monkeypatch, patience_s=1000.0) as rig:
+        await rig.open()
+        link = await rig.launcher("L1")
+        await rig.site.submit(tasks("k1", "k2"))
+        await rig.until(lambda: len(link.sent_attempts()) == 2)
+        link.say({"started": ["k1"]})
+        rig.claim("k1")
+        rig.journal("L1", {"queued": ["k1", "k2"]}, started("k1"))
+        rig.kill("0")
+        link.break_off()
+        await rig.until(lambda: rig.cause("k1") == "lost")
+        assert rig.is_revoked("k1")
+        other = await rig.launcher("L2")
+        await rig.until(lambda: other.sent_attempts() == ["k2"])
+
+
 async def test_a_launcher_that_never_connects_ends_with_its_stderr(rig: SiteRig) -> None:
     await rig.open('echo "there is no such module" >&2\n')
     await rig.start("L1")
@@ -288,6 +307,23 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     rig.end("L1")
     await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 2)
     assert link.sent_attempts() == []
+
+
+async def test_an_attempt_of_a_claim_runs_in_its_placeholder_which_ends_with_it(
+    rig: SiteRig,
+) -> None:
+    """Also where the order to end comes before the placeholder has connected."""
+    await rig.open()
+    link = await rig.launcher("r.C1.0")
+    await rig.start("r.C2.0")
+    (task,) = tasks("k1")
+    await rig.site.submit([msgspec.structs.replace(task, claim="r.C1"), *tasks("k2", "k3")])
+    await rig.until(lambda: link.sent_attempts() == ["k1"])
+    await rig.site.stop_launchers(["r.C1.0", "r.C2.0"], now=True)
+    assert {"stop": True, "now": True} in link.received
+    late = rig.play("r.C2.0")
+    late.connect(2)
+    await rig.until(lambda: {"stop": True, "now": True} in late.received)
 
 
 async def test_a_launcher_that_is_away_ends_with_the_run_though_a_command_fails(

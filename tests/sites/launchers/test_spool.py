@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from tests.waiting import until
-from wfrun.sites.launchers.spool import SpoolListener
+from wfrun.sites.launchers.channels.spool import SpoolListener
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import Host
 from wfrun.sites.remote.incoming import ConnectionHandler
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 
 from tests.sites.launchers.channel_rig import Rig
 from tests.sites.remote.conftest import Cluster
-from wfrun.sites.launchers.limited_log import INTERVAL_S, MAX_WARNINGS, LimitedLog
-from wfrun.sites.launchers.signed_link import SignedLink
+from wfrun.sites.launchers.channels.limited_log import INTERVAL_S, MAX_WARNINGS, LimitedWarnings
+from wfrun.sites.launchers.channels.signed_link import SignedLink
 from wfrun.sites.remote.agent import UNADMITTED_BYTES
 
 STRANGERS = 640
@@ -121,7 +121,7 @@ def test_few_warnings_are_written_and_the_others_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_s = 0.0
-    log = LimitedLog("here", lambda: now_s)
+    log = LimitedWarnings("here", lambda: now_s)
     for number in range(1000):
         log.warn(f"refused {number}")
     assert [record.getMessage() for record in caplog.records] == [

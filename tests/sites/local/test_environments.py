@@ -11,13 +11,14 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 
 from tests.sites.local.images import make_root, podman_environment
-from wfrun.engine.containers import Container, ContainerRuntime, SiteEnvironment
 from wfrun.engine.exchange import AttemptRequest, Outcome
+from wfrun.engine.fitting.containers import Container, ContainerRuntime, SiteEnvironment
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.local.site import LocalSite
 from wfrun.testing.probe import Probe, request, shell
@@ -298,7 +299,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand-ins for runtimes that are in no package of Debian; they print how they are called."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("apptainer", "docker"):
+    for name in ("apptainer", "docker", "podman"):
         (folder / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"; env\n')
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -325,6 +326,20 @@ async def test_the_command_line_of_apptainer(tmp_path: Path, recorded: Path) -> 
     ]  # fmt: skip
     assert {"APPTAINERENV_TOKEN=secret", "APPTAINERENV_SITE=1"} <= set(lines[16:])
     assert not any("secret" in line for line in lines[:16])
+
+
+@pytest.mark.parametrize(("name", "verb"), [("podman", "run"), ("apptainer", "exec")])
+async def test_options_of_the_runtime_come_before_its_verb(
+    name: Literal["podman", "apptainer"], verb: str, tmp_path: Path, recorded: Path
+) -> None:
+    options = ("--cgroup-manager", "a b")
+    site = SiteEnvironment((), {}, ContainerRuntime(name, global_options=options))
+    async with opened(tmp_path) as place:
+        container = Container("docker://library/centos:8")
+        lines = (await place.output(request("envs-1", "tool"), site, container=container)).split(
+            "\n"
+        )
+    assert lines[:3] == [*options, verb]
 
 
 async def test_the_command_line_of_docker(tmp_path: Path, recorded: Path) -> None:

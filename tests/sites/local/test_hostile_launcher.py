@@ -17,11 +17,11 @@ from tests.waiting import until
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Content, Found, Outcome
 from wfrun.engine.model import SiteSpec
-from wfrun.sites.launchers import messages
-from wfrun.sites.local.direct_launcher import DirectLauncherSite, Report
+from wfrun.sites.launchers.channels import messages
+from wfrun.sites.launchers.reports import decode_report
+from wfrun.sites.local.direct_launcher import DirectLauncherSite, DirectReport
 from wfrun.sites.local.launcher_host import LauncherPipe
-from wfrun.sites.local.lines import LineSplitter
-from wfrun.sites.reports import decode_report
+from wfrun.sites.local.lines import StreamLines
 from wfrun.testing.probe import request
 
 
@@ -181,7 +181,7 @@ def test_an_invalid_outcome_of_those_that_are_found(outcome: bytes) -> None:
     line = b'{"id": 3, "found": {"a": {"state": "active"}, "b": {"state": "ended", "outcome": %s}}}'
     decoders: tuple[Callable[[bytes], Any], ...] = (
         messages.decode,
-        lambda line: decode_report(line, Decoder(Report)),
+        lambda line: decode_report(line, Decoder(DirectReport)),
     )
     for decode in decoders:
         report = decode(line % outcome)
@@ -232,7 +232,7 @@ async def test_an_answer_names_what_was_asked_for(opened: Callable[..., Any]) ->
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 def test_lines_are_split_whatever_the_pieces(step: int) -> None:
     text = b"a\n\nbc\n" + b"d" * 30 + b"\ne\n" + b"f" * 31
-    splitter = LineSplitter(max_bytes=10)
+    splitter = StreamLines(max_bytes=10)
     lines = []
     for start in range(0, len(text), step):
         lines += splitter.feed(text[start : start + step])
@@ -241,7 +241,7 @@ def test_lines_are_split_whatever_the_pieces(step: int) -> None:
 
 
 def test_a_line_without_end_takes_no_memory() -> None:
-    splitter = LineSplitter(max_bytes=1 << 20)
+    splitter = StreamLines(max_bytes=1 << 20)
     data = b"x" * (1 << 16)
     tracemalloc.start()
     lines = [line for _ in range(1000) for line in splitter.feed(data)]

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tests.sites.node.facts import put_facts
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS, signing
@@ -90,6 +91,7 @@ class Engine:
             (directory / name).mkdir(parents=True, exist_ok=True)
         for name in (*JOB_PROGRAMS, *BATCH_LAUNCHER_PROGRAMS):
             shutil.copy(FOLDER / name, directory / "bin")
+        put_facts(directory)
         self.secret = secrets.token_hex(32).encode()
         (directory / "launchers" / "secret").write_bytes(self.secret)
         self.sessions = 0
@@ -195,6 +197,10 @@ class Engine:
         text = (self.directory / "exits" / name).read_text()
         lines = text.split("\n")[:-1]  # the last one may not be complete yet
         return [json.loads(line) for line in lines]
+
+    def starts(self, name: str = "run-s.1.jsonl") -> list[str]:
+        """The keys of the attempts that a journal says were started."""
+        return [start[0] for line in self.journal(name) for start in line.get("started", ())]
 
     def ends(self, name: str = "run-s.1.jsonl") -> dict[str, Any]:
         """The exit records in a journal."""

@@ -269,16 +269,3 @@ def test_many_short_tasks(engine: Engine) -> None:
     assert {end["cause"] for end in ends} == {"done"}
     assert len(engine.received) < len(keys) / 4, "news is gathered"
     assert len(json.dumps(engine.received)) < 400 * len(keys)
-
-
-def test_a_job_of_the_last_release_starts_the_launcher_by_its_former_name(engine: Engine) -> None:
-    """Such a job may start after its run was resumed, which replaces the programs."""
-    engine.job()
-    path = engine.directory / "batches" / "run-s.1.jsonl"
-    text = path.read_text().replace("batch_launcher.sh", "allocated.sh")
-    assert "allocated.sh" in text
-    path.write_text(text)
-    engine.start_job("run-s.1")
-    assert engine.accept()["slots"] == 2
-    engine.run(request("k-1", "true"))
-    assert [end["cause"] for end in engine.until_ended("k-1")] == ["done"]

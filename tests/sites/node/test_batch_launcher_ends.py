@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from tests.sites.node.batch_launcher_rig import Engine, has_ended, kill, wait_for
+from tests.sites.node.facts import put_facts
 from wfrun.engine.model import Resources
+from wfrun.sites.batch.node_facts import NodeFacts, Start
 from wfrun.testing.probe import request, shell
 
 DEAF = "trap '' TERM; echo $$ >$1; while :; do sleep 0.1; done"
@@ -60,7 +62,28 @@ def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
 
+def test_its_processors_are_taken_back_with_what_runs_and_waits_there(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """A stop that waits for running tasks may come before."""
+    pid = tmp_path / "pid"
+    engine.start(cores=1)
+    engine.accept()
+    engine.run(shell("k-1", "echo $$ >$1; sleep 60", str(pid)), shell("k-2", "true"))
+    task = pid_in(pid)
+    engine.say({"stop": True})
+    engine.say({"stop": True, "now": True})
+    (end,) = engine.until_ended("k-1")
+    assert end["cause"] == "reclaimed"
+    assert engine.all_of("returned") == ["k-2"]
+    with pytest.raises(EOFError):
+        engine.receive()
+    assert engine.record()["cause"] == "done"
+    wait_for(lambda: has_ended(task))
+
+
 def test_the_batch_system_says_when_its_time_ends(engine: Engine) -> None:
+    put_facts(engine.directory, "slurm")
     engine.start(walltime_s=3600, env={"SLURM_JOB_END_TIME": str(int(time.time()) + 100)})
     assert engine.accept()["left_s"] < 91
 
@@ -147,8 +170,7 @@ def test_a_killed_launcher_leaves_nothing_running(engine: Engine, tmp_path: Path
     assert all(map(has_ended, pids))
     wait_for(lambda: any("started" in line for line in engine.journal()))
     assert list(engine.ends()) == ["k-0"]
-    started = [entry[0] for line in engine.journal() for entry in line.get("started", ())]
-    assert set(started) >= {"k-1", "k-2"}
+    assert set(engine.starts()) >= {"k-1", "k-2"}
 
 
 def test_it_ends_with_job_py(engine: Engine) -> None:
@@ -177,14 +199,17 @@ def test_it_ends_if_job_py_died_before_it_watched(engine: Engine, tmp_path: Path
     wait_for(partial(has_ended, launcher))
 
 
-def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
+def test_without_an_engine_it_finishes_its_attempts(engine: Engine, tmp_path: Path) -> None:
     """The next engine gets answers; then the launcher is without an engine for too long."""
+    go = tmp_path / "go"
     engine.start(cores=1, patience_s=1)
     engine.accept()
-    engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"), shell("k-3", "sleep 1.5"))
+    last = shell("k-3", "while ! test -e $1; do sleep 0.05; done", str(go))
+    engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"), last)
     engine.until_started("k-1")
     engine.disconnect()
-    wait_for(lambda: "k-2" in str(engine.journal()[-2:]) and "k-3" in str(engine.journal()[-1:]))
+    # The next attempt may start before the end of the one before is in the journal.
+    wait_for(lambda: "k-2" in engine.ends() and "k-3" in engine.starts())
     engine.received.clear()
     engine.listen()
     assert engine.accept()["session"] == 2
@@ -194,6 +219,8 @@ def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
     assert [found[key]["state"] for key in ("k-1", "k-2", "k-3")] == ["ended", "ended", "active"]
     assert found["k-1"]["outcome"]["cause"] == "done"
     engine.disconnect()
+    time.sleep(2)  # longer than its patience: it must not end while an attempt runs
+    go.touch()
     assert engine.record()["cause"] == "done"
     assert "k-3" in str(engine.journal()[-1]["ended"])
     stderr = (engine.directory / "attempts" / "run-s.1.err").read_text()
@@ -202,9 +229,8 @@ def test_without_an_engine_it_finishes_its_attempts(engine: Engine) -> None:
 
 REMOTE = """#!/bin/sh
 # Simulates the batch system's command: the other node is this machine under another name.
-test "$1 $2" = "-inherit -nostdin" || exit 9
-export SLURMD_NODENAME=$3
-shift 3
+export NODE=$1
+shift
 exec "$@"
 """
 
@@ -212,15 +238,13 @@ exec "$@"
 def start_on_three_nodes(engine: Engine, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "qrsh").write_text(REMOTE)
-    (programs / "qrsh").chmod(0o755)
-    hosts = tmp_path / "hosts"
-    hosts.write_text("n1 1 all.q@n1 <NULL>\nn2 1 all.q@n2 <NULL>\nn3 1 all.q@n3 <NULL>\n")
-    env = {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PE_HOSTFILE": str(hosts),
-        "SLURMD_NODENAME": "n1",
-    }
+    (programs / "remotely").write_text(REMOTE)
+    (programs / "remotely").chmod(0o755)
+    facts = NodeFacts(
+        node="NODE", hosts="printf '%s\\n' n1 n2 n3", starts=(Start(("remotely", "{host}")),)
+    )
+    (engine.directory / "bin" / "batch_system.json").write_bytes(msgspec.json.encode(facts))
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "NODE": "n1"}
     engine.start(cores=1, nodes=3, walltime_s=3600, env=env)
 
 
@@ -265,7 +289,7 @@ def test_the_launchers_of_a_job_end_together(engine: Engine, tmp_path: Path) -> 
 def test_nodes_that_can_not_be_reached(engine: Engine, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("sh", "sed", "env"):
+    for name in ("cat", "sh", "sed", "env"):
         (programs / name).symlink_to(str(shutil.which(name)))
     (programs / "python3").symlink_to(os.path.realpath("/proc/self/exe"))
     hosts = tmp_path / "hosts"
@@ -287,6 +311,7 @@ def test_a_task_on_several_nodes_uses_its_part_of_this_one(engine: Engine) -> No
         {"run": [{**asked, "hosts": ["n1", "n2"]}, msgspec.to_builtins(request("k-2", "true"))]}
     )
     engine.until_started("k-1")
-    assert engine.until_ended("k-1")[0]["cause"] == "done"
-    assert "k-2" not in engine.outcomes()
+    wide, narrow = engine.until_ended("k-1", "k-2")
+    assert wide["cause"] == "done"
+    assert narrow["started_s"] >= wide["ended_s"]
     assert (engine.directory / "files" / "said").read_text() == "n1\nn1\nn2\nn2\n"

@@ -11,12 +11,13 @@ from pathlib import Path
 import msgspec
 
 from tests.engine.test_policies import chain
+from tests.sites.node.facts import put_facts
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Catalog, SiteSpec
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.requests import Requests
-from wfrun.runners.run.stored_names import stored_as
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.files.stored_names import stored_as
+from wfrun.runners.run.requests import AttemptRequests
 from wfrun.sites.node import job
 from wfrun.testing.fake_world import FakeWorld
 
@@ -37,6 +38,7 @@ output its name in the store: where a node may be suspended for hours."""
 
 def start_job(directory: Path, request: AttemptRequest, *flags: str) -> subprocess.Popen[bytes]:
     batch = f"b{request.key}"
+    put_facts(directory)
     (directory / "batches" / f"{batch}.jsonl").write_bytes(msgspec.json.encode(request) + b"\n")
     words = [sys.executable, "-I", "-S", *flags, job.__file__, str(directory), batch, "1"]
     return subprocess.Popen(words, env={"PATH": os.defpath})
@@ -62,7 +64,7 @@ def test_an_attempt_that_wakes_up_replaces_nothing(tmp_path: Path) -> None:
     world = FakeWorld([workflow], Catalog((site,), ()), settings, result=result)
     assert world.run() == "done"
     (w,) = world.core.state.workflows
-    requests = Requests(world.core.state, RunDir(tmp_path / "run"), [site])
+    requests = AttemptRequests(world.core.state, RunDir(tmp_path / "run"), [site])
 
     def request(number: int) -> AttemptRequest:
         # A run id of its own: no other launcher of this machine knows the key.

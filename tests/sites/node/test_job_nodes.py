@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.sites.node.facts import put_facts
 from wfrun.engine.model import Resources
 from wfrun.sites.node import job
 from wfrun.testing.probe import shell
@@ -21,10 +22,11 @@ SAY = 'sort "$WFRUN_NODEFILE"; echo $OMP_NUM_THREADS'
 PE_HOSTFILE = "node7.cluster 2 all.q@node7.cluster UNDEFINED\nnode8.cluster 2 all.q@node8 <NULL>\n"
 
 
-def run(directory: Path, environment: dict[str, str]) -> dict[str, Any]:
+def run(directory: Path, kind: str, environment: dict[str, str]) -> dict[str, Any]:
     """The outcome of a task of two nodes with two cores each."""
     for name in ("attempts", "batches", "exits", "files"):
         (directory / name).mkdir()
+    put_facts(directory, kind)
     asked = Resources(cores=4, nodes=2)
     request = msgspec.structs.replace(shell("a.1", SAY), resources=asked)
     (directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(request) + b"\n")
@@ -36,12 +38,15 @@ def run(directory: Path, environment: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("variable", "content"),
-    [("PBS_NODEFILE", "node7.cluster\nnode8.cluster\n" * 2), ("PE_HOSTFILE", PE_HOSTFILE)],
+    ("kind", "variable", "content"),
+    [
+        ("pbs", "PBS_NODEFILE", "node7.cluster\nnode8.cluster\n" * 2),
+        ("grid-engine", "PE_HOSTFILE", PE_HOSTFILE),
+    ],
 )
-def test_a_line_for_each_core(variable: str, content: str, tmp_path: Path) -> None:
+def test_a_line_for_each_core(kind: str, variable: str, content: str, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text(content)
-    outcome = run(tmp_path, {variable: str(tmp_path / "hosts")})
+    outcome = run(tmp_path, kind, {variable: str(tmp_path / "hosts")})
     assert outcome["cause"] == "done", outcome
     said = (tmp_path / "attempts" / "a.1.out").read_text().split()
     assert said == ["node7.cluster"] * 2 + ["node8.cluster"] * 2 + ["1"]
@@ -51,6 +56,6 @@ def test_a_line_for_each_core(variable: str, content: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("content", ["node7\nnode7\n", ""])
 def test_a_job_with_too_few_nodes_is_not_used(content: str, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text(content)
-    outcome = run(tmp_path, {"PBS_NODEFILE": str(tmp_path / "hosts")})
+    outcome = run(tmp_path, "pbs", {"PBS_NODEFILE": str(tmp_path / "hosts")})
     assert outcome["cause"] == "node"
     assert outcome["message"].startswith("it needs 2 nodes, and its job has these: ")

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.sites.node.facts import put_facts
 from wfrun.sites.node import FOLDER, JOB_PROGRAMS
 from wfrun.testing.probe import shell
 
@@ -24,6 +25,7 @@ def directory(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
     for name in JOB_PROGRAMS:
         shutil.copy(FOLDER / name, tmp_path / "bin")
+    put_facts(tmp_path)
     task = shell(
         "k-1", 'echo "<$WFRUN_JOB_WALLTIME_S>"; touch "$1"; sleep 600', str(tmp_path / "up")
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.sites.node.facts import put_facts
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.sites.node import FOLDER
 from wfrun.testing.probe import request
@@ -18,15 +19,17 @@ from wfrun.testing.probe import request
 ODD = 'o\'neil "$HOME" `id`\n;x'
 
 
-def run_job(directory: Path, line: bytes) -> int:
+def run_job(directory: Path, line: bytes, kind: str = "pbs", **variables: str) -> int:
     """Run the job of a batch of one line where there is no Python; returns its exit code."""
     for name in ("attempts", "batches", "exits", "bin"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     shutil.copy(FOLDER / "job.sh", directory / "bin")
+    put_facts(directory, kind)
     (directory / "bin" / "python.sh").write_text("python=\n")  # none was found
     (directory / "batches" / "b.jsonl").write_bytes(line + b"\n")
     argv = ["/bin/sh", str(directory / "bin" / "job.sh"), str(directory), "b", "1"]
-    return subprocess.run(argv, env={"PATH": os.defpath}, check=False, timeout=100).returncode
+    env = {"PATH": os.defpath, **variables}
+    return subprocess.run(argv, env=env, check=False, timeout=100).returncode
 
 
 def encoded(attempt: AttemptRequest) -> bytes:
@@ -58,3 +61,15 @@ def test_a_claimed_attempt_gets_no_record(tmp_path: Path) -> None:
     (tmp_path / "attempts" / "r.1.out").touch()
     assert run_job(tmp_path, encoded(request("r.1", "true"))) == 1
     assert not list((tmp_path / "exits").iterdir())
+
+
+def test_the_record_names_the_node_as_the_batch_system_does(tmp_path: Path) -> None:
+    """With that name a later job can avoid the node."""
+    line = encoded(request("r.1", "true"))
+    assert run_job(tmp_path / "slurm", line, "slurm", SLURMD_NODENAME="n7") == 1
+    assert run_job(tmp_path / "pbs", line, "pbs", SLURMD_NODENAME="n7") == 1
+    hosts = {
+        kind: json.loads((tmp_path / kind / "exits" / "r.1.json").read_text())["outcome"]["host"]
+        for kind in ("slurm", "pbs")
+    }
+    assert hosts == {"slurm": "n7", "pbs": os.uname().nodename}

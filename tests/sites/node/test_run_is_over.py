@@ -11,9 +11,9 @@ import pytest
 from tests.sites.launchers.channel_rig import Recorder
 from tests.sites.node.batch_launcher_rig import Engine
 from wfrun.engine.model import LauncherSpec
-from wfrun.sites.launchers.channels import SiteChannels
+from wfrun.sites.launchers.channels.channels import SiteChannels
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 from wfrun.testing.probe import request
 
 

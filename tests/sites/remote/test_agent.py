@@ -22,7 +22,7 @@ from wfrun.sites.remote import agent, agent_client
 from wfrun.sites.remote.agent import LENGTHS, RefusedError, refuse_precious
 from wfrun.sites.remote.agent_client import AgentHost, NoPythonError, start_command
 from wfrun.sites.remote.host import NewFile
-from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalProcess, LocalTransport
 
 PYENV = Path.home() / ".pyenv" / "versions"
 SAY_HELLO = """

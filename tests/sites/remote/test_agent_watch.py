@@ -15,7 +15,7 @@ from tests.waiting import until
 from wfrun.sites.remote.agent import GARBAGE_S, RECORD_BYTES, RETRY_S, UNREADABLE_S, Watch
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 
 @pytest.fixture

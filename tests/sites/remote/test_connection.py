@@ -15,11 +15,11 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Line, Misbehaving, descendants, new_key, public
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import Access
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.remote.local_transport import LocalTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transport import Transport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.transport import Transport
 
 QUICK_S = (0.05, 0.1, 0.2)
 
@@ -366,8 +366,9 @@ async def test_commands_here_get_the_environment_of_a_login(
     (tmp_path / ".profile").write_text("export OF_PROFILE=1\n")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/the/terminal")
     monkeypatch.setenv("SLURM_CONF", "/etc/of/the/site")
+    monkeypatch.setenv("PBS_SERVER", "of.another.site")
     monkeypatch.setenv("LC_TIME", "C.UTF-8")
-    connection = connection_of(Access(transport="local"))
+    connection = connection_of(Access(transport="local"), variables=("SLURM_CONF",))
     await connection.open(lambda reason: None)
     try:
         printed = (await (await connection.host()).run(["env"])).output.decode()
@@ -376,6 +377,7 @@ async def test_commands_here_get_the_environment_of_a_login(
     found = dict(line.partition("=")[::2] for line in printed.splitlines())
     assert "LD_LIBRARY_PATH" not in found
     assert "VIRTUAL_ENV" not in found
+    assert "PBS_SERVER" not in found
     expected = {"SLURM_CONF": "/etc/of/the/site", "LC_TIME": "C.UTF-8", "OF_PROFILE": "1"}
     assert expected.items() <= found.items()
     assert found["PATH"]

@@ -18,7 +18,7 @@ from wfrun.sites.remote import agent_client
 from wfrun.sites.remote.agent import LENGTHS
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.incoming import ConnectionHandler, IncomingConnection
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 Use = Callable[[AgentHost], Awaitable[object]]
 Play = Callable[..., Awaitable[AgentHost]]

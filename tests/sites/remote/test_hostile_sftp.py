@@ -13,7 +13,7 @@ import pytest
 from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Sshd, public
 from wfrun.engine.errors import WfrunError
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 
 SERVER = Path(__file__).with_name("hostile_sftp.py")
 

@@ -18,7 +18,7 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote import agent, agent_client
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.host import NewFile, Stat
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 ODD_NAMES = [
     "a b  c",

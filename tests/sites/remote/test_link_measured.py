@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.errors import TransientError
-from wfrun.engine.link_samples import Sample, bandwidth_of, latency_of
+from wfrun.engine.files.link_samples import LinkSample, bandwidth_of, latency_of
 from wfrun.engine.model import Access, Catalog, SiteSpec
 from wfrun.runners.admin import links
 from wfrun.runners.admin.init import connected
 from wfrun.runners.admin.link_table import show_links
-from wfrun.runners.admin.links import Link, measure_link, measure_ways
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import Pair, load_links, place_of, write_links
-from wfrun.sites.remote.directory import make_directory
+from wfrun.runners.admin.links import MeasuredLink, measure_link, measure_ways
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import PlacePair, load_links, place_of, write_links
+from wfrun.sites.remote.files.directory import make_directory
 from wfrun.sites.transfers import METHODS
 
 
@@ -43,7 +43,7 @@ async def test_both_ways(
         base = await make_directory(host, "near", str(tmp_path), "wfrun-test")
         ways = await measure_ways(spec, connection, base)
         left = os.listdir(f"{base}/files")
-    link = Link(*(way.link for way in ways))
+    link = MeasuredLink(*(way.link for way in ways))
     assert (link.up.source, link.up.destination) == ("origin", "near")
     assert (link.down.source, link.down.destination) == ("near", "origin")
     for each in link:
@@ -67,9 +67,10 @@ async def test_what_is_measured_replaces_what_earlier_runs_have_learned(
     monkeypatch.setattr(links, "_MAX_BYTES", 1 << 20)
     spec = replace(spec_of(shared_cluster, "asyncssh"), directory=str(tmp_path / "sites"))
     there, history = place_of(spec), HistoryFile(tmp_path / "history")
-    earlier = [Sample(1.0 + n, 10, 77.0) for n in range(3)]
+    earlier = [LinkSample(1.0 + n, 10, 77.0) for n in range(3)]
     write_links(
-        history, {Pair(there, place_of(None)): (earlier, ""), Pair("x", "y"): (earlier, "")}
+        history,
+        {PlacePair(there, place_of(None)): (earlier, ""), PlacePair("x", "y"): (earlier, "")},
     )
     said: list[str] = []
     catalog = Catalog((spec, SiteSpec("here", 1)))
@@ -85,10 +86,10 @@ async def test_what_is_measured_replaces_what_earlier_runs_have_learned(
     for ends in (("origin", "near"), ("near", "origin")):
         assert rows[ends]["known_from"] == ["measured"]
         assert 0 < rows[ends]["latency_s"] < 77
-    back = known[Pair(there, place_of(None))]
+    back = known[PlacePair(there, place_of(None))]
     assert back.latency_s == rows["near", "origin"]["latency_s"]
     assert back.copies == rows["near", "origin"]["copies"]
-    assert known[Pair("x", "y")].latency_s == 77.0
+    assert known[PlacePair("x", "y")].latency_s == 77.0
     assert rows["near", "here"]["known_from"] == ["history"]  # the same link
     assert list((tmp_path / "sites").iterdir()) == []
 

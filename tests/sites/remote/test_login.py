@@ -17,9 +17,9 @@ import pytest
 from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Misbehaving, Sshd, new_key, public
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transport import NeedsLoginError, Transport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.transport import NeedsLoginError, Transport
 
 Question = tuple[str, bool]
 
@@ -399,12 +399,12 @@ async def test_a_login_of_the_user_is_shared_and_outlives_us(
 @both
 async def test_no_connection_outlives_us(kind: str, cluster: Cluster) -> None:
     kinds = {
-        "asyncssh": "from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport as Made",
-        "openssh": "from wfrun.sites.remote.openssh_transport import OpensshTransport as Made",
+        "asyncssh": "asyncssh_transport import AsyncsshTransport as Made",
+        "openssh": "openssh_transport import OpensshTransport as Made",
     }
     program = f"""
 import asyncio, pathlib
-{kinds[kind]}
+from wfrun.sites.remote.transports.{kinds[kind]}
 async def main():
     transport = Made("cluster", config=pathlib.Path({str(cluster.config)!r}))
     await transport.connect()

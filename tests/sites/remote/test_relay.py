@@ -16,7 +16,7 @@ from wfrun.sites.remote.agent_channels import AgentChannels
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.frames import Frame, Header
 from wfrun.sites.remote.incoming import IncomingConnection
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.network.network import Network
 from tests.sites.remote.conftest import Cluster
 from tests.waiting import until
 from wfrun.engine.errors import TransientError
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 
 PIECE = bytes(1 << 18)
 RATE = 400_000

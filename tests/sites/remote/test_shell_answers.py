@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from wfrun.engine.errors import TransientError
-from wfrun.sites.remote import cat
+from wfrun.sites.remote.files import cat
+from wfrun.sites.remote.files.shell_files import ShellFiles
 from wfrun.sites.remote.host import Stat
-from wfrun.sites.remote.shell_files import ShellFiles
-from wfrun.sites.remote.transport import Transport
-from wfrun.sites.transfers import full_disk
+from wfrun.sites.remote.transports.transport import Transport
+from wfrun.sites.transfers.local import full_disk
 
 
 class Host:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.places import ROOT
 from tests.sites.remote.conftest import Cluster
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.socket_directory import SocketDirectory
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.socket_directory import SocketDirectory
 
 OWNER = """
 import socket, sys, time
 from pathlib import Path
-from wfrun.sites.remote.socket_directory import SocketDirectory
+from wfrun.sites.remote.transports.socket_directory import SocketDirectory
 directory = SocketDirectory(Path(sys.argv[1]))
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(directory.socket)

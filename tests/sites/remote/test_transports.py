@@ -15,10 +15,10 @@ from tests.sites.remote.conftest import Cluster
 from tests.sites.remote.servers import Line, Sshd, public
 from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError, TransientError
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
-from wfrun.sites.remote.local_transport import LocalTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transport import Process, Transport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.transport import Process, Transport
 
 ODD_NAMES = [
     "with 'single' and \"double\" quotes\nnew line $(touch pwned)`touch pwned` !event *?[a]",

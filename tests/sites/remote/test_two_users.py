@@ -14,8 +14,8 @@ import pytest_asyncio
 from tests.sites.users import ALICE, CAN_BE_OTHERS, MALLORY, UserTransport, run_as, scratch
 from wfrun.engine.errors import InfeasibleError
 from wfrun.sites.remote.agent_client import AgentHost
-from wfrun.sites.remote.directory import make_directory, put_programs
-from wfrun.sites.remote.openssh_transport import _private_directory
+from wfrun.sites.remote.files.directory import make_directory, put_programs
+from wfrun.sites.remote.transports.openssh_transport import _private_directory
 
 __all__ = ["scratch"]
 NAME = "wfrun-r1-5ec2e7"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from wfrun.engine.errors import InvalidError
-from wfrun.sites.simulated.head_node import HeadModel, HeadNode
+from wfrun.sites.simulated.head_node import HeadModel, SimulatedHeadNode
 
 
 class Time:
@@ -34,7 +34,7 @@ class Time:
 
 def test_operations_are_served_one_after_another_and_make_the_load() -> None:
     time = Time()
-    head = HeadNode(time)
+    head = SimulatedHeadNode(time)
     ends: list[tuple[str, float]] = []
     for name, work_s in (("submission", 2.0), ("copy", 3.0), ("nothing", 0.0)):
         head.work(work_s, lambda name=name: ends.append((name, time.now_s)))  # type: ignore[misc]
@@ -45,7 +45,7 @@ def test_operations_are_served_one_after_another_and_make_the_load() -> None:
 
 def test_an_operation_may_add_the_next_one() -> None:
     time = Time()
-    head = HeadNode(time)
+    head = SimulatedHeadNode(time)
     ends: list[float] = []
     head.work(1.0, lambda: head.work(1.0, lambda: ends.append(time.now_s)))
     time.run()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.sites.simulated.nodes import NodeMap
@@ -76,7 +77,7 @@ GROUPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(groups=GROUPS, data=st.data())
 def test_any_placement_is_the_best_that_there_is(
     groups: list[NodeGroup], data: st.DataObject

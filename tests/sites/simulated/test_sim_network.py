@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.files.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.engine.model import ORIGIN, LinkSpec
-from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.sites.simulated.network import SimNetwork
 
 NAMES = ["alpha", "beta", "gamma"]
@@ -162,7 +163,7 @@ def exact_ends(case: Case) -> dict[int, Fraction]:
     return ends
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases())
 def test_transfers_end_when_the_exact_solver_says(case: Case) -> None:
     ends, exact = run(case), exact_ends(case)
@@ -171,7 +172,7 @@ def test_transfers_end_when_the_exact_solver_says(case: Case) -> None:
         assert ends[number] == pytest.approx(float(end), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_starts_at_one_time_does_not_matter(case: Case, random: Random) -> None:
     order = list(range(len(case.transfers)))
@@ -179,7 +180,7 @@ def test_the_order_of_starts_at_one_time_does_not_matter(case: Case, random: Ran
     assert run(case, order) == run(case)  # bit for bit
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cases(), st.lists(st.floats(0, 30), max_size=8))
 def test_looking_in_between_changes_nothing(case: Case, looks: list[float]) -> None:
     network = case.network()
@@ -198,7 +199,7 @@ def test_looking_in_between_changes_nothing(case: Case, looks: list[float]) -> N
     assert network.next_change_s == inf
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cases(latencies=False))
 def test_bytes_are_conserved_and_no_capacity_is_exceeded(case: Case) -> None:
     network = case.network()

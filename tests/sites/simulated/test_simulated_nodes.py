@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from tests.sites.rig import Rig, other, slots_of, task
 from wfrun.engine import events as ev
 from wfrun.engine.model import NodeGroup
@@ -150,7 +151,7 @@ WORK = st.lists(
 
 
 @pytest.mark.parametrize("lrm", LRMS)
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(60), deadline=None)
 @given(nodes=NODES, work=WORK, others=st.integers(0, 20), seed=st.integers(0, 5))
 async def test_no_more_cores_are_taken_than_are_in_service(
     lrm: str,

@@ -15,7 +15,7 @@ import pytest
 from tests.testbed.gridftp import argv_of
 from wfrun.engine.model import Access, GridFtpServer, SiteSpec
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 
 NEEDS_SERVER = pytest.mark.skipif(
     not (shutil.which("globus-url-copy") and shutil.which("globus-gridftp-server"))

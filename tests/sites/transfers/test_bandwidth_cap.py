@@ -17,9 +17,9 @@ from wfrun.sites.transfers.bandwidth_cap import (
     RateLimit,
     reserved,
 )
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 RATE = 1e6
 EARLY_S = 0.05

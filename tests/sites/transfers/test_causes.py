@@ -16,13 +16,13 @@ from wfrun.engine.exchange import CopyCause
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers.causes import CopyFailure, failure_of
-from wfrun.sites.transfers.disk import explain_read, explain_write
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.local.disk import explain_read, explain_write
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 SPEC = SiteSpec("far", slots=1)
 FULL = CopyFailure("disk-full", "destination")

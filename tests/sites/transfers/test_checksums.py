@@ -17,13 +17,13 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers.endpoint import part_name
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import part_name
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 DATA = bytes(range(256)) * 8192
 DIGEST = hashlib.sha256(DATA).hexdigest()

@@ -15,8 +15,8 @@ from typing import Literal
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.sites.transfers import clean_tree
-from wfrun.sites.transfers.clean_tree import CleanTree
+from wfrun.sites.transfers.endpoints import clean_tree
+from wfrun.sites.transfers.endpoints.clean_tree import CleanTree
 
 Entry = tarfile.TarInfo
 Form = Literal[0, 1, 2]

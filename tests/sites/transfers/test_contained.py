@@ -9,10 +9,10 @@ import pytest
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.sites.contained import contained
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.local.local_copy import LocalCopy
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 
 @pytest.mark.parametrize("name", ["f", "a/b/c", "..f", "a/../f", "./f", "f/.", "a//b", "f\nx"])

@@ -18,9 +18,9 @@ from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.transfers.causes import failure_of
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 pytestmark = pytest.mark.slow
 

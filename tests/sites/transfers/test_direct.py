@@ -9,47 +9,62 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine.model import Access
-from wfrun.sites.remote.transport import Address
-from wfrun.sites.transfers.direct import Sending
-from wfrun.sites.transfers.direct_clients import Clients, parse_clients
-from wfrun.sites.transfers.direct_rsync import DirectRsync
-from wfrun.sites.transfers.direct_scp import DirectScp
-from wfrun.sites.transfers.direct_script import is_plain, seen_by_others, sending_script
-from wfrun.sites.transfers.direct_sftp import DirectSftp
+from wfrun.sites.remote.transports.transport import Address
+from wfrun.sites.transfers.direct.direct_clients import (
+    SSH,
+    Clients,
+    Program,
+    parse_clients,
+    probe,
+)
+from wfrun.sites.transfers.direct.direct_copy import Sending
+from wfrun.sites.transfers.direct.direct_rsync import DirectRsync
+from wfrun.sites.transfers.direct.direct_scp import DirectScp
+from wfrun.sites.transfers.direct.direct_script import is_plain, seen_by_others, sending_script
+from wfrun.sites.transfers.direct.direct_sftp import DirectSftp
 from wfrun.sites.transfers.method import NotCarriedError
 
 DEBIAN_12 = """\
 Welcome! wfrun-has nothing to do with this line
-wfrun-has ssh
-wfrun-has rsync
-wfrun-has scp
-wfrun-has sftp
-wfrun-rsync rsync  version 3.2.7  protocol version 31
-wfrun-ssh OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024
+wfrun-has ssh OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024
+wfrun-has rsync rsync  version 3.2.7  protocol version 31
+wfrun-has scp OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024
+wfrun-has sftp OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024
 """
 OPENRSYNC = """\
-wfrun-has ssh
-wfrun-has rsync
-wfrun-rsync openrsync: protocol version 29
-wfrun-ssh OpenSSH_8.6p1, LibreSSL 3.3.6
+wfrun-has ssh OpenSSH_8.6p1, LibreSSL 3.3.6
+wfrun-has rsync openrsync: protocol version 29
 """
+EVERY = {*DirectRsync.programs, *DirectScp.programs, *DirectSftp.programs}
 TO = Address("b.org", 22, "me", ("ssh-ed25519 AAAA",))
 
 
 def test_the_programs_of_a_site() -> None:
-    every = frozenset({"ssh", "rsync", "scp", "sftp"})
-    modern, other = parse_clients(DEBIAN_12), parse_clients(OPENRSYNC)
-    assert modern == Clients(every, (3, 2), (9, 2))
-    assert other == Clients(frozenset({"ssh", "rsync"}), (0, 0), (8, 6))
-    assert parse_clients("") == Clients(frozenset(), (0, 0), (0, 0))
+    modern, other = parse_clients(DEBIAN_12, EVERY), parse_clients(OPENRSYNC, EVERY)
+    assert modern == {"rsync": (3, 2), **dict.fromkeys(("ssh", "scp", "sftp"), (9, 2))}
+    assert other == {"ssh": (8, 6), "rsync": (0, 0)}
+    assert parse_clients("", EVERY) == {}
     for method, works in ((DirectRsync(), False), (DirectScp(), True), (DirectSftp(), True)):
         assert method.works_between(modern, modern)
         assert method.works_between(modern, other) is works
         assert not method.works_between(other, modern)
 
 
+def test_sites_are_asked_for_any_program_that_a_method_names() -> None:
+    further = Program("printf", "printf 'two 12.34\\n56.78\\n'", r"two (\d+)\.(\d+)")
+    absent = Program("wfrun-absent", "echo two 1.2", further.version)
+    script = probe([further, absent, SSH])
+    said = subprocess.run(
+        ["sh", "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+    found = parse_clients(said.stdout, [further, absent, SSH])
+    assert found["printf"] == (12, 34)
+    assert found["ssh"] > (0, 0)
+    assert "wfrun-absent" not in found
+
+
 def test_names_that_an_old_client_would_hand_to_a_shell_are_not_carried() -> None:
-    old = Clients(frozenset({"ssh", "scp", "sftp"}), (0, 0), (7, 4))
+    old: Clients = dict.fromkeys(("ssh", "scp", "sftp"), (7, 4))
     assert "-s" not in DirectScp().client(Sending(old, TO, "/plain/path"))
     for path in ("/with space", "/$(touch injected)", "/line\nend"):
         with pytest.raises(NotCarriedError):
@@ -111,7 +126,7 @@ def test_the_script_leaves_nothing_and_ends_with_its_input(tmp_path: Path) -> No
 
 
 def test_clients_get_a_maximum_rate() -> None:
-    clients = Clients(frozenset(), (3, 2), (9, 2))
+    clients = {"scp": (9, 2)}
     free, capped = Sending(clients, TO, "/p"), Sending(clients, TO, "/p", bytes_per_s=1_024_000.0)
     assert "--bwlimit=1000" in DirectRsync().client(capped)
     assert not any("bwlimit" in word for word in DirectRsync().client(free))

@@ -15,10 +15,11 @@ import pytest
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import ORIGIN, SiteSpec
-from wfrun.sites.transfers import disk, local_endpoint
-from wfrun.sites.transfers.endpoint import part_name
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints import local_endpoint
+from wfrun.sites.transfers.endpoints.endpoint import part_name
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.local import disk
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.method import Location
 
 

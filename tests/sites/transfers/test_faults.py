@@ -25,9 +25,11 @@ from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers import METHODS, direct, stall
+from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.direct import direct_copy as direct
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay import stall
 from wfrun.sites.transfers.router import TransferRouter
 
 if TYPE_CHECKING:

@@ -20,14 +20,15 @@ from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.node import clone
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.transfers import disk, stream
-from wfrun.sites.transfers.endpoint import at_most
-from wfrun.sites.transfers.gridftp import GridFtp
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import at_most
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.gridftp.gridftp import GridFtp
+from wfrun.sites.transfers.local import disk
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.method import TransferMethod
+from wfrun.sites.transfers.relay import stream
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 if TYPE_CHECKING:
     from tests.servers.ssh import FaultySSH

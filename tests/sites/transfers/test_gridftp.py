@@ -21,20 +21,21 @@ from wfrun.engine.model import ORIGIN, Access, LinkSpec, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Stat
-from wfrun.sites.transfers import gridftp, gridftp_client, resume
+from wfrun.sites.transfers import resume
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.endpoint import KEPT, Endpoint, part_name
-from wfrun.sites.transfers.gridftp import GridFtp
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import KEPT, Endpoint, part_name
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.gridftp import gridftp, gridftp_client
+from wfrun.sites.transfers.gridftp.gridftp import GridFtp
 from wfrun.sites.transfers.method import (
     Location,
     MethodFailedError,
     NotCarriedError,
     TransferMethod,
 )
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 from wfrun.testing.transfers import TransferConformance
 
 pytestmark = NEEDS_SERVER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
-from wfrun.sites.transfers.gridftp_errors import explain
+from wfrun.sites.transfers.gridftp.gridftp_errors import explain
 from wfrun.sites.transfers.method import MethodFailedError
 
 # Printed by globus-url-copy 10.12 with globus-gridftp-server 13.24.

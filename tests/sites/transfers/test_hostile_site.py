@@ -13,11 +13,11 @@ from tests.sites.transfers.test_conformance import Store
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.transfers import stall
-from wfrun.sites.transfers.endpoint import Endpoint
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay import stall
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 
 pytestmark = pytest.mark.slow
 TAR = """#!/bin/sh

@@ -16,10 +16,10 @@ from tests.sites.transfers.test_checksums import Far, far
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.exchange import Content
 from wfrun.sites.transfers.causes import failure_of
-from wfrun.sites.transfers.direct_script import _SCRIPT
-from wfrun.sites.transfers.endpoint import Endpoint
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.direct.direct_script import _SCRIPT, UNDER_INPUT
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 
 __all__ = ["far"]
 
@@ -76,7 +76,8 @@ async def test_directories_of_a_site(far: Far, faulty_ssh: FaultySSH) -> None:
 @pytest.mark.usefixtures("german")
 def test_clients_of_a_site() -> None:
     client = "sh -c 'echo \"$LC_ALL\" >&2'"
-    script = _SCRIPT.format(files=":", source="/dev/null", client=client)
+    under = UNDER_INPUT.format(client=client)
+    script = _SCRIPT.format(files=":", source="/dev/null", under_input=under)
     # The client ends with the input of the script.
     with subprocess.Popen(
         ["sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True

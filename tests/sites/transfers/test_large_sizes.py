@@ -9,8 +9,8 @@ import pytest
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.node import clone
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.router import TransferRouter
 
 END = b"the end"

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError
+from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.sites.simulated.network import SimNetwork
-from wfrun.sites.transfers import disk
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.local import disk
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.router import TransferRouter
 
 
@@ -220,3 +221,53 @@ async def test_a_closed_transfer_is_transient(
         await transfer.copy(0, "f", 1, "f")
     assert not list(stores[1].iterdir())
     transfer.close()
+
+
+async def test_small_outputs_share_the_sync_of_their_folder(
+    stores: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each alone waits twice for the disk: for its content, and for its name."""
+    contents = {f"f{n}": os.urandom(n) for n in range(300)} | {"m": os.urandom(1 << 20)}
+    for name, content in contents.items():
+        (stores[0] / name).write_bytes(content)
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def count(fd: int) -> None:
+        synced.append(os.path.isdir(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", count)
+    transfer = local_transfer(stores)
+    outputs = tmp_path / "outputs"
+    try:
+        await asyncio.gather(
+            *(transfer.copy(0, name, ORIGIN, str(outputs / name)) for name in contents)
+        )
+    finally:
+        transfer.close()
+    assert {name: (outputs / name).read_bytes() for name in contents} == contents
+    assert synced.count(False) == len(contents)
+    assert 1 <= synced.count(True) <= 10
+
+
+async def test_one_bad_output_does_not_fail_those_that_are_copied_with_it(
+    stores: list[Path], tmp_path: Path, transfer: TransferRouter
+) -> None:
+    (stores[0] / "good").write_bytes(b"1")
+    (stores[0] / "short").write_bytes(b"2")
+    (stores[0] / "folder").mkdir()
+    (stores[0] / "folder" / "f").write_bytes(b"3")
+    outputs = tmp_path / "outputs"
+    good, short, gone, folder = await asyncio.gather(
+        transfer.copy(0, "good", ORIGIN, str(outputs / "good"), Content(1)),
+        transfer.copy(0, "short", ORIGIN, str(outputs / "short"), Content(2)),
+        transfer.copy(0, "gone", ORIGIN, str(outputs / "gone"), Content(1)),
+        transfer.copy(0, "folder", ORIGIN, str(outputs / "folder"), Content(1)),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in (good, folder)] == [Receipt, Receipt]
+    assert "has changed since it was written" in str(short)
+    assert "is absent" in str(gone)
+    assert sorted(path.name for path in outputs.iterdir()) == ["folder", "good"]
+    assert (outputs / "folder" / "f").read_bytes() == b"3"

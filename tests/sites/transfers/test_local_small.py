@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
+from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.sites.node.digests import digest_of_bytes
-from wfrun.sites.transfers.endpoint import DigestError
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import DigestError
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
 
 
 @pytest.fixture

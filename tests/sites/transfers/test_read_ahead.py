@@ -9,9 +9,9 @@ from contextlib import aclosing, suppress
 import pytest
 
 from wfrun.engine.errors import TransientError
-from wfrun.sites.transfers.endpoint import CHUNK_BYTES
-from wfrun.sites.transfers.read_ahead import AHEAD_BYTES, read_ahead
-from wfrun.sites.transfers.stall import StallGuard
+from wfrun.sites.transfers.endpoints.endpoint import CHUNK_BYTES
+from wfrun.sites.transfers.relay.read_ahead import AHEAD_BYTES, read_ahead
+from wfrun.sites.transfers.relay.stall import StallGuard
 
 LIMIT_S = 60.0
 

@@ -15,11 +15,11 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, LinkSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.transfers import stall
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay import stall
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 if TYPE_CHECKING:

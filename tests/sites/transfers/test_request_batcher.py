@@ -7,7 +7,11 @@ import asyncio
 import pytest
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
-from wfrun.sites.transfers.request_batcher import BATCH_BYTES, MAX_BATCH, RequestBatcher
+from wfrun.sites.transfers.endpoints.request_batcher import (
+    BATCH_BYTES,
+    MAX_BATCH,
+    RequestBatcher,
+)
 
 
 class Oracle:

@@ -16,8 +16,8 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.transfers import METHODS, resume
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.endpoint import KEPT_PATTERN
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import KEPT_PATTERN
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from wfrun.engine.copies import SHARED_BYTES
 from wfrun.engine.exchange import Content
+from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import Location
-from wfrun.sites.transfers.room import Room
-from wfrun.sites.transfers.stream import ROOM_BYTES, Stream
+from wfrun.sites.transfers.relay.room import Room
+from wfrun.sites.transfers.relay.stream import ROOM_BYTES, Stream
 
 
 async def _turns() -> None:

@@ -11,8 +11,8 @@ from tests.sites.transfers.test_conformance import local
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.transfers.endpoint import Endpoint
-from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.method import Location, MethodFailedError, NotCarriedError
 from wfrun.sites.transfers.router import TransferRouter
 

@@ -16,14 +16,15 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
-from wfrun.sites.transfers.endpoint import PART_PATTERN, Endpoint
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.remote.host import Stat
+from wfrun.sites.remote.transports.local_transport import LocalProcess, LocalTransport
+from wfrun.sites.transfers.endpoints.endpoint import PART_PATTERN, Endpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.local.same_file_system import SameFileSystem
 from wfrun.sites.transfers.method import Location, NotCarriedError, TransferMethod
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.same_file_system import SameFileSystem
-from wfrun.sites.transfers.stream import Stream
 
 
 class TestSameFileSystem(BetweenAgents):
@@ -108,6 +109,26 @@ async def test_a_final_output_comes_by_its_own_path(
     await router.copy(0, "result", ORIGIN, str(target))
     assert target.read_bytes() == b"content"
     assert target.stat().st_mode & 0o200
+
+
+class _NotAsked(_NotRead):
+    """The files of a site that is not asked for those that this machine sees."""
+
+    async def stat(self, name: str) -> Stat | None:
+        raise AssertionError(f"the site was asked for {name}")
+
+
+async def test_final_outputs_come_without_a_question_to_their_site(
+    connections: list[Connection], stores: list[Path], tmp_path: Path
+) -> None:
+    site = _NotAsked(0, Store(0, connections[0], stores[0]))
+    router = TransferRouter([site], {"shared": SameFileSystem()}, tmp_path / "outputs")
+    contents = {"small": b"content", "large": os.urandom(3_000_000)}
+    for name, content in contents.items():
+        (stores[0] / name).write_bytes(content)
+        expected = Content(len(content))
+        await router.copy(0, name, ORIGIN, str(tmp_path / "outputs" / name), expected)
+        assert (tmp_path / "outputs" / name).read_bytes() == content
 
 
 async def test_a_task_that_writes_to_its_input_changes_no_other_copy(

@@ -24,10 +24,10 @@ from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, SiteSpec
 from wfrun.parsers.file_urls import FETCHED, remote_url, shown_url, url_fault
-from wfrun.sites.remote.local_transport import LocalProcess
-from wfrun.sites.transfers import gridftp_client
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.remote.transports.local_transport import LocalProcess
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.gridftp import gridftp_client
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.urls import SCHEMES, gridftp_source, http_source
 from wfrun.sites.transfers.urls.source import check_allowed

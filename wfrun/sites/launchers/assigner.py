@@ -14,7 +14,7 @@ from math import frexp
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.engine.prefetch import prefetch_per_slot
+from wfrun.engine.tasks.prefetch import prefetch_per_slot
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
 RUNTIME_WEIGHT = 0.05
@@ -23,7 +23,7 @@ MIN_PREFETCHED_S = 0.5
 """Minimum time between sending an attempt to a launcher and recalling it for an idle one. Recalling
 earlier would move attempts that the launcher is about to start."""
 
-_AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode, ...]]
+_AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode, ...], str]
 
 
 class AttemptAssigner:
@@ -134,6 +134,10 @@ class AttemptAssigner:
         """The node of this number; it is added if it is new."""
         return self.nodes.setdefault((launcher, number), LauncherNode(launcher, number))
 
+    def has_attempts(self, launcher: str) -> bool:
+        """Whether a launcher has attempts that have not ended."""
+        return any(node.attempts for (name, _), node in self.nodes.items() if name == launcher)
+
     def remove_launcher(self, launcher: str) -> list[PoolAttempt]:
         """Remove the nodes of a launcher that has ended; returns the attempts they had, which are
         then neither waiting nor assigned."""
@@ -167,7 +171,7 @@ class AttemptAssigner:
             nodes = self._nodes_with_room(attempt, room, now_s)
             if not nodes:
                 # One reservation, as in EASY backfilling: more would leave nodes idle.
-                if not is_reserved:
+                if not (is_reserved or attempt_class[-1]):
                     is_reserved = self._reserve(attempt, room, now_s)
                 continue
             has_more = len(same) > 1
@@ -183,7 +187,7 @@ class AttemptAssigner:
 
     def _prefetch(self, node: LauncherNode) -> int:
         """Number of attempts to prefetch for each core of a node."""
-        if node.multi_node_attempts:
+        if node.multi_node_attempts or node.claim:
             return 0
         return prefetch_per_slot(node.latency_s, self.mean_runtime_s)
 
@@ -202,6 +206,8 @@ class AttemptAssigner:
         least = 0.0
         avoided = attempt.request.avoid_hosts and self._avoided_hosts(attempt, now_s)
         for node, times in room.items():
+            if not node.takes(attempt.request):
+                continue
             if not node.fits(resources) or not node.has_room(resources, times):
                 continue
             if not node.has_time_for(attempt.request, now_s):
@@ -223,6 +229,8 @@ class AttemptAssigner:
         assert attempt.request is not None
         by_launcher: dict[str, list[LauncherNode]] = {}
         for node in candidates:
+            if not node.takes(attempt.request):
+                continue
             if node.has_room(attempt.resources) and node.has_time_for(attempt.request, now_s):
                 by_launcher.setdefault(node.launcher, []).append(node)
         for nodes in by_launcher.values():
@@ -238,6 +246,7 @@ class AttemptAssigner:
             node
             for node in self.nodes.values()
             if node.is_open
+            and node.takes(request)
             and node.fits(attempt.resources)
             and node.has_time_for(request, now_s)
             and node not in attempt.returned_by
@@ -278,9 +287,10 @@ class AttemptAssigner:
         """Choose prefetched attempts that idle launchers can run sooner; returns their keys by the
         node that is to return them, newest first. They are marked as recalled."""
         idle = [node for node in self.nodes.values()
-                if node.is_open and node.used_cores < node.cores]  # fmt: skip
+                if node.is_open and node.used_cores < node.cores and not node.claim]  # fmt: skip
         wanted = sum(node.cores - node.used_cores for node in idle)
-        if not idle or self._waiting:  # idle cores are for the attempts that wait
+        # Idle cores are for the attempts that wait, unless these have a claim.
+        if not idle or not all(kind[-1] for kind in self._waiting):
             return {}
         recalled: dict[LauncherNode, list[str]] = {}
         loaded = [node for node in self.nodes.values()
@@ -326,4 +336,6 @@ class AttemptAssigner:
 def _class_of(attempt: PoolAttempt, request: AttemptRequest) -> _AttemptClass:
     """The class of attempts that fit on the same nodes, up to a factor of 2 in run time."""
     runtime_class = None if request.expected_s is None else frexp(request.expected_s)[1]
-    return request.resources, request.avoid_hosts, runtime_class, attempt.returned_by
+    return (
+        request.resources, request.avoid_hosts, runtime_class, attempt.returned_by, request.claim,
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from wfrun.engine.errors import TransientError
-from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, text
+from wfrun.sites.cluster.head_node import COMMAND_S, HeadRequests, text
 from wfrun.sites.launchers.journals import NodeId, writer_of
 from wfrun.sites.remote.host import Host, NewFile
 
@@ -18,7 +18,7 @@ class AttemptFiles:
     Each method retries until it has an answer, whatever happens to the connection.
     """
 
-    def __init__(self, head: HeadNode) -> None:
+    def __init__(self, head: HeadRequests) -> None:
         self._head = head
 
     async def journal_names(self, launchers: Collection[str]) -> list[tuple[NodeId, str]]:

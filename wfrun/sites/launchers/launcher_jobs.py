@@ -7,7 +7,7 @@ import msgspec
 from wfrun.engine.events import LauncherDraining, LauncherStarted
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
-from wfrun.sites.launchers.launcher_connection import LauncherConnection
+from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
 
 PROCESSING_S = 0.03
 """Time that launcher and engine need from the end of a task until the next one starts, beside the
@@ -22,6 +22,7 @@ class LauncherJob:
 
     __slots__ = (
         "connections",
+        "ends_tasks",
         "greeted",
         "key",
         "latency_s",
@@ -47,6 +48,8 @@ class LauncherJob:
         self.greeted = False
         """It has connected at least once."""
         self.stopping = False
+        self.ends_tasks = False
+        """It ends its tasks when it stops."""
         self.latency_s = 0.0
         """As last reported."""
         self.reason = "it cannot be reached"
@@ -67,7 +70,8 @@ class LauncherJob:
                 return None
             self.reported = None
             return LauncherDraining(at_s, index, self.key, self.reason)
-        first = min(open_, key=lambda connection: connection.link.node_number)
+        open_.sort(key=lambda connection: connection.link.node_number)
+        first = open_[0]
         assert first.node is not None
         slots = sum(each.node.cores for each in open_ if each.node is not None)
         latency_s = max(each.latency_s for each in open_) + PROCESSING_S
@@ -80,7 +84,9 @@ class LauncherJob:
             connection.node.latency_s = latency_s
         ends_s = first.node.ends_s
         ends_at_s = None if ends_s is None else at_s + ends_s - now_s
-        status = (first.node.host, slots, first.link.channel, latency_s)
+        hosts = tuple(each.node.host for each in open_ if each.node is not None)
+        hosts = hosts if self.node_count > 1 else ()
+        status = (first.node.host, slots, first.link.channel, latency_s, hosts)
         if status == self.reported:
             return None
         self.reported = status
@@ -93,6 +99,7 @@ class LauncherJob:
             ends_at_s,
             first.link.channel,
             latency_s,
+            hosts,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.exchange import AttemptRequest
+from wfrun.engine.exchange import AttemptRequest, claim_of
 from wfrun.engine.model import Resources
 
 
@@ -11,6 +11,7 @@ class LauncherNode:
 
     __slots__ = (
         "attempts",
+        "claim",
         "cores",
         "ends_s",
         "gpus",
@@ -31,6 +32,9 @@ class LauncherNode:
         self.launcher = launcher
         self.number = number
         """Position among the launcher's nodes; 0 is the one that starts the others."""
+        self.claim = claim_of(launcher)
+        """The claim that its launcher is a placeholder of, whose attempts alone it takes; empty: it
+        takes those without a claim."""
         self.host = ""
         self.cores = 0
         self.memory_bytes = 0
@@ -53,6 +57,12 @@ class LauncherNode:
         self.used_cores = 0
         self.used_memory_bytes = 0
         self.used_gpus = 0
+
+    def takes(self, request: AttemptRequest) -> bool:
+        """Whether it is a node for this attempt: of the placeholder that runs it, or of a launcher
+        that is none."""
+        is_first = not request.claimed or request.claimed[0].launcher == self.launcher
+        return self.claim == request.claim and is_first
 
     def fits(self, resources: Resources) -> bool:
         """Whether an attempt fits on this node while it is idle."""

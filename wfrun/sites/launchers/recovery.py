@@ -16,6 +16,7 @@ import msgspec
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Found, Outcome
+from wfrun.sites.cluster.head_node import HeadRequests
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
 from wfrun.sites.launchers.assigner import AttemptAssigner
 from wfrun.sites.launchers.attempt_files import AttemptFiles
@@ -63,6 +64,7 @@ class AttemptRecovery:
         jobs: dict[str, LauncherJob],
         files: AttemptFiles,
         cluster: ClusterSite,
+        head: HeadRequests,
         post_start: Callable[[PoolAttempt, str], None],
         post_end: Callable[[str, Outcome], None],
         on_assignable: Callable[[], None],
@@ -74,7 +76,7 @@ class AttemptRecovery:
         self._assigner = assigner
         self._jobs = jobs
         self._files = files
-        self._cluster = cluster
+        self._cluster, self._head = cluster, head
         self._post_start = post_start
         self._post_end = post_end
         self._on_assignable = on_assignable
@@ -153,7 +155,7 @@ class AttemptRecovery:
                     unstarted.append(key)
         # These have not started. Their requests are unknown or they are cancelled, so none is sent
         # again; once we hold their claims no launcher can start them either.
-        for key in await self._cluster.head.claim(unstarted) if unstarted else ():
+        for key in await self._head.claim(unstarted) if unstarted else ():
             attempt = attempts.get(key)
             is_cancelled = attempt is not None and attempt.cancel_if_queued
             self._post_end(key, CLAIMED_BY_US if is_cancelled else _NOT_TAKEN)
@@ -214,7 +216,7 @@ class AttemptRecovery:
         absent = [key for key, answer in found.items() if answer.state == "absent"]
         # The queue may not show yet what a crashed engine submitted last. With our claim such a
         # job ends as soon as it starts; where another process has the claim, it has started.
-        taken = await self._cluster.head.claim(absent) if absent else []
+        taken = await self._head.claim(absent) if absent else []
         started = [key for key in absent if key not in taken]
         return {**found, **await self._find_jobs(started)} if started else found
 

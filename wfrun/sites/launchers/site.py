@@ -27,12 +27,18 @@ from wfrun.engine.events import (
     RecordedEnd,
 )
 from wfrun.engine.exchange import AttemptRequest, Content, Found, LauncherRequest, Outcome
+from wfrun.engine.fitting.containers import SiteEnvironment
 from wfrun.engine.model import SiteSpec
+from wfrun.sites.cluster.head_node import HeadRequests
 from wfrun.sites.cluster.site import CLAIMED_BY_US, ClusterSite
 from wfrun.sites.launchers.assigner import AttemptAssigner
 from wfrun.sites.launchers.attempt_files import AttemptFiles
-from wfrun.sites.launchers.channel_supervisor import ChannelSupervisor
-from wfrun.sites.launchers.launcher_connection import LauncherConnection
+from wfrun.sites.launchers.channels.channel_supervisor import ChannelSupervisor
+from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
+from wfrun.sites.launchers.channels.limited_log import LimitedWarnings
+from wfrun.sites.launchers.channels.link import LauncherChannels, Link
+from wfrun.sites.launchers.channels.messages import PROTOCOL, LauncherReport
+from wfrun.sites.launchers.command_relay import CommandRelay
 from wfrun.sites.launchers.launcher_jobs import (
     LauncherJob,
     end_of,
@@ -41,9 +47,6 @@ from wfrun.sites.launchers.launcher_jobs import (
     too_long,
 )
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
-from wfrun.sites.launchers.limited_log import LimitedLog
-from wfrun.sites.launchers.link import LauncherChannels, Link
-from wfrun.sites.launchers.messages import PROTOCOL, Report
 from wfrun.sites.launchers.recovery import AttemptRecovery
 from wfrun.sites.tasks import BackgroundTasks
 
@@ -60,8 +63,9 @@ DISMISS_S = 5.0
 class BatchLauncherSite:
     """Implements ``LauncherSite``.
 
-    ``index`` is the site's number in the run's events. ``channels`` makes the channels for the
-    run's directory at the cluster, which is known once the head node was reached.
+    ``index`` is the site's number in the run's events. ``cluster`` runs the launchers as attempts,
+    not opened yet; ``head`` are the requests to its head node. ``channels`` makes the channels for
+    the run's directory at the cluster, which is known once the head node was reached.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class BatchLauncherSite:
         spec: SiteSpec,
         index: int,
         cluster: ClusterSite,
+        head: HeadRequests,
         channels: Callable[[str], LauncherChannels],
         *,
         pack_logs: bool = False,
@@ -77,39 +82,43 @@ class BatchLauncherSite:
         self.spec = spec
         self._pack_logs = pack_logs
         self.connection = cluster.connection
+        self.relay = CommandRelay(())
+        """Of all sites whose processors the run claims."""
         self._index = index
-        self._cluster = cluster
+        self._cluster, self._head = cluster, head
         self._jobs: dict[str, LauncherJob] = {}
         """Launchers whose end has not been posted, by key."""
-        self._supervisor = ChannelSupervisor(cluster.head, channels, self, self._jobs)
+        self._supervisor = ChannelSupervisor(head, channels, self, self._jobs)
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
         self._assigner = AttemptAssigner()
         self._connections: dict[int, LauncherConnection] = {}
         """By the identity of their links."""
-        self._files = AttemptFiles(cluster.head)
+        self._files = AttemptFiles(head)
         self._recovery = AttemptRecovery(
             self._assigner,
             self._jobs,
             self._files,
             cluster,
+            head,
             self._post_start,
             self._post_recorded_end,
             self._schedule_assignment,
             self._supervisor.expect,
         )
-        self._warnings = LimitedLog(spec.name)
+        self._warnings = LimitedWarnings(spec.name)
         self._away_s: dict[LauncherNode, float] = {}
         """Nodes without a connection, and for how much of our own running time."""
         self._is_scheduled = False
         self._tasks = BackgroundTasks(self._on_defect)
-        cluster.connected = self._supervisor.reached.set
 
     # -- the protocol of a site
 
     async def open(self, post: Callable[[Event], None]) -> None:
         self._post = post
-        await self._cluster.open(self._on_job_event)
+        await self._cluster.open(
+            self._on_job_event, connected=self._supervisor.reached.set, is_over=self._is_over
+        )
         for work in (self._supervisor.run(), self._tick(), self._recovery.run()):
             self._tasks.start(work)
 
@@ -144,11 +153,11 @@ class BatchLauncherSite:
             connection.send_keys("cancel", some, queued_only=queued_only)
         if unreachable:
             # What we claim never starts, whichever launcher has it in its queue.
-            for key in await self._cluster.head.claim(unreachable):
+            for key in await self._head.claim(unreachable):
                 self._post_end(key, CLAIMED_BY_US)
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        await self._cluster.head.ready.wait()
+        await self._head.ready.wait()
         return await self._recovery.find(keys)
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
@@ -175,6 +184,16 @@ class BatchLauncherSite:
         """Path of a file in the site's store."""
         return self._cluster.store_path(name)
 
+    @property
+    def environment(self) -> SiteEnvironment | None:
+        """See ``ClaimedSite``."""
+        return self.spec.environment
+
+    def connection_to(self, launcher: str, node: int) -> LauncherConnection | None:
+        """See ``ClaimedSite``."""
+        job = self._jobs.get(launcher)
+        return None if job is None else job.connections.get(node)
+
     # -- launchers
 
     async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
@@ -196,9 +215,10 @@ class BatchLauncherSite:
             [job_of(request, self.spec, pack_logs=self._pack_logs) for request in requests]
         )
 
-    async def stop_launchers(self, keys: Sequence[str]) -> None:
+    async def stop_launchers(self, keys: Sequence[str], *, now: bool = False) -> None:
         jobs = [self._jobs[key] for key in keys if key in self._jobs]
         for job in jobs:
+            job.ends_tasks = job.ends_tasks or now
             self._stop(job)
         queued = [job.key for job in jobs if job.submitted and not job.connections]
         await self._cluster.cancel(queued, queued_only=True)
@@ -224,12 +244,20 @@ class BatchLauncherSite:
         """Cancel the jobs of all launchers, and return when they have left the queue."""
         await self._cluster.cancel_until_gone(lambda: [job.key for job in self._jobs.values()])
 
+    async def until_gone(self) -> None:
+        """Return when the queue shows no job of the run; see ``ClusterSite.until_gone``."""
+        await self._cluster.until_gone()
+
+    async def stuck_jobs(self) -> list[str]:
+        """The command that removes arrays of launchers; see ``ClusterSite.stuck_jobs``."""
+        return await self._cluster.stuck_jobs()
+
     def _stop(self, job: LauncherJob) -> None:
-        """Let a launcher end after its running tasks."""
+        """Let a launcher end after its running tasks, or with them."""
         job.stopping = True
         job.reason = "the engine asked it to stop"
         for connection in job.connections.values():
-            connection.send({"stop": True})
+            connection.send({"stop": True, "now": True} if job.ends_tasks else {"stop": True})
             if connection.node is not None:
                 connection.node.is_open = False
 
@@ -251,7 +279,7 @@ class BatchLauncherSite:
         for connection in [c for c in self._connections.values() if c.launcher == job.key]:
             self._disconnect(connection)
             connection.link.close()
-        self._cluster.head.reopen(f"records of {job.key}")
+        self._head.reopen(f"records of {job.key}")
         had = self._assigner.remove_launcher(job.key)
         self._recovery.ended_launchers.add(job.key)
         lost = outcome_of_lost_attempts(job, outcome)
@@ -265,6 +293,7 @@ class BatchLauncherSite:
 
     def _end_job(self, job: LauncherJob, cause: Any, message: str | None) -> None:
         self._jobs.pop(job.key, None)
+        self.relay.forget(job.key)
         self._post(LauncherEnded(self._clock(), self._index, job.key, cause, message))
         self._schedule_assignment()
 
@@ -300,6 +329,13 @@ class BatchLauncherSite:
             connection.node.is_open = False
             self._away_s[connection.node] = 0.0
 
+    def _is_over(self, key: str) -> bool:
+        """Whether a launcher whose job has left the queue is gone: it has lost its connection, and
+        attempts that it had wait for their outcome. Their claims and its journal have it."""
+        job = self._jobs.get(key)
+        is_gone = job is not None and job.greeted and not job.connections
+        return is_gone and self._assigner.has_attempts(key)
+
     def _report_status(self, job: LauncherJob) -> None:
         """Post a launcher's capacity, or that it accepts no attempts, if that has changed."""
         event = job.status_event(self._clock(), self._now(), self._index)
@@ -316,7 +352,7 @@ class BatchLauncherSite:
 
     # -- reports of launchers
 
-    def _on_report(self, connection: LauncherConnection, report: Report) -> None:
+    def _on_report(self, connection: LauncherConnection, report: LauncherReport) -> None:
         launcher = connection.launcher
         if report.started or report.ended:
             self._on_progress(connection, report)
@@ -336,13 +372,19 @@ class BatchLauncherSite:
                 self._jobs[launcher].reason = report.ending
                 self._report_status(self._jobs[launcher])
         elif report.failing is not None:
-            self._cluster.head.pause(f"records of {launcher}", report.failing)
+            self._head.pause(f"records of {launcher}", report.failing)
         elif report.recovered:
-            self._cluster.head.reopen(f"records of {launcher}")
+            self._head.reopen(f"records of {launcher}")
         elif report.error is not None:
             connection.warn(report.error)
+        elif report.remote is not None:
+            self.relay.ask(connection, report.remote)
+        elif report.hangup is not None:
+            self.relay.hang_up(connection, report.hangup)
+        elif report.remote_ended is not None:
+            self.relay.on_ended(connection, report.remote_ended)
 
-    def _on_hello(self, connection: LauncherConnection, report: Report) -> None:
+    def _on_hello(self, connection: LauncherConnection, report: LauncherReport) -> None:
         job = self._jobs.get(connection.launcher)
         if job is None or job.key in self._recovery.ended_launchers:
             return  # it is not known yet, or has ended
@@ -369,6 +411,7 @@ class BatchLauncherSite:
         connection.send_keys("return", reassigned)
         self._tasks.start(self._reconcile(connection, assigned))
         self._recovery.changed.set()
+        self.relay.on_connected(connection)
         self._report_status(job)
         self._schedule_assignment()
 
@@ -391,7 +434,7 @@ class BatchLauncherSite:
                 connection.send({"cancel": [key], "queued_only": False})
         self._schedule_assignment()
 
-    def _on_progress(self, connection: LauncherConnection, report: Report) -> None:
+    def _on_progress(self, connection: LauncherConnection, report: LauncherReport) -> None:
         for key in report.started:
             attempt = self._assigner.attempts.get(key)
             if attempt is None:
@@ -507,7 +550,7 @@ class BatchLauncherSite:
         """Called with an internal error: pause the site, so that other sites get the work."""
         _LOGGER.error("site %s", self.spec.name, exc_info=error)
         reason = f"internal error: {error!r}; wfrun resume may help"
-        self._cluster.head.pause("defect", reason)
+        self._head.pause("defect", reason)
 
 
 def _refuse(event: Event) -> None:

@@ -34,11 +34,11 @@ from wfrun.engine.events import (
     SiteReopened,
 )
 from wfrun.engine.exchange import AttemptRequest, Content, Found, Outcome
+from wfrun.engine.explain.visible import visible
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.visible import visible
+from wfrun.sites.launchers.reports import decode_report
 from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
 from wfrun.sites.node import journals
-from wfrun.sites.reports import decode_report
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")
@@ -67,7 +67,7 @@ MESSAGE_KEYS = 100
 """
 
 
-class Report(msgspec.Struct):
+class DirectReport(msgspec.Struct):
     """Any message of a launcher."""
 
     hello: int | None = None
@@ -136,7 +136,7 @@ class DirectLauncherSite:
         self._host = host
         self._clock = clock
         self._post: Callable[[Event], None] = _refuse
-        self._decoder = msgspec.json.Decoder(Report)
+        self._decoder = msgspec.json.Decoder(DirectReport)
         self._pipe: LauncherPipe | None = None
         self._greeting: asyncio.Future[None] | None = None
         """Set by the hello of the launcher."""
@@ -446,7 +446,7 @@ class DirectLauncherSite:
         self._on_end()
         self._pause(f"its launcher sends what is no message: {what}")
 
-    def _on_report(self, report: Report) -> None:
+    def _on_report(self, report: DirectReport) -> None:
         if report.started or report.ended:
             at_s = self._clock()
             for key in report.started:

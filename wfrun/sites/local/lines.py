@@ -7,7 +7,7 @@ MAX_LINE_BYTES = 1 << 26
 _SHOWN_BYTES = 200
 
 
-class LineSplitter:
+class StreamLines:
     """Splits a stream into lines, in time proportional to its length.
 
     Of a line that is too long only the beginning is returned, once, so that its receiver finds it

@@ -8,7 +8,7 @@ import fcntl
 import os
 from collections.abc import Callable
 
-from wfrun.sites.local.lines import LineSplitter
+from wfrun.sites.local.lines import StreamLines
 
 _READ_BYTES = 1 << 20
 _HIGH_WATER_BYTES = 4 << 20
@@ -59,7 +59,7 @@ class Pipes:
         self._loop = asyncio.get_running_loop()
         self._on_lines = on_lines
         self._on_end: Callable[[], None] | None = on_end
-        self._splitter = LineSplitter()
+        self._splitter = StreamLines()
         self._unsent = bytearray()
         self._ended = asyncio.Event()
         self._drained = asyncio.Event()

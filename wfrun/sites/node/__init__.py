@@ -31,19 +31,18 @@ LAUNCHER_PROGRAMS = (
     "launcher.py",
 )
 """For a host that is reached by SSH and has no batch system."""
-JOB_PROGRAMS = (*_RUNNER, "job.sh", "job.py")
+JOB_PROGRAMS = (*_RUNNER, "cuts.py", "batch_job.py", "job.sh", "job.py")
 """For a cluster."""
 BATCH_LAUNCHER_PROGRAMS = (
     "queue_runner.py",
     "journals.py",
     "batch_launcher.sh",
     "batch_launcher.py",
-    "batch_job.py",
     "channels.py",
     "connections.py",
     "encryption.py",
     "signing.py",
-    "allocated.sh",
+    "remote_commands.py",
+    "rsh_agent.py",
 )
-"""For a cluster with ``dispatch: launchers``, in addition to JOB_PROGRAMS. ``allocated.sh`` is the
-former name of ``batch_launcher.sh``, for jobs that wfrun 0.1.0 submitted."""
+"""For a cluster with ``dispatch: launchers``, in addition to JOB_PROGRAMS."""

@@ -1,48 +1,151 @@
-"""What a launcher can find out about its batch job: the time left, the nodes, how to start
-processes on them.
+"""What programs in a batch job can find out about it: its end, its nodes, how to start processes on
+them.
 
-It stands beside ``batch_launcher.py`` in the run's directory at the site and needs the standard
-library of Python >= 3.6 alone.
+What differs between batch systems is in ``bin/batch_system.json`` of the run's directory at the
+site, a NodeFacts of ``wfrun.sites.batch.node_facts``.
+
+It stands beside ``job.py`` in the run's directory at the site and needs the standard library of
+Python >= 3.6 alone.
 """
 
+import collections
 import contextlib
+import json
 import os
 import shutil
+import signal
 import subprocess
 import time
+from shlex import quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Optional
+    from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 MAX_MARGIN_S = 10.0
 MIN_MARGIN_S = 2.0
 """Limits of the time before the end of the walltime at which a launcher ends its tasks."""
 ASK_S = 15.0
-"""Timeout of a question to the batch system; without an answer the launcher relies on its walltime.
+"""Timeout of a question for the time left; without an answer the launcher relies on its walltime.
 """
+HOSTS_S = 60.0
+"""Timeout of the command that lists the job's nodes."""
 
 
-def time_granted_s(walltime_s: "Optional[float]") -> "Optional[float]":
-    """Time until the end of the job, in seconds: the requested walltime, or less if the batch
-    system says so; None: unlimited or unknown.
+class JobSystem:
+    """The batch system of a job. ``directory`` is the run's directory at the site."""
 
-    Source: squeue(1), SLURM_JOB_END_TIME (sbatch(1)); PBS_WALLTIME of Torque.
-    """
-    known = [] if walltime_s is None else [float(walltime_s)]
-    environ = os.environ
-    with contextlib.suppress(ValueError, OSError, subprocess.SubprocessError):
-        if "SLURM_JOB_END_TIME" in environ:
-            known.append(float(environ["SLURM_JOB_END_TIME"]) - time.time())
-        elif "SLURM_JOB_ID" in environ:
-            command = ["squeue", "--noheader", "--format=%L", "--job", environ["SLURM_JOB_ID"]]
-            text = subprocess.check_output(
-                command, universal_newlines=True, timeout=ASK_S, stderr=subprocess.DEVNULL
-            )
-            known.append(seconds(text.split("\n")[0].strip()))
-        elif "PBS_WALLTIME" in environ:
-            known.append(float(environ["PBS_WALLTIME"]))
-    return max(1.0, min(known)) if known else None
+    def __init__(self, directory: str) -> None:
+        with open(directory + "/bin/batch_system.json") as file:
+            self.facts: "Dict[str, Any]" = json.load(file)
+        self.warnings: "FrozenSet[int]" = frozenset(
+            int(getattr(signal, name)) for name in self.facts["warnings"]
+        )
+        """Numbers of the signals by which it warns of an end."""
+
+    def catch_warnings(self) -> None:
+        """Let no warning end this process."""
+        for number in self.warnings:
+            signal.signal(number, lambda number, frame: None)
+
+    def node(self) -> str:
+        """Its name of this node; empty: that is the host name."""
+        return self._variable("node")
+
+    def time_granted_s(self, walltime_s: "Optional[float]") -> "Optional[float]":
+        """Time until the end of the job, in seconds: the requested walltime, or less if the batch
+        system says so; None: unlimited or unknown."""
+        known = [] if walltime_s is None else [float(walltime_s)]
+        end_s, granted_s = self._number("end_s"), self._number("walltime_s")
+        if end_s:
+            known.append(end_s - time.time())
+        elif granted_s:
+            known.append(granted_s)
+        elif self.facts["left"]:
+            with contextlib.suppress(ValueError, OSError, subprocess.SubprocessError):
+                known.append(seconds(self._answer("left", ASK_S).split("\n")[0].strip()))
+        return max(1.0, min(known)) if known else None
+
+    def walltime_s(self, age_s: float) -> "Optional[float]":
+        """Walltime of our job, which started ``age_s`` ago; None: unlimited or unknown.
+
+        Source: our batch script, and the batch system's variables.
+        """
+        end_s = self._number("end_s")
+        known = [number_in("WFRUN_JOB_WALLTIME_S"), self._number("walltime_s")]
+        known.append(end_s and round(end_s - time.time() + age_s))
+        # An end before our start is that of the job that submitted this one.
+        return min((value for value in known if value > 0), default=None)
+
+    def hosts(self) -> "List[str]":
+        """The nodes of our job, in the batch system's order; empty if they are unknown."""
+        try:
+            text = self._answer("hosts", HOSTS_S) if self.facts["hosts"] else ""
+        except (OSError, subprocess.SubprocessError) as error:
+            os.write(2, b"wfrun: the job's nodes are not known: %s\n" % str(error).encode())
+            return []
+        names = [line.split()[0] for line in text.splitlines() if line.strip()]
+        return list(collections.OrderedDict.fromkeys(names))
+
+    def starts(
+        self, program: "List[str]", hosts: "List[str]", cores: int
+    ) -> "List[Tuple[List[str], Dict[str, str]]]":
+        """Commands that run a program, with all ``cores``, on each node of the job but the first,
+        and the variables that they need.
+
+        The last argument of the program names the node for `number_of_node`. Empty if the batch
+        system has no such command here.
+        """
+        for start in self.facts["starts"] if len(hosts) > 1 else ():
+            words: "List[str]" = start["words"]
+            variables: "Dict[str, str]" = start["environment"]
+            if not shutil.which(words[0]):
+                continue
+            if start["by_shell"]:
+                program = [quote(word) for word in program]
+            if start["number"]:
+                others = {"hosts": ",".join(hosts[1:]), "count": len(hosts) - 1, "cores": cores}
+                one = [word.format(**others) for word in words]
+                last = "$" + start["number"]
+                return [([*one, *program, last], variables)]
+            return [
+                (
+                    [*(word.format(host=hosts[node]) for word in words), *program, str(node)],
+                    variables,
+                )
+                for node in range(1, len(hosts))
+            ]
+        return []
+
+    def _variable(self, fact: str) -> str:
+        """The value of the variable that a fact names; empty if there is none."""
+        return os.environ.get(self.facts[fact], "")
+
+    def _number(self, fact: str) -> float:
+        return number_in(self.facts[fact])
+
+    def _answer(self, fact: str, timeout_s: float) -> str:
+        command = ["/bin/sh", "-c", self.facts[fact]]
+        return subprocess.check_output(
+            command,
+            universal_newlines=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if fact == "left" else None,
+        )
+
+
+def number_in(variable: str) -> float:
+    """The number in a variable of the environment; 0.0 if there is none."""
+    with contextlib.suppress(ValueError):
+        return float(os.environ.get(variable) or 0)
+    return 0.0
+
+
+def number_of_node(argument: str) -> int:
+    """The number of a node, from 0: a number, or ``$`` and the variable with that of a process,
+    which begins with 0 on the second node."""
+    return int(os.environ[argument[1:]]) + 1 if argument.startswith("$") else int(argument)
 
 
 def margin_of(walltime_s: float) -> float:
@@ -52,8 +155,8 @@ def margin_of(walltime_s: float) -> float:
 
 
 def seconds(text: str) -> float:
-    """Parse ``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and other
-    words."""
+    """Parse seconds, or ``[[days-]hours:]minutes:seconds``. Raises ValueError for ``UNLIMITED`` and
+    other words."""
     days, _, clock = text.rpartition("-")
     total = 0
     for part in clock.split(":"):
@@ -65,36 +168,5 @@ def hosts_here() -> "List[str]":
     """The nodes of the job, this one first, from the node file that ``job.py`` writes for a task on
     several nodes."""
     with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
-        names: "List[str]" = []
-        for line in file:
-            name = line.strip()
-            if name and name not in names:
-                names.append(name)
-        return names
-    return []
-
-
-def remote_commands(program: "List[str]", hosts: "List[str]", cores: int) -> "List[List[str]]":
-    """Commands that run a program, with all ``cores``, on each node of the job but the first.
-
-    The last argument of the program is the number of the node, or "srun" where SLURM_PROCID + 1 is
-    that number. Empty if the batch system has no such command here.
-
-    Source: srun(1); pbs_tmrsh(8) of OpenPBS, pbsdsh(1) of Torque; qrsh(1) of Grid Engine.
-    """
-    if len(hosts) < 2:
-        return []
-    others = range(1, len(hosts))
-    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        count = len(hosts) - 1
-        step = ["srun", "--nodes=%d" % count, "--ntasks=%d" % count, "--ntasks-per-node=1"]
-        step += ["--nodelist=" + ",".join(hosts[1:]), "--cpus-per-task=%d" % cores, "--mem=0"]
-        return [[*step, "--input=none", "--wait=0", "--kill-on-bad-exit=1", *program, "srun"]]
-    if "PBS_NODEFILE" in os.environ and shutil.which("pbs_tmrsh"):
-        return [["pbs_tmrsh", hosts[node], *program, str(node)] for node in others]
-    if "PBS_NODEFILE" in os.environ and shutil.which("pbsdsh"):
-        return [["pbsdsh", "-h", hosts[node], *program, str(node)] for node in others]
-    if "PE_HOSTFILE" in os.environ and shutil.which("qrsh"):
-        start = ["qrsh", "-inherit", "-nostdin"]
-        return [[*start, hosts[node], *program, str(node)] for node in others]
+        return list(collections.OrderedDict.fromkeys(line.strip() for line in file if line.strip()))
     return []

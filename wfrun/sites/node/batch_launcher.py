@@ -12,8 +12,8 @@ Keys of the configuration, all but ``cores`` optional: ``memory_bytes``, ``gpus`
 several nodes, the first one starts a launcher on each of the others by the batch system's own
 means, each with a channel and a journal of its own. The configuration is then in
 ``launchers/<key>.json``, and the last argument is the number of the node. The first one ends last.
-It accepts no more attempts when all others have ended; where Slurm sees one of them fail it ends
-all of them.
+It accepts no more attempts when all others have ended; where one command of the batch system starts
+all of them, as in Slurm, that may end all when it sees one of them fail.
 
 Messages are JSON lines. To the engine:
     {"hello": 1, "launcher": key, "pid", "host", "slots", "memory_bytes", "gpus", "left_s",
@@ -24,21 +24,30 @@ Messages are JSON lines. To the engine:
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"failing": text}, {"recovered": true}, {"error": text}     as of ``launcher.py``
     {"ending": reason}                  accepts no more attempts
+    {"remote": {"id", "launcher", "node", "attempt", "command", "inputs", "env"}}
+                                        start a command on this node of the attempt's claim
+    {"hangup": id}                      end it: nobody waits for it any more
+    {"remote_ended": {"id", "status", "text"}}      one that was started here has ended
 and from it:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              give back those that have not started; "returned" follows
     {"cancel": [key, ...], "queued_only": bool}
     {"find": [key, ...], "id": n}       absent: not here, and no record of it here
-    {"stop": true}                      return the queue, let running tasks end, then end
+    {"stop": true, "now": bool}         return the queue, let running tasks end, then end; with
+                                        "now" they are ended, with the cause ``reclaimed``
+    {"start": command}                  start a command of another node, unless it was before
+    {"end": id}                         end it; "remote_ended" follows
+    {"remote_ended": {...}}             one that was asked for here has ended
 (the channel answers pings). After a hello the launcher reports again which attempts run. For other
 messages that the last connection may have lost the engine asks, and it sends absent attempts again.
 
 An attempt is returned when there is no time left to run it: when its expected run time (expected_s,
 or else its walltime if that is less than the launcher's) exceeds the time left. At the end of its
 time, some seconds before the batch system's, the launcher ends the running tasks with the cause
-``expired``. After SIGTERM the cause is ``expired`` if its end was near, else ``lost``; it exits
-within 5 s. A launcher that is idle and without an engine for ``patience_s`` ends. When its run is
-over (see ``channels.py``) it ends with its tasks, whose cause is then ``cancelled``.
+``expired``. After SIGTERM the cause is ``expired`` if its end was near, else ``lost``, also of
+those that have just ended; it exits within 5 s. A launcher that is idle and without an engine for
+``patience_s`` ends. When its run is over (see ``channels.py``) it ends with its tasks, whose cause
+is then ``cancelled``.
 
     exits/<key>.jsonl           the journal, as of ``launcher.py``
     exits/<key>.<node>.jsonl    that of another node
@@ -65,10 +74,12 @@ if TYPE_CHECKING or __package__:
     from wfrun.sites.node import (
         batch_job,
         channels,
+        cuts,
         journals,
         limits,
         processes,
         queue_runner,
+        remote_commands,
         slots,
         starter,
         store,
@@ -79,10 +90,12 @@ else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import batch_job
     import channels
+    import cuts
     import journals
     import limits
     import processes
     import queue_runner
+    import remote_commands
     import slots
     import starter
     import store
@@ -100,8 +113,14 @@ MAX_RECORD_RETRY_S = 600.0
 SIGTERM_DOUBT_S = 1.0
 """Delay before the end of a task by SIGTERM is handled. A batch system that ends a job signals all
 its processes at once; only then is it clear whether the signal was for the whole job."""
+DOUBT_RATIO = 0.02
+"""Delay before a successful end is handled, relative to the run time of the task, up to
+``cuts.SIGNALS_S``: chains of short tasks must not become slower."""
 FIRST_CONTACT_S = 60.0
 """Minimum time to wait for a first engine."""
+ANSWER_S = 60.0
+"""Maximum time that the end of a failed job is not settled since a node on which it had started
+commands has not answered: it may have failed because that node is gone."""
 TURN_S = 1.0
 """Maximum time between turns while no engine is connected."""
 
@@ -109,13 +128,22 @@ TURN_S = 1.0
 class BatchLauncher(queue_runner.QueueRunner):
     """The event loop of a launcher: single-threaded, waits for events only in ``poll``."""
 
-    def __init__(self, directory: str, key: str, config: "Dict[str, Any]", node: int) -> None:
+    def __init__(
+        self,
+        directory: str,
+        key: str,
+        config: "Dict[str, Any]",
+        node: int,
+        system: batch_job.JobSystem,
+    ) -> None:
         name = "%s.jsonl" % key if node == 0 else "%s.%d.jsonl" % (key, node)
         journal = journals.Journal(directory + "/exits", name)
         queue_runner.QueueRunner.__init__(
             self, directory, dict(config, slots=config["cores"]), journal
         )
-        self.host = os.environ.get("SLURMD_NODENAME") or self.host
+        self.system = system
+        self.host = system.node() or self.host
+        self.warnings = system.warnings
         self.key = key
         self.config = config
         self.node = node
@@ -125,7 +153,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.channel = channels.Channel(directory, key, node, kinds, self.poller)
         self.session = self.channel.session
         now = time.monotonic()
-        self.granted_s = batch_job.time_granted_s(config.get("walltime_s"))
+        self.granted_s = system.time_granted_s(config.get("walltime_s"))
         """Walltime of the launcher; None: unlimited or unknown."""
         self.end_s: "Optional[float]" = None
         """When running tasks are to be ended, on time.monotonic; None: no end is known."""
@@ -146,12 +174,23 @@ class BatchLauncher(queue_runner.QueueRunner):
         """A heap of the latest start times of queued attempts."""
         self.unsettled: "collections.OrderedDict[str, Unsettled]" = collections.OrderedDict()
         """Attempts that have ended, with the time at which each is to be settled."""
+        self.memory_kills = cuts.MemoryKills()
+        self.suspects: "Set[str]" = set()
+        """Running attempts of which a process may have been killed for lack of memory."""
+        self.warned_s = float("-inf")
+        """Time of the last warning of the batch system."""
         self.contested: "List[str]" = []
         """Attempts whose claims turned out to exist."""
         self.node_starters: "Set[int]" = set()
         """Commands that run the launchers of the other nodes. They are helpers as well."""
         self.problem = ""
         """An error that is reported to each engine."""
+        self.remote = remote_commands.RemoteCommands(
+            directory, key, node, self.poller, self.helpers, self._say, self._request_of
+        )
+        self.starter.reach = self.remote.variables
+        self.unanswered: "Set[str]" = set()
+        """Attempts that have failed while another node had not answered."""
 
     def run(self) -> None:
         """Run until the time is over, the engine or the batch system ends us, or no engine
@@ -161,6 +200,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             for fd, _ in self.poller.poll(self._timeout_ms()):
                 if fd == self.wake:
                     self._on_signals()
+                elif self.remote.owns(fd):
+                    self.remote.turn(fd)
                 has_input = has_input or self.channel.owns(fd)
             due_s = self.channel.due_s()
             if has_input or (due_s is not None and time.monotonic() >= due_s):
@@ -176,6 +217,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._settle_ready()
             self._flush()
         self._write_all()
+        self.remote.kill(others=True)
         self.sweep(1.0)
         self.starter.close()
         self.channel.drain()
@@ -185,6 +227,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         if self.exit_s is not None and time.monotonic() >= self.exit_s:
             return True
         if not self.ending or self.running or self.unsettled or self.ended or self.node_starters:
+            return False
+        if self.remote.running:
             return False
         if self.failing and self.exit_s is None:
             self.exit_s = time.monotonic() + MAX_RECORD_RETRY_S
@@ -264,6 +308,18 @@ class BatchLauncher(queue_runner.QueueRunner):
             processes.signal_group(pid, signal.SIGTERM)
         near = self.end_s is not None and now >= self.end_s - NEAR_END_S
         self._end_all("expired" if near else "lost", "it was terminated")
+        self._cut_ended(self.reason)
+
+    def _on_warning(self) -> None:
+        self.warned_s = time.monotonic()
+        self._cut_ended("lost")
+
+    def _cut_ended(self, cause: str) -> None:
+        """A signal of the batch system arrived just after these attempts have ended."""
+        now = time.monotonic()
+        for due_s, (attempt, _, _, _) in self.unsettled.values():
+            if attempt.reason is None and due_s > now:
+                attempt.reason = cause
 
     def _end_all(self, cause: str, why: str) -> None:
         """End running tasks with this cause and accept no more."""
@@ -271,6 +327,16 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._stop(why)
         for attempt in list(self.running.values()):
             self._end(attempt, self.reason)
+        self.remote.end_all()
+        self._limit_grace()
+
+    def _limit_grace(self) -> None:
+        """Set the time at which commands that are being ended are killed."""
+        if self.remote.running:
+            heapq.heappush(self.timers, (time.monotonic() + self.grace_s, 1, 0))
+
+    def _on_grace_over(self) -> None:
+        self.remote.kill()
 
     def _stop(self, why: str) -> None:
         """Accept no more attempts and return the queue; running tasks go on."""
@@ -294,8 +360,18 @@ class BatchLauncher(queue_runner.QueueRunner):
         elif "find" in message:
             found = self._find(message["find"])
             self._say(json.dumps({"found": found, "id": message["id"]}))
+        elif "stop" in message and message.get("now"):
+            self._end_all("reclaimed", "the engine took its processors back")
         elif "stop" in message:
             self._stop("the engine asked it to stop")
+        elif "start" in message:
+            self.remote.start(message["start"])
+        elif "end" in message:
+            self.remote.end(message["end"])
+            self._limit_grace()
+        elif "remote_ended" in message:
+            self.remote.on_answer(message["remote_ended"])
+            self._settle_answered()
         else:
             raise ValueError("unknown message")
 
@@ -359,6 +435,23 @@ class BatchLauncher(queue_runner.QueueRunner):
     def _on_claimed_elsewhere(self, key: str) -> None:
         self.contested.append(key)
 
+    def _request_of(self, key: str) -> "Optional[Dict[str, Any]]":
+        return self.keys[key].request if key in self.keys else None
+
+    def _on_helper_ended(self, pid: int, status: int) -> None:
+        if pid in self.remote.running:
+            if self.reaps_orphans:
+                self._kill_orphans()
+            self.remote.on_ended(pid, status)
+            self._settle_answered()
+
+    def _settle_answered(self) -> None:
+        """Settle the attempts for which all nodes have answered."""
+        for key in [each for each in self.unanswered if not self.remote.hang_up(each)]:
+            self.unanswered.discard(key)
+            if key in self.unsettled:
+                self.unsettled[key] = (time.monotonic(), self.unsettled[key][1])
+
     def _commit(self, attempt: "slots.RunningAttempt", sandbox: str) -> "List[Optional[int]]":
         store.refuse_revoked(self.starter.attempts, attempt.key)
         return queue_runner.QueueRunner._commit(self, attempt, sandbox)
@@ -367,13 +460,48 @@ class BatchLauncher(queue_runner.QueueRunner):
         """Handle signals: processes that have ended, or SIGTERM to us."""
         had_others = bool(self.node_starters)
         ended = self._on_wakeup()
-        now = time.monotonic()
+        self._blame_memory([end[0] for end in ended if processes.is_killed(end[1])])
         for end in ended:
-            doubtful = end[0].reason is None and not self.reason and processes.is_terminated(end[1])
-            self.unsettled[end[0].key] = (now + SIGTERM_DOUBT_S if doubtful else now, end)
+            delay_s = self._doubt_s(end[0], end[1], end[3])
+            if self.remote.hang_up(end[0].key) and end[1] != 0 and end[0].reason is None:
+                self.unanswered.add(end[0].key)
+                delay_s = ANSWER_S
+            self.unsettled[end[0].key] = (time.monotonic() + delay_s, end)
         self.node_starters &= self.helpers
         if had_others and not self.node_starters:
             self._stop("the launchers on its other nodes have ended")
+
+    def _doubt_s(self, attempt: "slots.RunningAttempt", status: int, ended_s: float) -> float:
+        """Time until an end can be handled: until then a signal to us may show that the batch
+        system has ended the task."""
+        if attempt.reason is None and status == 0:
+            if attempt.key in self.suspects:
+                attempt.reason = "memory"
+            elif time.monotonic() < self.warned_s + cuts.WARNING_S:
+                attempt.reason = "lost"
+        self.suspects.discard(attempt.key)
+        if attempt.reason is not None or self.reason:
+            return 0.0
+        if processes.is_terminated(status):
+            return SIGTERM_DOUBT_S
+        ran_s = max(0.0, ended_s - attempt.started_s)
+        return min(cuts.SIGNALS_S, DOUBT_RATIO * ran_s) if status == 0 else 0.0
+
+    def _blame_memory(self, killed: "List[slots.RunningAttempt]") -> None:
+        """Find attempts of which processes were killed for lack of memory: those that were
+        ``killed``, or else any that ran."""
+        kills = self.memory_kills.news()
+        if not kills:
+            return
+        for attempt in killed[:kills]:
+            attempt.reason = attempt.reason or "memory"
+        if kills > len(killed):
+            self.suspects.update(key for key in self.keys if key not in self.unsettled)
+
+    def _on_started(self, attempt: "slots.RunningAttempt") -> None:
+        self._blame_memory([])
+        self.suspects.discard(attempt.key)  # killed before it began
+        queue_runner.QueueRunner._on_started(self, attempt)
 
     def _settle_ready(self) -> None:
         """Settle ended attempts that are due: one by one, so that free slots are filled in between,
@@ -384,6 +512,10 @@ class BatchLauncher(queue_runner.QueueRunner):
             attempt, status, usage, ended_s = self.unsettled.pop(key)[1]
             if self.reason and attempt.reason is None and status != 0:
                 attempt.reason = self.reason
+            if key in self.unanswered:
+                self.unanswered.discard(key)
+                attempt.reason = attempt.reason or "node"
+            self.remote.forget(key)
             self._settle(attempt, status, usage, ended_s)
             if len(ready) - done <= self.slots.all_cores:
                 break
@@ -422,6 +554,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._say(json.dumps({"failing": text}))
         if self.problem:
             self._say(json.dumps({"error": self.problem}))
+        self.remote.say_again()
         if self.ending:
             self._say(json.dumps({"ending": self.ending}))
 
@@ -450,8 +583,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         """Start launchers on the other nodes of the job."""
         hosts = batch_job.hosts_here()
         program = ["/bin/sh", self.directory + "/bin/batch_launcher.sh", self.directory, self.key]
-        commands = batch_job.remote_commands(program, hosts, self.slots.all_cores)
-        if not commands:
+        starts = self.system.starts(program, hosts, self.slots.all_cores)
+        if not starts:
             self.nodes = 1
             self.problem = "launcher %s uses the first of its nodes alone: %s" % (
                 self.key,
@@ -467,10 +600,10 @@ class BatchLauncher(queue_runner.QueueRunner):
         with open(os.open(path + ".part", flags, 0o600), "w") as file:
             json.dump(self.config, file)
         os.rename(path + ".part", path)
-        environment = dict(os.environ, SLURM_OVERLAP="1", SLURM_CPU_BIND="none")
         null = os.open(os.devnull, os.O_RDONLY)
-        for command in commands:
+        for command, variables in starts:
             found = shutil.which(command[0]) or command[0]
+            environment = dict(os.environ, **variables)
             self.node_starters.add(starter.spawn(found, command, environment, [null, 2, 2]))
         self.helpers |= self.node_starters
         os.close(null)
@@ -486,12 +619,12 @@ def main() -> None:
     if last.startswith("{"):
         config = json.loads(last)
     else:
-        node = int(os.environ["SLURM_PROCID"]) + 1 if last == "srun" else int(last)
+        node = batch_job.number_of_node(last)
         with open("%s/launchers/%s.json" % (directory, key)) as file:
             config = json.load(file)
-    for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
-        signal.signal(getattr(signal, name), lambda number, frame: None)
-    launcher = BatchLauncher(directory, key, config, node)
+    system = batch_job.JobSystem(directory)
+    system.catch_warnings()
+    launcher = BatchLauncher(directory, key, config, node, system)
     if node == 0:
         # If job.py dies nothing else would notify us, and its record would be missing.
         job = os.environ.pop("WFRUN_JOB_PID", "")

@@ -61,7 +61,7 @@ UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors that every kind of channel to the same host would meet."""
 SILENCE_S = 60.0
 """Time without a line from the engine after which the connection ends, in seconds. The engine sends
-pings more often (``PING_S`` in ``wfrun/sites/launchers/channels.py``)."""
+pings more often (``PING_S`` in ``wfrun/sites/launchers/channels/channels.py``)."""
 MAX_STEP_S = 5.0
 """Maximum part of the time between two turns that counts as silence of the engine, in seconds. In a
 longer pause this machine or this process was suspended, not the engine. Also the interval between

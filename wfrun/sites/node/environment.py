@@ -172,7 +172,8 @@ class Setup:
     def _attended(self, words: str) -> "List[str]":
         """Lines that run a container and stop it on SIGTERM. Its client, which gets the signal too,
         passes it to the first process of the container, and that ignores it without a handler."""
-        stop = "%s stop --time %d %s" % (self._name, STOP_S, self._container_name)
+        runtime = " ".join(map(quote, self._command_of_runtime()))
+        stop = "%s stop --time %d %s" % (runtime, STOP_S, self._container_name)
         return [
             "exec 3<&0",  # the shell gives a background process /dev/null
             words + " <&3 3<&- &",
@@ -225,7 +226,9 @@ class Setup:
 
     def _command_of_runtime(self) -> "List[str]":
         assert self._runtime is not None
-        return list(self._runtime["command"]) if self._name == "command" else [self._name]
+        if self._name == "command":
+            return list(self._runtime["command"])
+        return [self._name, *(self._runtime.get("global_options") or [])]
 
     def _command(self, names: "List[str]") -> "List[str]":
         """The command that runs the task in its container. ``names`` are the variables that are
@@ -251,13 +254,14 @@ class Setup:
         options = self._runtime.get("options") or []
         if self._name in _DETACHED:
             return [*self._run_options(binds, names), *options, reference(image), *argv]
-        words = [self._name, "exec", "--cleanenv"]
+        words = [*self._command_of_runtime(), "exec", "--cleanenv"]
         for bind in binds:
             words += ["--bind", bind]
         return [*words, "--pwd", self.sandbox, *options, image_of_apptainer(image), *argv]
 
     def _run_options(self, binds: "List[str]", names: "List[str]") -> "List[str]":
-        words = [self._name, "run", "--rm", "--interactive", "--name", self._container_name]
+        words = [*self._command_of_runtime(), "run", "--rm", "--interactive"]
+        words += ["--name", self._container_name]
         if self._name == "docker":
             # The daemon is root: the task is the user, and cannot become another one.
             words += ["--init", "--user", "%d:%d" % (os.getuid(), os.getgid())]

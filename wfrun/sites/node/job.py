@@ -10,7 +10,8 @@ AttemptRequest of ``wfrun.engine.exchange``). It claims the attempt as a launche
 leaves its exit record:
 
     exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.exchange``,
-                           put there by a rename
+                           put there by a rename. With "doubt", a text that says why, the batch
+                           system may have cut the attempt
     exits/<key>.<id>.part  space for it, allocated before the task starts, so that a task that fills
                            the disk does not prevent its record
 
@@ -22,7 +23,6 @@ A task on several nodes runs on the first node of its job. For it and for parall
 ``WFRUN_NODEFILE`` names a file with a line for each core: the host of that core.
 """
 
-import collections
 import contextlib
 import json
 import os
@@ -32,19 +32,20 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Any, Dict, List, Mapping, Optional
+    from typing import Any, Dict, List, Optional, Tuple
 
-    from wfrun.sites.node import runner, slots, store
+    from wfrun.sites.node import batch_job, cuts, processes, runner, slots, store
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import batch_job
+    import cuts
+    import processes
     import runner
     import slots
     import store
 
 RESERVED_BYTES = 8192
 """Space allocated for a record. A longer one is shortened if the disk is full."""
-HOSTS_S = 60.0
-"""Timeout of the command that lists the job's nodes."""
 SWEEP_S = 10.0
 """Maximum time for killing leftovers. A process that survives it hangs in the kernel and is left to
 the batch system."""
@@ -52,26 +53,40 @@ MAX_RECORD_RETRY_S = 600.0
 """Time for which writing the record is retried."""
 
 
-class Job(runner.Runner):
+class JobAttempt(runner.Runner):
     """Runs one attempt to its end."""
 
     def __init__(
-        self, directory: str, request: "Dict[str, Any]", walltime_s: "Optional[float]" = None
+        self,
+        directory: str,
+        request: "Dict[str, Any]",
+        system: batch_job.JobSystem,
+        walltime_s: "Optional[float]" = None,
     ) -> None:
         resources = request["resources"]
         config = {"slots": resources["cores"], "gpus": resources["gpus"]}
         runner.Runner.__init__(self, directory, config)
         # The batch system's name of the node: with it a later job can avoid the node.
-        self.host = os.environ.get("SLURMD_NODENAME") or self.host
+        self.host = system.node() or self.host
+        self.warnings = system.warnings
         self.request = request
         if resources.get("nodes", 1) > 1 or resources.get("parallel"):
-            request["hosts"] = hosts_of_job(os.environ) or [self.host]
+            request["hosts"] = system.hosts() or [self.host]
         self.record = directory + "/exits/" + request["key"] + ".json"
         """Path of the exit record."""
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
         """Path of the space for it."""
         self.walltime_s = walltime_s
         """Walltime of the job; None: unknown."""
+        self.memory_kills = cuts.MemoryKills()
+        self.end: "Optional[Tuple[slots.RunningAttempt, int, Any, float]]" = None
+        """The end of the attempt, until it is settled."""
+        self.settle_s = 0.0
+        """When to settle it, on time.monotonic."""
+        self.warned_s: "Optional[float]" = None
+        """Time of the last warning of the batch system, on time.monotonic."""
+        self.doubt = ""
+        """Why the batch system has to confirm the outcome; empty: it has not."""
         self.outcome: "Optional[Dict[str, Any]]" = None
         self.is_ours = True
         """We have the claim."""
@@ -87,8 +102,11 @@ class Job(runner.Runner):
             for fd, _ in self.poller.poll(self._timeout_ms()):
                 if fd == self.wake:
                     for end in self._on_wakeup():
-                        self._settle(*end)
+                        self._on_end(end)
             self._fire_timers()
+            if self.end is not None and time.monotonic() >= self.settle_s:
+                end, self.end = self.end, None
+                self._settle(*end)
         # The record means that nothing of the attempt runs any more. If it was a launcher, the
         # engine relies on that when it declares the launcher's attempts lost.
         self.sweep(SWEEP_S)
@@ -99,9 +117,32 @@ class Job(runner.Runner):
             store.remove(self.part)
 
     def _timeout_ms(self) -> "Optional[int]":
-        if not self.timers:
-            return None
-        return max(0, int((self.timers[0][0] - time.monotonic()) * 1000) + 1)
+        due = [self.timers[0][0]] if self.timers else []
+        if self.end is not None:
+            due.append(self.settle_s)
+        return max(0, int((min(due) - time.monotonic()) * 1000) + 1) if due else None
+
+    def _on_end(self, end: "Tuple[slots.RunningAttempt, int, Any, float]") -> None:
+        """Handle the end of the attempt. It is settled when a cut of the job would have reached
+        us."""
+        attempt = end[0]
+        self.end = end
+        self.settle_s = now = time.monotonic()
+        if attempt.reason is None and self.memory_kills.news():
+            attempt.reason = "memory"
+        elif attempt.reason is None:
+            self.settle_s += cuts.SIGNALS_S
+            if self.warned_s is not None and now < self.warned_s + cuts.WARNING_S:
+                attempt.reason = "lost"
+
+    def _on_warning(self) -> None:
+        self.warned_s = time.monotonic()
+        self._cut_ended()
+
+    def _cut_ended(self) -> None:
+        """A signal of the batch system arrived just after the attempt has ended."""
+        if self.end is not None and self.end[0].reason is None:
+            self.end[0].reason = "lost"
 
     def _on_started(self, attempt: slots.RunningAttempt) -> None:
         """Nothing to do: the queue shows it."""
@@ -112,7 +153,17 @@ class Job(runner.Runner):
             text = "ran longer than the walltime of its job, %g s; " % self.walltime_s
             message = text + (outcome.get("message") or "")
             outcome = dict(outcome, cause="walltime", message=message)
+        elif outcome["cause"] in ("done", "exit", "signal", "output"):
+            self.doubt = self._doubt()
         self.outcome = outcome
+
+    def _doubt(self) -> str:
+        """Why the batch system may have cut the attempt; empty: nothing says so."""
+        age_s = job_age_s()
+        if self.walltime_s and age_s >= self.walltime_s - cuts.near_of(self.walltime_s):
+            text = "it ended when its job had run for %.0f s of its walltime of %g s"
+            return text % (age_s, self.walltime_s)
+        return "its job had received a signal" if self.warned_s is not None else ""
 
     def _on_claimed_elsewhere(self, key: str) -> None:
         self.is_ours = False
@@ -121,6 +172,7 @@ class Job(runner.Runner):
         """End the attempt as ``lost``; the engine asks the batch system for the reason."""
         for attempt in list(self.running.values()):
             self._end(attempt, "lost")
+        self._cut_ended()
 
     def _commit(self, attempt: slots.RunningAttempt, sandbox: str) -> "List[Optional[int]]":
         store.refuse_revoked(self.starter.attempts, attempt.key)
@@ -146,7 +198,10 @@ class Job(runner.Runner):
             outcome = dict(outcome, message=(outcome.get("message") or "")[:1000])
 
     def _write(self, outcome: "Dict[str, Any]") -> bool:
-        text = json.dumps({"key": self.request["key"], "outcome": outcome}).encode()
+        record = {"key": self.request["key"], "outcome": outcome}
+        if self.doubt:
+            record["doubt"] = self.doubt
+        text = json.dumps(record).encode()
         try:
             # Over the allocated space, so that no more is needed.
             fd = os.open(self.part, os.O_WRONLY | os.O_CREAT, 0o644)
@@ -174,39 +229,14 @@ def was_killed(outcome: "Dict[str, Any]") -> bool:
 
 
 def job_age_s() -> float:
-    """Seconds since the job's first process started, the leader of our session; 0.0 if that is
-    unknown. A slow profile of the login shell counts, as it does for the batch system."""
-    try:
-        with open("/proc/%d/stat" % os.getsid(0), "rb") as file:
-            # The command's name, in parentheses, may contain anything.
-            started_ticks = int(file.read().rpartition(b")")[2].split()[19])
-        with open("/proc/uptime") as uptime:
-            up_s = float(uptime.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return up_s - started_ticks / float(os.sysconf("SC_CLK_TCK"))
-
-
-def hosts_of_job(environ: "Mapping[str, str]") -> "List[str]":
-    """The nodes of our batch job, in the batch system's order; empty if they are unknown.
-
-    Source: sbatch(1), SLURM_JOB_NODELIST; qsub(1B), PBS_NODEFILE; sge_pe(5), PE_HOSTFILE.
-    """
-    import subprocess
-
-    try:
-        if "SLURM_JOB_NODELIST" in environ:
-            command = ["scontrol", "show", "hostnames", environ["SLURM_JOB_NODELIST"]]
-            text = subprocess.check_output(command, universal_newlines=True, timeout=HOSTS_S)
-        else:
-            path = environ.get("PBS_NODEFILE") or environ.get("PE_HOSTFILE") or os.devnull
-            with open(path) as file:
-                text = file.read()
-    except (OSError, subprocess.SubprocessError) as error:
-        os.write(2, b"wfrun: the job's nodes are not known: %s\n" % str(error).encode())
-        return []
-    names = [line.split()[0] for line in text.splitlines() if line.strip()]
-    return list(collections.OrderedDict.fromkeys(names))
+    """Seconds since the job's first process started, the leader of our session, or since our own
+    start if that one has ended or is hidden, as in Slurm; 0.0 if both are unknown. A slow profile
+    of the login shell counts, as it does for the batch system."""
+    for pid in (os.getsid(0), os.getpid()):
+        started_s = processes.start_time(pid)
+        if started_s is not None:
+            return processes.boot_clock() - started_s
+    return 0.0
 
 
 def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
@@ -226,10 +256,11 @@ def main() -> None:
     directory, batch, element = sys.argv[1:]
     os.chdir("/")  # where the job was submitted may be unmounted
     os.environ["WFRUN_JOB_PID"] = str(os.getpid())  # so that a launcher notices our death
-    for name in ("SIGUSR1", "SIGUSR2", "SIGXCPU"):  # warnings of batch systems
-        signal.signal(getattr(signal, name), lambda number, frame: None)
-    walltime_s = float(os.environ.pop("WFRUN_JOB_WALLTIME_S", 0)) or None  # not for the task
-    Job(directory, read_request(directory, batch, int(element)), walltime_s).run()
+    system = batch_job.JobSystem(directory)
+    system.catch_warnings()
+    walltime_s = system.walltime_s(job_age_s())
+    os.environ.pop("WFRUN_JOB_WALLTIME_S", None)  # not for the task
+    JobAttempt(directory, read_request(directory, batch, int(element)), system, walltime_s).run()
 
 
 if __name__ == "__main__":

@@ -169,6 +169,14 @@ def is_terminated(status: int) -> bool:
     return os.WEXITSTATUS(status) - 128 in numbers
 
 
+def is_killed(status: int) -> bool:
+    """Whether SIGKILL ended a process, or the last command of a shell. ``status`` is that of
+    wait(2)."""
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status) == signal.SIGKILL
+    return os.WEXITSTATUS(status) - 128 == signal.SIGKILL
+
+
 def close_inherited() -> None:
     """Close all files but the standard streams.
 

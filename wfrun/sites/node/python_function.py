@@ -16,8 +16,8 @@ A launcher saves the start of an interpreter for each task. It runs the same fil
 
     python3 wfrun_function.py --serve
 
-with a socket as standard input, and asks for processes (``Interpreter``). Each is the child of a
-child that exits at once, so that the launcher, a subreaper, becomes its parent: it waits for it,
+with a socket as standard input, and asks for processes (``WarmInterpreter``). Each is the child of
+a child that exits at once, so that the launcher, a subreaper, becomes its parent: it waits for it,
 measures it and ends it like any other task. The variable that marks an attempt's processes is
 changed in the process's memory, where /proc shows it.
 
@@ -206,7 +206,7 @@ def _exactly(channel: "socket.socket", count: int) -> bytes:
 # ------------------------------------------------------------------------------- in the launcher
 
 
-class Interpreter:
+class WarmInterpreter:
     """A warm interpreter, seen from the launcher.
 
     ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. Raises

@@ -9,7 +9,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Any, Dict, List, Optional, Set, Tuple
+    from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple
 
     from wfrun.sites.node.digests import OutputDigests, StillReadingError
     from wfrun.sites.node.limits import is_setback
@@ -62,6 +62,12 @@ def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[i
         return "ended because the time of its launcher was over"
     if attempt.reason == "cancelled":
         return "was cancelled"
+    if attempt.reason == "memory":
+        return "a process of it was killed for lack of memory"
+    if attempt.reason == "reclaimed":
+        return "ended because its processors were given back"
+    if attempt.reason == "node":
+        return "ended, and another node of its claim does not answer any more"
     if number is not None:
         try:
             return "killed by signal %d (%s)" % (number, signal.Signals(number).name)
@@ -107,6 +113,8 @@ class Runner:
             self.children = os.open("/proc/thread-self/children", os.O_RDONLY)
         self.orphans_known = True
         """Whether leftovers of tasks were looked for since the last task ended."""
+        self.warnings: "FrozenSet[int]" = frozenset()
+        """Signals by which a batch system warns of an end."""
         self.wake = self._catch_signals()
 
     def _on_started(self, attempt: RunningAttempt) -> None:
@@ -124,6 +132,12 @@ class Runner:
     def _on_sigterm(self) -> None:
         """Called after SIGTERM."""
         raise NotImplementedError
+
+    def _on_warning(self) -> None:
+        """Called after one of ``warnings``."""
+
+    def _on_helper_ended(self, pid: int, status: int) -> None:
+        """Called after one of ``helpers`` has ended."""
 
     def _has_ended(self, key: str) -> bool:
         """Whether this process has seen the end of an attempt."""
@@ -280,6 +294,8 @@ class Runner:
         """Handle the signals that have arrived; returns the attempts that have ended, with status,
         resource usage and time."""
         numbers = os.read(self.wake, FEW_BYTES)
+        if not self.warnings.isdisjoint(numbers):
+            self._on_warning()
         if signal.SIGTERM in numbers:
             self._on_sigterm()
         return self._reap() if signal.SIGCHLD in numbers else []
@@ -310,6 +326,7 @@ class Runner:
                 ended.append((attempt, status, usage, time.time()))
             elif pid in self.helpers:
                 self.helpers.discard(pid)
+                self._on_helper_ended(pid, status)
             else:
                 orphan = True
         self.orphans_known = False

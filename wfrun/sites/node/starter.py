@@ -74,6 +74,9 @@ class Starter:
         """Pids of helper processes of the launcher; None: no warm interpreter is started."""
         self._interpreter: "Any" = None
         """The warm interpreter; None: not started yet, False: it failed."""
+        self.reach: "Optional[Callable[[str], Dict[str, str]]]" = None
+        """Returns the variables by which a task with this node file starts processes on the other
+        nodes of its claim; None: it cannot."""
         self.has_short_tasks = False
         """The last task that ended was short."""
         self._programs: "Dict[Tuple[str, str], str]" = {}
@@ -283,14 +286,20 @@ class Starter:
         mpirun starts a process for each line, so each process gets one thread.
         """
         asked = attempt.request["resources"]
-        if len(hosts) != asked["nodes"]:
+        claimed = several_claimed(attempt.request)
+        if len(hosts) != asked["nodes"] and not claimed:
             text = "it needs %d nodes, and its job has these: %s"
             raise AttemptError("node", text % (asked["nodes"], " ".join(hosts)))
         path = self.attempts + attempt.key + "/.wfrun-nodes"
+        counts = [node["processes"] for node in claimed]
+        counts = counts or [asked["cores"] // asked["nodes"]] * len(hosts)
         with open(path, "w") as file:
-            for host in hosts:
-                file.write((host + "\n") * (asked["cores"] // asked["nodes"]))
-        return dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
+            for host, count in zip(hosts, counts):
+                file.write((host + "\n") * count)
+        variables = dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
+        if claimed and self.reach is not None:
+            variables.update(self.reach(path))
+        return variables
 
     def _program(self, name: str, path: str) -> str:
         """Path of the executable. Relative paths are relative to the sandbox, the current
@@ -365,7 +374,7 @@ class Starter:
                 names: "Dict[str, Any]" = {"__name__": "wfrun_function"}
                 with open(path, "rb") as file:
                     exec(compile(file.read(), path, "exec"), names)
-                self._interpreter = names["Interpreter"](spawn, program, path, environment)
+                self._interpreter = names["WarmInterpreter"](spawn, program, path, environment)
                 self.helpers.add(self._interpreter.pid)
             if not (self._interpreter and self._interpreter.can(program, environment)):
                 return 0
@@ -434,5 +443,12 @@ def popen(
 def hosts_of(request: "Request") -> "List[str]":
     """The hosts of the cores of a task that starts a process for each; empty for other tasks. A
     parallel job without a batch job of its own is on this host alone."""
-    hosts: "List[str]" = request.get("hosts") or []
+    hosts: "List[str]" = [node["name"] for node in several_claimed(request)]
+    hosts = hosts or request.get("hosts") or []
     return hosts or (["localhost"] if request["resources"].get("parallel") else [])
+
+
+def several_claimed(request: "Request") -> "List[Dict[str, Any]]":
+    """The nodes of a task's claim (ClaimedNode of ``wfrun.engine.exchange``), if it has several."""
+    claimed: "List[Dict[str, Any]]" = request.get("claimed") or []
+    return claimed if len(claimed) > 1 else []

@@ -18,9 +18,10 @@ The client skips the output of the login: the agent's begins after the line
     header    a JSON object in UTF-8; undecodable bytes of names are surrogate escapes (PEP 383)
     payload   bytes; the header says what they are
 
-The agent's first frame is ``{"hello": 1, "pid", "host", "user", "home", "python", "clock"}``; the
-clock is in seconds since 1970. Each request has a number and gets one answer with that number, in
-any order. Paths are absolute. ``sizes`` cuts the payload into pieces.
+The agent's first frame is ``{"hello": 1, "pid", "host", "user", "home", "shell", "python",
+"clock"}``; the clock is in seconds since 1970, the shell the path of the login shell. Each request
+has a number and gets one answer with that number, in any order. Paths are absolute. ``sizes`` cuts
+the payload into pieces.
 
     request, with "id": n                     answer, with "id": n
     {"ask": "run", "argv", "env",             {"exit_code", "sizes": [output, errors]} + them;
@@ -635,10 +636,7 @@ class Commands:
     def _ask_shell(self) -> None:
         """Ask the login shell. A dash before its name makes any shell a login shell (sh, bash, zsh,
         ksh, csh, tcsh, fish). Raises OSError if it cannot be started."""
-        try:
-            shell = pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
-        except KeyError:
-            shell = "/bin/sh"
+        shell = login_shell()
         mark = repr(self._mark)
         code = (
             "import os,sys;sys.stdout.buffer.write(%s+b'\\0'.join(b'='.join(i) "
@@ -1387,6 +1385,14 @@ class Pool:
                 self._open -= 1
 
 
+def login_shell() -> str:
+    """The path of the user's login shell."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
 def start_thread(target: "Callable[[], None]") -> None:
     """Start a daemon thread. Raises RuntimeError after START_S without room for one."""
     deadline_s = time.monotonic() + START_S
@@ -1438,6 +1444,7 @@ class Agent:
                 "host": os.uname().nodename,
                 "user": user,
                 "home": self._home.decode("utf-8", "surrogateescape"),
+                "shell": login_shell(),
                 "python": "%d.%d.%d" % sys.version_info[:3],
                 "clock": time.time(),
             }

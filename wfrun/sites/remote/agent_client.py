@@ -32,9 +32,9 @@ from wfrun.sites.remote.frames import (
     next_frame,
     values_of,
 )
-from wfrun.sites.remote.host import Counts, Facts, NewFile, Result, Stat
+from wfrun.sites.remote.host import AgentCounts, CommandResult, Facts, NewFile, Stat
 from wfrun.sites.remote.incoming import Listener, OnConnection
-from wfrun.sites.remote.transport import Process, Transport
+from wfrun.sites.remote.transports.transport import Process, Transport
 from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
@@ -219,6 +219,7 @@ class AgentHost:
             python=hello.python,
             clock_offset_s=answer.clock - asked_s - round_trip_s / 2,
             home=hello.home,
+            shell=hello.shell,
             round_trip_s=round_trip_s,
         )
         self._tasks.append(asyncio.create_task(self._ping()))
@@ -254,8 +255,8 @@ class AgentHost:
             raise NoPythonError(
                 f"{self._transport.host} has no Python 3.6 or later"
                 + (f" ({there})" if there else ""),
-                hint="Load or install one there, and put it into the PATH that ~/.profile sets; or "
-                "name another login host of the cluster in the catalog.",
+                hint="Load or install one there, and put it into the PATH that ~/.profile sets "
+                "(~/.cshrc for csh); or name another login host of the cluster in the catalog.",
             )
         self._buffer += rest
         try:
@@ -398,7 +399,7 @@ class AgentHost:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Result:
+    ) -> CommandResult:
         async with self._commands:  # a command that waits at the agent would use up its timeout
             header, pieces = await self._request(
                 "run",
@@ -413,7 +414,7 @@ class AgentHost:
 
     async def run_series(
         self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
-    ) -> list[Result]:
+    ) -> list[CommandResult]:
         async with self._commands:
             header, pieces = await self._request(
                 "series",
@@ -427,12 +428,12 @@ class AgentHost:
 
     def _results(
         self, exit_codes: Sequence[int | None], pieces: Sequence[bytes | None]
-    ) -> list[Result]:
+    ) -> list[CommandResult]:
         if len(pieces) != 2 * len(exit_codes):
             raise self._broken("no output, or more than asked for")
         results = []
         for code, output, errors in zip(exit_codes, pieces[::2], pieces[1::2], strict=True):
-            result = Result(code, output or b"", errors or b"")
+            result = CommandResult(code, output or b"", errors or b"")
             if len(result.output) + len(result.errors) > MAX_OUTPUT_BYTES:
                 raise self._broken("more output than asked for")
             results.append(result)
@@ -532,9 +533,9 @@ class AgentHost:
     ) -> Listener:
         return await self._channels.spool(self._next_number(), directory, session, on_file)
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> AgentCounts:
         header, _ = await self._request("counts")
-        return Counts(commands=header.commands, cpu_s=header.cpu_s, agents=1)
+        return AgentCounts(commands=header.commands, cpu_s=header.cpu_s, agents=1)
 
 
 def _portions(items: Sequence[Any]) -> list[list[Any]]:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import Access
 from wfrun.sites.remote.agent_client import PYTHONS, AgentHost
-from wfrun.sites.remote.host import Counts, Host
-from wfrun.sites.remote.local_transport import LocalTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transport import NeedsLoginError, Transport
+from wfrun.sites.remote.host import AgentCounts, Host
+from wfrun.sites.remote.transports.local_transport import LocalTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.transport import NeedsLoginError, Transport
 from wfrun.sites.tasks import end_tasks
 
 if TYPE_CHECKING:
-    from wfrun.sites.remote.asyncssh_login import Prompter
+    from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -40,23 +40,24 @@ PATIENCE_S = 60.0
 
 LOGIN_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*",
-    "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT",
-    "PBS_CONF_FILE", "PBS_EXEC", "PBS_SERVER", "PBS_DEFAULT",
 )  # fmt: skip
 """Variables of wfrun's own environment with which a login on this machine begins: those of an SSH
-session, and those by which the commands of batch systems find their servers. Jobs inherit the
-environment of the command that submits them, so with others a task would depend on the terminal
-that wfrun was started in."""
+session, and beside them those by which the commands of a batch system find its servers. Jobs
+inherit the environment of the command that submits them, so with others a task would depend on the
+terminal that wfrun was started in."""
 
 MakeTransport = Callable[[str, bool], Transport]
 """Makes the transport to a login host; the flag: whether the user may be prompted."""
 
 
-def connection_of(access: Access, prompter: Prompter | None = None) -> Connection:
+def connection_of(
+    access: Access, prompter: Prompter | None = None, variables: Sequence[str] = ()
+) -> Connection:
     """Return the connection that a site's catalog entry describes, not yet open.
 
     ``prompter`` asks the user, for the first connection only: later ones are made while nobody may
-    be at the terminal. The system's ssh prompts by itself, before the run.
+    be at the terminal. The system's ssh prompts by itself, before the run. ``variables`` are those
+    of a login on this machine, in addition to ``LOGIN_VARIABLES``.
     """
     config = Path(access.ssh_config) if access.ssh_config else None
     known_hosts = Path(access.known_hosts) if access.known_hosts else None
@@ -70,7 +71,7 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
             )
         # Imported lazily: it takes half the start-up time of a local run, and a third of its
         # memory.
-        from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+        from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 
         return AsyncsshTransport(
             host,
@@ -81,7 +82,7 @@ def connection_of(access: Access, prompter: Prompter | None = None) -> Connectio
             prompter=prompter if may_ask else None,
         )
 
-    return Connection(access.hosts or ("localhost",), make)
+    return Connection(access.hosts or ("localhost",), make, variables=variables)
 
 
 class NoAgentError(TransientError):
@@ -105,6 +106,7 @@ class Connection:
         delays_s: Sequence[float] = DELAYS_S,
         login_delay_s: float = LOGIN_DELAY_S,
         patience_s: float = PATIENCE_S,
+        variables: Sequence[str] = (),
     ) -> None:
         self.made = 0
         """Number of connections made."""
@@ -115,6 +117,7 @@ class Connection:
         self._delays_s = tuple(delays_s)
         self._login_delay_s = login_delay_s
         self._patience_s = patience_s
+        self._variables = (*LOGIN_VARIABLES, *variables)
         self._on_status: Callable[[str | None], None] = _ignore
         self._reason: str | None = "it is not open"
         """Why there is no agent; None if there is one."""
@@ -132,7 +135,7 @@ class Connection:
         self._watches: dict[str, Callable[[list[bytes]], None]] = {}
         self._watching: set[str] = set()
         """Directories watched by the current agent."""
-        self._counted = Counts(commands={}, cpu_s=0.0, agents=0)
+        self._counted = AgentCounts(commands={}, cpu_s=0.0, agents=0)
         """Counts of the current agent at the last request."""
         self._before = self._counted
         """Counts of earlier agents."""
@@ -200,7 +203,7 @@ class Connection:
         assert self._host is not None
         await self._begin_watch(self._host, directory)
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> AgentCounts:
         """Sum over all agents so far. What an agent that died did after the last call is
         missing."""
         if self._host is not None and self._reason is None:
@@ -335,7 +338,7 @@ class Connection:
         is_here = isinstance(transport, LocalTransport)
         # This machine has a Python even where its PATH has none: the one that runs wfrun.
         here = (sys.executable,) if is_here else ()
-        variables = LOGIN_VARIABLES if is_here else None
+        variables = self._variables if is_here else None
         host = AgentHost(transport, pythons=(*here, *PYTHONS), variables=variables)
         await host.start()
         return host
@@ -368,7 +371,7 @@ class Connection:
         host, self._host = self._host, None
         self._watching.clear()
         self._before = _sum(self._before, self._counted)
-        self._counted = Counts(commands={}, cpu_s=0.0, agents=0)
+        self._counted = AgentCounts(commands={}, cpu_s=0.0, agents=0)
         if host is not None:
             await host.close()
 
@@ -417,8 +420,8 @@ def _worst(errors: Sequence[WfrunError]) -> WfrunError:
     return TransientError(message)
 
 
-def _sum(first: Counts, second: Counts) -> Counts:
-    return Counts(
+def _sum(first: AgentCounts, second: AgentCounts) -> AgentCounts:
+    return AgentCounts(
         commands=dict(Counter(first.commands) + Counter(second.commands)),
         cpu_s=first.cpu_s + second.cpu_s,
         agents=first.agents + second.agents,

@@ -38,6 +38,7 @@ class Header(msgspec.Struct, frozen=True):
     host: Short = ""
     user: Short = ""
     home: Short = ""
+    shell: Short = ""
     python: Short = ""
     clock: Time = 0.0
     id: Number | None = None

@@ -10,7 +10,7 @@ import msgspec
 from wfrun.sites.remote.incoming import Listener, OnConnection
 
 
-class Result(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """A command that ended."""
 
     exit_code: int | None
@@ -50,9 +50,11 @@ class Facts(msgspec.Struct, frozen=True):
     """Its clock minus ours; the error is at most the round trip."""
     home: str
     round_trip_s: float
+    shell: str = "/bin/sh"
+    """Path of the user's login shell."""
 
 
-class Counts(msgspec.Struct, frozen=True):
+class AgentCounts(msgspec.Struct, frozen=True):
     """Commands and CPU time of this connection's agents so far."""
 
     commands: Mapping[str, int]
@@ -79,13 +81,13 @@ class Host(Protocol):
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-    ) -> Result:
+    ) -> CommandResult:
         """Run a command without a shell, in the user's login environment, whose PATH has the batch
         system's commands. ``env`` is added to it. Raises InfeasibleError for an absent program."""
 
     async def run_series(
         self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
-    ) -> list[Result]:
+    ) -> list[CommandResult]:
         """Run commands like ``run``, one after the other, until one fails or they have taken
         SERIES_S of the agent, in one request. Returns the results of those that ran: at least one,
         and the last may have failed. ``timeout_s`` is that of each. Raises InfeasibleError if the
@@ -161,4 +163,4 @@ class Host(Protocol):
         connections. Raises InfeasibleError where the directory cannot be watched.
         """
 
-    async def counts(self) -> Counts: ...
+    async def counts(self) -> AgentCounts: ...

@@ -33,7 +33,7 @@ class HeadModel(msgspec.Struct, frozen=True):
                 )
 
 
-class HeadNode:
+class SimulatedHeadNode:
     """Serves operations one after another, first come, first served."""
 
     def __init__(self, timeline: Timeline) -> None:

@@ -17,8 +17,16 @@ from wfrun.engine.events import (
     LaunchersSubmitted,
     LauncherStarted,
 )
-from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, LauncherRequest, Outcome
-from wfrun.engine.information import Observed
+from wfrun.engine.exchange import (
+    AttemptRequest,
+    Cause,
+    Content,
+    Found,
+    LauncherRequest,
+    Outcome,
+    claim_of,
+)
+from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -37,10 +45,11 @@ measured one."""
 
 
 class _Launcher:
-    __slots__ = ("ends_s", "free_cores", "key", "running", "speed_ratio", "stopping")
+    __slots__ = ("claim", "ends_s", "free_cores", "key", "running", "speed_ratio", "stopping")
 
     def __init__(self, key: str, cores: int, ends_s: float, speed_ratio: float) -> None:
         self.key = key
+        self.claim = claim_of(key)
         self.free_cores = cores
         self.ends_s = ends_s
         self.speed_ratio = speed_ratio
@@ -159,11 +168,13 @@ class SimulatedLauncherSite:
         self._asked.update((launcher.key, launcher) for launcher in fresh)
         await self.jobs.submit([_job_of(launcher) for launcher in fresh])
 
-    async def stop_launchers(self, keys: Sequence[str]) -> None:
+    async def stop_launchers(self, keys: Sequence[str], *, now: bool = False) -> None:
         for key in keys:
             launcher = self._live.get(key)
             if launcher is not None:
                 launcher.stopping = True
+                for attempt in list(launcher.running) if now else ():
+                    self._end(launcher, attempt, "reclaimed")
             if launcher is None or not launcher.running:
                 await self.jobs.cancel([key])
 
@@ -224,6 +235,8 @@ class SimulatedLauncherSite:
         for key, request in list(self._pending.items()):
             launcher = self._choose(request)
             if launcher is None:
+                if request.claim:
+                    continue  # Its placeholder runs nothing else, so nobody waits for it.
                 return
             del self._pending[key]
             self._start(launcher, request)
@@ -231,7 +244,11 @@ class SimulatedLauncherSite:
     def _choose(self, request: SimulatedRequest) -> _Launcher | None:
         now_s = self._time.now()
         cores = request.resources.cores
-        free = [x for x in self._live.values() if x.free_cores >= cores and not x.stopping]
+        free = [
+            x
+            for x in self._live.values()
+            if x.free_cores >= cores and not x.stopping and x.claim == request.claim
+        ]
         in_time = [x for x in free if now_s + request.runtime_s / x.speed_ratio <= x.ends_s]
         if not in_time and request.runtime_s < self._longest_s:
             return None  # the next launcher will have enough time

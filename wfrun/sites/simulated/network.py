@@ -19,8 +19,8 @@ from math import inf
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.files.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.engine.model import ORIGIN, LinkSpec
-from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.sites.transfers.fair_queue import FairQueue
 
 Key = TypeVar("Key")

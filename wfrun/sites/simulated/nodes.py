@@ -20,7 +20,7 @@ from wfrun.engine.model import NodeGroup, SiteSpec
 from wfrun.sites.simulated.queues import JobId
 
 
-class Node(msgspec.Struct, frozen=True):
+class SimulatedNode(msgspec.Struct, frozen=True):
     """One node."""
 
     name: str
@@ -39,7 +39,9 @@ class NodeMap:
     def __init__(self, spec: SiteSpec) -> None:
         _check(spec)
         kinds = [kind for kind in spec.nodes for _ in range(kind.count)]
-        self.nodes = tuple(Node(f"{spec.name}-{n + 1}", kind) for n, kind in enumerate(kinds))
+        self.nodes = tuple(
+            SimulatedNode(f"{spec.name}-{n + 1}", kind) for n, kind in enumerate(kinds)
+        )
         self._site = spec.name
         self._speeds = sorted({kind.speed_ratio for kind in spec.nodes}, reverse=True)
         self._speed_rank = [self._speeds.index(kind.speed_ratio) for kind in kinds]

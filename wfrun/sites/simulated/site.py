@@ -26,9 +26,9 @@ from wfrun.engine.events import (
     SiteReopened,
 )
 from wfrun.engine.exchange import AttemptRequest, Cause, Content, Found, Outcome
-from wfrun.engine.information import Observed
+from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.sites.observation import Observer
+from wfrun.sites.batch.observation import Observer
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm

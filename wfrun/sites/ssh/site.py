@@ -16,12 +16,12 @@ from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.local.direct_launcher import DirectLauncherSite
 from wfrun.sites.local.launcher_host import LauncherPipe
-from wfrun.sites.local.lines import LineSplitter
+from wfrun.sites.local.lines import StreamLines
 from wfrun.sites.node import LAUNCHER_PROGRAMS
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.directory import make_directory, put_programs
+from wfrun.sites.remote.files.directory import make_directory, put_programs
 from wfrun.sites.remote.host import NewFile
-from wfrun.sites.remote.transport import Process
+from wfrun.sites.remote.transports.transport import Process
 from wfrun.sites.stored import absent_at, remove_at
 
 _READ_BYTES = 1 << 18
@@ -185,7 +185,7 @@ class _RemotePipe:
             self._drained.set()
 
     async def _read(self) -> None:
-        splitter = LineSplitter()
+        splitter = StreamLines()
         while data := await self._process.read(_READ_BYTES):
             lines = splitter.feed(data)
             if self._mark is not None and self._mark in lines:

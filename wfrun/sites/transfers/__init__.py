@@ -11,15 +11,16 @@ from collections.abc import Callable
 import msgspec
 
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
-from wfrun.sites.transfers.direct_rsync import DirectRsync
-from wfrun.sites.transfers.direct_scp import DirectScp
-from wfrun.sites.transfers.direct_sftp import DirectSftp
-from wfrun.sites.transfers.gridftp import GridFtp
-from wfrun.sites.transfers.local_copy import LocalCopy
+from wfrun.sites.transfers.direct.direct_rsync import DirectRsync
+from wfrun.sites.transfers.direct.direct_scp import DirectScp
+from wfrun.sites.transfers.direct.direct_sftp import DirectSftp
+from wfrun.sites.transfers.gridftp.gridftp import GridFtp
+from wfrun.sites.transfers.local.local_copy import LocalCopy
+from wfrun.sites.transfers.local.same_file_system import SameFileSystem
 from wfrun.sites.transfers.method import TransferMethod
-from wfrun.sites.transfers.relay import FileRelay
-from wfrun.sites.transfers.same_file_system import SameFileSystem
-from wfrun.sites.transfers.stream import Stream
+from wfrun.sites.transfers.rclone import Rclone
+from wfrun.sites.transfers.relay.relay import FileRelay
+from wfrun.sites.transfers.relay.stream import Stream
 
 
 class MethodRecord(msgspec.Struct, frozen=True):
@@ -49,6 +50,7 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("rsync", DirectRsync, True, direct=True, resumes=True),
         MethodRecord("scp", DirectScp, large_only=True, direct=True),
         MethodRecord("sftp", DirectSftp, True, direct=True, resumes=True),
+        MethodRecord("rclone", Rclone, large_only=True),
         MethodRecord("stream", Stream, relayed=True, resumes=True),
         MethodRecord("relay", FileRelay, relayed=True),
     )

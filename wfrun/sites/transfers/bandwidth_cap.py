@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.transfers.endpoint import Endpoint, endpoint_name
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint, endpoint_name
 
 _PORTION_S = 0.25
 _MIN_PORTION_BYTES = 1 << 12

@@ -17,8 +17,8 @@ from typing import Literal
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.sites.stored import MIN_READ_S, command_of, matches
-from wfrun.sites.transfers.endpoint import endpoint_name
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import endpoint_name
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 
 _LOGGER = logging.getLogger(__name__)
 

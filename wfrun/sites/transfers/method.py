@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.sites.transfers.disk import absent
-from wfrun.sites.transfers.endpoint import Endpoint
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint
+from wfrun.sites.transfers.local.disk import absent
 
 
 class Location(NamedTuple):

@@ -17,8 +17,8 @@ from os.path import basename
 from typing import TypeVar
 
 from wfrun.engine.errors import TransientError
-from wfrun.sites.remote.cat import BLOCK_BYTES
-from wfrun.sites.transfers.endpoint import KEPT, DigestError, Endpoint, is_kept
+from wfrun.sites.remote.files.cat import BLOCK_BYTES
+from wfrun.sites.transfers.endpoints.endpoint import KEPT, DigestError, Endpoint, is_kept
 from wfrun.sites.transfers.method import Location
 
 RESUME_BYTES = 64 << 20

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
-from wfrun.engine.copies import SHARED_BYTES, SMALL_BYTES
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content, Receipt
+from wfrun.engine.files.copies import SHARED_BYTES, SMALL_BYTES
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.protocols import OnRoute
 from wfrun.sites.contained import contained
@@ -22,15 +23,15 @@ from wfrun.sites.remote.connection import NoAgentError
 from wfrun.sites.stored import matches
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.causes import failure_of
-from wfrun.sites.transfers.endpoint import (
+from wfrun.sites.transfers.endpoints.endpoint import (
     Endpoint,
     endpoint_name,
     part_name,
     wrong_checksum,
 )
-from wfrun.sites.transfers.hashed import HashedStream
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.image_cache import through_cache
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.method import (
     Location,
     MethodFailedError,
@@ -38,8 +39,8 @@ from wfrun.sites.transfers.method import (
     TransferMethod,
     with_digest,
 )
-from wfrun.sites.transfers.received import receive
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.hashed import HashedStream
+from wfrun.sites.transfers.relay.received import receive
 from wfrun.sites.transfers.resume import PartClaims
 
 _PART = re.compile(rf"{re.escape(part_name(''))}[\w-]+")
@@ -49,6 +50,35 @@ NO_THREAD = "can't start new thread"
 
 MAX_REASON = 300
 """Maximum number of characters of the reason why a method is not used any more."""
+
+
+class RoutedCopy(msgspec.Struct, frozen=True):
+    """One copy on its way through the router."""
+
+    source: Location
+    destination: Location
+    key: str
+    """Names the part of this copy alone."""
+    expected: Content
+    avoid: Sequence[str]
+    """Methods to use last."""
+    on_route: OnRoute | None
+    """Called with the method, and one that could carry the file another way."""
+    size_bytes: int = -1
+    """-1: unknown, or a directory."""
+    kept: str | None = None
+    """The key that all copies of the file share, so that one goes on from the part of another; None
+    if they share none."""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The names of the two sites."""
+        return endpoint_name(self.source.endpoint), endpoint_name(self.destination.endpoint)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a site of it is not this machine."""
+        return any(isinstance(e.endpoint, RemoteEndpoint) for e in (self.source, self.destination))
 
 
 class TransferRouter:
@@ -122,8 +152,11 @@ class TransferRouter:
         # left in the same directory. Two live engines never share one.
         key = f"{os.getpid()}-{next(self._serial)}"
         expected = replace(expected, verify=self._checksums)
-        ends = Location(from_, source_path), Location(to, destination_path)
-        send = partial(self._send, *ends, key, expected, avoid, on_route)
+        source_file = Location(from_, source_path)
+        copy = RoutedCopy(
+            source_file, Location(to, destination_path), key, expected, avoid, on_route
+        )
+        send = partial(self._send, copy)
         try:
             if expected.sha256 is not None and isinstance(to, RemoteEndpoint):
                 return await through_cache(to, destination_path, key, expected, send)
@@ -131,7 +164,7 @@ class TransferRouter:
         except WfrunError as error:  # Users know the file by its final name alone.
             final = os.path.basename(destination_path)
             error.message = _PART.sub(lambda _: final, error.message)
-            await _check_source(ends[0], expected, error)
+            await _check_source(source_file, expected, error)
             raise
 
     async def receive(
@@ -156,59 +189,37 @@ class TransferRouter:
             error.message = error.message.replace(part_name(key), final)
             raise
 
-    async def _send(
-        self,
-        source: Location,
-        destination: Location,
-        key: str,
-        expected: Content,
-        avoid: Sequence[str],
-        on_route: OnRoute | None,
-    ) -> Receipt:
-        """``_try`` with the key that copies of a large file share."""
+    async def _send(self, copy: RoutedCopy) -> Receipt:
+        """`_try` with the size of the file, and the key that copies of a large one share."""
+        expected = copy.expected
         size_bytes = -1 if expected.size_bytes is None else expected.size_bytes
-        if size_bytes < 0 and _is_remote(source.endpoint, destination.endpoint):
-            size_bytes = await _size_of(source)
-        if size_bytes <= SHARED_BYTES:
-            on_route = None
+        if size_bytes < 0 and copy.is_remote:
+            size_bytes = await _size_of(copy.source)
+        on_route = copy.on_route if size_bytes > SHARED_BYTES else None
         # An image may be in the cache of a site, which several runs write to.
         is_shared = expected.verify and expected.sha256 is None
-        async with self._claims.claim(destination, size_bytes if is_shared else 0) as kept:
-            parts = key, kept
+        async with self._claims.claim(copy.destination, size_bytes if is_shared else 0) as kept:
             return await self._try(
-                source, destination, parts, expected, size_bytes, avoid, on_route
+                replace(copy, on_route=on_route, size_bytes=size_bytes, kept=kept)
             )
 
-    async def _try(
-        self,
-        source: Location,
-        destination: Location,
-        parts: tuple[str, str | None],
-        expected: Content,
-        size_bytes: int,
-        avoid: Sequence[str],
-        on_route: OnRoute | None,
-    ) -> Receipt:
-        """Copy by the first method that can carry the file and does not fail. ``parts``: the key of
-        this copy, and the one that all copies of the file share, if any."""
-        key, kept = parts
-        pair = (endpoint_name(source.endpoint), endpoint_name(destination.endpoint))
+    async def _try(self, copy: RoutedCopy) -> Receipt:
+        """Copy by the first method that can carry the file and does not fail."""
+        source, destination = copy.source.endpoint, copy.destination.endpoint
         failures: dict[str, MethodFailedError] = {}
         reasons: list[str] = []
         agentless: NoAgentError | None = None
-        names = self._without(avoid, self._names(pair, source, destination, size_bytes))
+        names = self._without(copy.avoid, self._names(copy))
         for name in names:
             method = self._methods[name]
             try:
-                if not await method.can_carry(source.endpoint, destination.endpoint):
+                if not await method.can_carry(source, destination):
                     continue
-                if on_route is not None and not avoid:
-                    ends = source.endpoint, destination.endpoint
-                    await self._tell_route(name, names, *ends, on_route)
+                await self._tell_route(copy, name, names)
                 if not method.computes_digest:
-                    expected = await with_digest(source, expected)
-                resumed = kept if name in self._resuming else None
-                receipt = await _copy_by(method, source, destination, resumed or key, expected)
+                    copy = replace(copy, expected=await with_digest(copy.source, copy.expected))
+                resumed = copy.kept if name in self._resuming else None
+                receipt = await _copy_by(method, copy, resumed or copy.key)
             except NotCarriedError as error:
                 reasons.append(f"{name} {error.message}")
             except MethodFailedError as error:
@@ -216,27 +227,24 @@ class TransferRouter:
             except NoAgentError as error:  # The method is not given up: the agent comes back.
                 agentless = error
             else:
-                if kept is not None and resumed is None:  # It may have been left by another.
-                    await destination.endpoint.discard(destination.name, kept)
-                fallback = self._give_up(pair, failures, name)
+                if copy.kept is not None and resumed is None:  # It may have been left by another.
+                    await destination.discard(copy.destination.name, copy.kept)
+                fallback = self._give_up(copy.pair, failures, name)
                 if agentless is not None:
-                    fallback = fallback or self._note(pair, agentless, name)
+                    fallback = fallback or self._note(copy.pair, agentless, name)
                 return replace(receipt, method=name, fallback=fallback)
         if agentless is not None:
             raise agentless
         if failures:
             raise list(failures.values())[-1]
-        raise self._uncarried(pair, reasons)
+        raise self._uncarried(copy.pair, reasons)
 
-    def _names(
-        self, pair: tuple[str, str], source: Location, destination: Location, size_bytes: int
-    ) -> list[str]:
-        """The methods to try between two sites, in order."""
-        failed = self._failed.get(pair, ())
-        names = self._forced.get(pair)
+    def _names(self, copy: RoutedCopy) -> list[str]:
+        """The methods to try, in order."""
+        failed = self._failed.get(copy.pair, ())
+        names = self._forced.get(copy.pair)
         if names is None:
-            ends = source.endpoint, destination.endpoint
-            is_small = _is_remote(*ends) and 0 <= size_bytes <= SMALL_BYTES
+            is_small = copy.is_remote and 0 <= copy.size_bytes <= SMALL_BYTES
             names = tuple(n for n in self._methods if not (is_small and n in self._large_only))
         return [name for name in names if name not in failed]
 
@@ -250,23 +258,17 @@ class TransferRouter:
         ways = (self._direct, self._relayed)
         return frozenset(names).union(*(way for way in ways if way.intersection(names)))
 
-    async def _tell_route(
-        self,
-        name: str,
-        names: Sequence[str],
-        source: Endpoint,
-        destination: Endpoint,
-        on_route: OnRoute,
-    ) -> None:
+    async def _tell_route(self, copy: RoutedCopy, name: str, names: Sequence[str]) -> None:
         """Call ``on_route`` if another method could carry the file another way. Between
         directories of this machine all methods wait for the same disks."""
-        if not _is_remote(source, destination):
+        if copy.on_route is None or copy.avoid or not copy.is_remote:
             return
         way = self._way([name])
         for other in (other for other in names if other not in way):
             with contextlib.suppress(WfrunError):  # the site may be asked later
-                if await self._methods[other].can_carry(source, destination):
-                    on_route(name, other)
+                ends = copy.source.endpoint, copy.destination.endpoint
+                if await self._methods[other].can_carry(*ends):
+                    copy.on_route(name, other)
                     return
 
     def _give_up(
@@ -308,10 +310,6 @@ class TransferRouter:
             method.close()
 
 
-def _is_remote(source: Endpoint, destination: Endpoint) -> bool:
-    return any(isinstance(end, RemoteEndpoint) for end in (source, destination))
-
-
 async def _size_of(source: Location) -> int:
     """Size of a file in bytes; -1: unknown, or a directory."""
     try:
@@ -321,11 +319,9 @@ async def _size_of(source: Location) -> int:
     return -1 if stat is None or stat.is_directory else stat.size_bytes
 
 
-async def _copy_by(
-    method: TransferMethod, source: Location, destination: Location, key: str, expected: Content
-) -> Receipt:
+async def _copy_by(method: TransferMethod, copy: RoutedCopy, key: str) -> Receipt:
     try:
-        return await method.copy(source, destination, key, expected)
+        return await method.copy(copy.source, copy.destination, key, copy.expected)
     except RuntimeError as error:
         if NO_THREAD not in str(error):
             raise

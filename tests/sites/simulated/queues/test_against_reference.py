@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from tests.amounts import examples
 from tests.sites.simulated.queues.drive import Failure, Job, Workload, live, workloads
 from tests.sites.simulated.queues.reference import REFERENCE, SlowEasy
 from wfrun.engine.queues.conservative import Conservative
@@ -23,7 +24,7 @@ NAMES = list(LRMS)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=examples(700), deadline=None)
 @given(workload=workloads())
 def test_same_schedule_with_overruns_and_cancellations(name: str, workload: Workload) -> None:
     expected = live(workload, REFERENCE[name](workload.processors))
@@ -31,7 +32,7 @@ def test_same_schedule_with_overruns_and_cancellations(name: str, workload: Work
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(workload=workloads())
 def test_same_answers_to_questions(name: str, workload: Workload) -> None:
     expected = live(workload, REFERENCE[name](workload.processors), ask=True)
@@ -39,7 +40,7 @@ def test_same_answers_to_questions(name: str, workload: Workload) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(workload=workloads(max_failures=4))
 def test_same_schedule_and_answers_with_processors_out_of_service(
     name: str, workload: Workload
@@ -117,7 +118,7 @@ def test_same_easy_schedule_of_longer_queues_at_fractions_of_seconds() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(workload=workloads(cancels=False))
 def test_the_batch_simulator_lives_through_the_same_events(name: str, workload: Workload) -> None:
     jobs = [SimulatedJob(j.submit_s, j.runtime_s, j.cores, j.requested_s) for j in workload.jobs]
@@ -157,7 +158,7 @@ class Promising(Conservative):
         return started
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(workload=workloads(overruns=False))
 def test_conservative_keeps_its_promises(workload: Workload) -> None:
     live(workload, Promising(workload.processors))
@@ -196,13 +197,13 @@ class WatchedEasy(SlowEasy):
         return started
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(workload=workloads(overruns=False, cancels=False))
 def test_easy_never_delays_its_head_beyond_the_shadow_time(workload: Workload) -> None:
     live(workload, WatchedEasy(workload.processors))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(workload=workloads(cancels=False))
 def test_fcfs_starts_in_order_and_as_soon_as_its_head_fits(workload: Workload) -> None:
     starts_s = live(workload, make_lrm("fcfs", workload.processors)).starts_s
@@ -218,7 +219,7 @@ def test_fcfs_starts_in_order_and_as_soon_as_its_head_fits(workload: Workload) -
         before_s = starts_s[i]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(workload=workloads(cancels=False))
 def test_fcfs_foresees_the_start_if_requests_are_exact(workload: Workload) -> None:
     exact = [job._replace(runtime_s=job.requested_s, submit_s=0.0) for job in workload.jobs]

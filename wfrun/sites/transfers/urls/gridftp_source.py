@@ -13,10 +13,10 @@ from urllib.parse import quote, unquote
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.parsers.file_urls import RemoteUrl, shown_url
-from wfrun.sites.transfers.endpoint import CHUNK_BYTES
-from wfrun.sites.transfers.gridftp_client import PROGRAM, start_client
-from wfrun.sites.transfers.gridftp_errors import explain
-from wfrun.sites.transfers.gridftp_url import PASSED
+from wfrun.sites.transfers.endpoints.endpoint import CHUNK_BYTES
+from wfrun.sites.transfers.gridftp.gridftp_client import PROGRAM, start_client
+from wfrun.sites.transfers.gridftp.gridftp_errors import explain
+from wfrun.sites.transfers.gridftp.gridftp_url import PASSED
 from wfrun.sites.transfers.urls.source import check_allowed
 
 _REFUSED = re.compile("No such file|File not found|Permission denied|Is a directory|not a plain")

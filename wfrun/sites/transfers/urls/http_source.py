@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.parsers.file_urls import shown_url
 from wfrun.parsers.foreign import number_of
-from wfrun.sites.transfers.endpoint import CHUNK_BYTES
+from wfrun.sites.transfers.endpoints.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.urls.source import check_allowed
 
 SILENCE_S = 60.0

@@ -15,7 +15,7 @@ async def open_sftp(
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
     """``OpenUrl`` for sftp: ``sftp://[USER@]HOST[:PORT]/ABSOLUTE/PATH``."""
     # Imported lazily: it takes half of a second.
-    from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
+    from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 
     found = check_allowed(url, hosts)
     path = unquote(found.rest.partition("?")[0].partition("#")[0])

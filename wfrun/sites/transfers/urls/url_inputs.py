@@ -17,11 +17,11 @@ from wfrun.engine.exchange import ANYTHING, Content, Receipt
 from wfrun.engine.model import ORIGIN, Workflow
 from wfrun.engine.protocols import OnRoute
 from wfrun.parsers.file_urls import scheme_of, shown_url
-from wfrun.sites.transfers.endpoint import wrong_checksum
-from wfrun.sites.transfers.hashed import HashedStream
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import wrong_checksum
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.relay.hashed import HashedStream
+from wfrun.sites.transfers.relay.stall import StallGuard
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stall import StallGuard
 from wfrun.sites.transfers.urls import SCHEMES
 
 RELAYED = frozenset({"sftp"})

@@ -1,0 +1,1 @@
+"""Channels by which launchers reach the engine."""

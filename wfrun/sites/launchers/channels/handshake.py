@@ -1,0 +1,120 @@
+"""The engine's side of the handshake, which ``wfrun/sites/node/signing.py`` describes. No I/O."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+from typing import Any
+
+from wfrun.sites.node.encryption import Encryption
+from wfrun.sites.node.signing import PROTOCOL, LineSigner, is_equal, object_of, proof_of
+
+MAX_NODES = 1 << 16
+"""Maximum number of nodes of a launcher. Each has a link of its own."""
+NONCE_CHARACTERS = 32
+"""Length of a nonce of a launcher."""
+
+
+class HandshakeRefusedError(Exception):
+    """The other end is no launcher of this run."""
+
+
+class Credentials:
+    """What the engine proves itself with in one session, and the hellos that it has accepted."""
+
+    def __init__(
+        self,
+        secret: bytes = b"",
+        session: int = 0,
+        context: ssl.SSLContext | None = None,
+        digest: str = "",
+        used_nonces: set[str] | None = None,
+    ) -> None:
+        self.secret = secret
+        self.session = session
+        self.context = context
+        """Of TLS; None: channels are not encrypted."""
+        self.digest = digest
+        """Of the certificate; empty without one."""
+        self.used_nonces = set() if used_nonces is None else used_nonces
+        """Those of the accepted hellos: an overheard one proves nothing."""
+
+    def without_encryption(self) -> Credentials:
+        """The same for a channel that is not encrypted."""
+        return Credentials(self.secret, self.session, used_nonces=self.used_nonces)
+
+
+class EngineHandshake:
+    """The engine's side of one handshake: ``answer`` a hello, then ``complete`` it.
+
+    Both raise RefusedError, with what is wrong.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.launcher = ""
+        """Key of the launcher that the other end claims to be."""
+        self.node = 0
+        self.has_answered = False
+        """Whether a hello was accepted. Who sent it has shown that it knows the secret."""
+        self._credentials = credentials
+        self._fields: tuple[object, ...] = ()
+
+    def answer(self, line: bytes) -> bytes:
+        """Check a hello; returns the engine's line, without its end."""
+        said = _hello_of(line)
+        known = self._credentials
+        launcher, node, nonce = said["launcher"], said["node"], said["nonce"]
+        self.launcher, self.node = launcher, node
+        if said["session"] != known.session:
+            raise HandshakeRefusedError("it calls for another session of the engine")
+        fields = (launcher, node, known.session, nonce)
+        if not is_equal(said.get("proof"), proof_of(known.secret, "hello", *fields)):
+            raise HandshakeRefusedError("it does not know the secret of this run")
+        if nonce in known.used_nonces:
+            raise HandshakeRefusedError("it repeats what a launcher has sent before")
+        known.used_nonces.add(nonce)
+        ours = secrets.token_hex(16)
+        self._fields = (*fields, ours, known.digest)
+        self.has_answered = True
+        answer = {"nonce": ours, "certificate": known.digest, "proof": self._proof("engine")}
+        return json.dumps(answer).encode()
+
+    def complete(self, line: bytes) -> tuple[LineSigner, LineSigner]:
+        """Check the launcher's proof; returns the signers of lines to it and of lines from it."""
+        if not is_equal(object_of(line).get("proof"), self._proof("launcher")):
+            raise HandshakeRefusedError("it does not know the secret of this run")
+        return LineSigner(self._proof("to-launcher")), LineSigner(self._proof("to-engine"))
+
+    def encryption(self) -> Encryption | None:
+        """The engine's end of TLS; None: the channel is not encrypted."""
+        context = self._credentials.context
+        return None if context is None else Encryption(context, True)
+
+    def _proof(self, who: str) -> str:
+        return proof_of(self._credentials.secret, who, *self._fields)
+
+
+def _hello_of(line: bytes) -> dict[str, Any]:
+    """The hello of a launcher, with fields of the right types."""
+    try:
+        said = object_of(line)
+        str(said.get("launcher")).encode()  # raises ValueError for half a surrogate pair
+    except ValueError:
+        said = {}
+    if said.get("wfrun") == 1:
+        raise HandshakeRefusedError(
+            "it is a launcher of an earlier version of wfrun, which this one cannot continue with: "
+            "cancel its batch job, and its tasks run in a new launcher"
+        )
+    types = {"wfrun": int, "launcher": str, "node": int, "session": int, "nonce": str}
+    if (
+        any(type(said.get(name)) is not of for name, of in types.items())
+        or said["wfrun"] != PROTOCOL
+        or not said["launcher"]
+        or not 0 <= said["node"] < MAX_NODES
+        or len(said["nonce"]) != NONCE_CHARACTERS
+        or not said["nonce"].isascii()
+    ):
+        raise HandshakeRefusedError("its handshake is invalid")
+    return said

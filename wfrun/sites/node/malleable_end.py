@@ -1,0 +1,280 @@
+"""The manager's end of the protocol of malleable programs (see ``wfrun/malleable.py``).
+
+It runs beside the program on the first node of its job. What a program sends is not trusted: a
+line that is too long, that is no answer to the question, or that names other nodes, ends the
+connection with a reason, and the caller ends the program.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import tempfile
+import time
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+
+LONGEST = 65536
+"""Maximum length of a line, in bytes with its end."""
+SHRINK_S = 30.0
+"""Time for the answer to a mandatory shrink."""
+
+
+class ProtocolError(Exception):
+    """What the program did instead of an answer by the rules. Its text says so to the user."""
+
+
+class SocketEnd:
+    """Speaks with one program over a Unix socket.
+
+    ``nodes`` has the nodes of the program, ``least`` the number that it cannot run without. After
+    a `ProtocolError` all further calls raise the same one.
+    """
+
+    def __init__(self, path: str, nodes: Iterable[str], least: int = 1) -> None:
+        self.path = path
+        self.nodes = list(nodes)
+        self.least = least
+        self.failed = None  # type: Optional[ProtocolError]
+        self.released = []  # type: List[str]
+        """Nodes given back unasked; the caller takes them from here."""
+        self._read = b""
+        self._program = None  # type: Optional[socket.socket]
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listener.bind(path)
+            os.chmod(path, 0o600)
+            self._listener.listen(1)
+        except BaseException:
+            self._listener.close()
+            raise
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """What the program needs in its environment."""
+        return {"WFRUN_MALLEABLE": self.path}
+
+    def accept(self, timeout_s: float) -> bool:
+        """Wait until the program has connected. Returns whether it has; one that never does is
+        rigid."""
+        if self._program is None and select.select([self._listener], [], [], timeout_s)[0]:
+            self._program = self._listener.accept()[0]
+            self._send("have", self.nodes)
+        return self._program is not None
+
+    def offer(self, nodes: Sequence[str], timeout_s: float = SHRINK_S) -> List[str]:
+        """Offer nodes. Returns those that the program takes, the first of them."""
+        self._send("offer", nodes)
+        _, count, named = self._answer(("take",), timeout_s)
+        if named or count > len(nodes):
+            raise self._fail("takes {} of {} nodes".format(count, len(nodes)))
+        taken = list(nodes[:count])
+        self.nodes += taken
+        return taken
+
+    def shrink(self, count: int, timeout_s: float = SHRINK_S) -> List[str]:
+        """Reclaim nodes: ``count``, or as many as leave the minimum. Returns the nodes given back,
+        which may be more."""
+        count = min(count, len(self.nodes) - self.least)
+        if count <= 0:
+            return []
+        self._send("shrink", [], count)
+        given = []  # type: List[str]
+        _, number, named = self._answer(("done",), timeout_s)
+        self._give_back(named, number, given)
+        if number < count:
+            raise self._fail("gives back {} of {} nodes".format(number, count))
+        return given
+
+    def poll(self) -> None:
+        """Read what the program says unasked: nodes that it releases are in ``released``."""
+        while self._fill(0.0):
+            self._release_first()
+
+    def close(self) -> None:
+        """End the connection, and remove the socket."""
+        for one in (self._program, self._listener):
+            if one is not None:
+                one.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+    def _fail(self, what: str) -> ProtocolError:
+        if self.failed is None:
+            self.failed = ProtocolError("the program " + what)
+        return self.failed
+
+    def _send(self, word: str, nodes: Sequence[str], count: Optional[int] = None) -> None:
+        if self.failed is not None:
+            raise self.failed
+        if self._program is None:
+            raise self._fail("has not connected")
+        words = [word, str(len(nodes) if count is None else count), *nodes]
+        line = (" ".join(words) + "\n").encode("ascii")
+        if len(line) > LONGEST:
+            raise ValueError("too many nodes for one message")
+        try:
+            self._program.settimeout(SHRINK_S)
+            self._program.sendall(line)
+        except OSError as error:
+            raise self._fail("is gone: {}".format(error)) from error
+
+    def _answer(self, words: Sequence[str], timeout_s: float) -> Tuple[str, int, List[str]]:
+        ends_s = time.monotonic() + timeout_s
+        while True:
+            if not self._fill(ends_s - time.monotonic()):
+                raise self._fail("has not answered within {:g} s".format(timeout_s))
+            word, count, nodes = self._next()
+            if word == "release":
+                self._give_back(nodes, count, self.released)
+            elif word in words:
+                return word, count, nodes
+            else:
+                raise self._fail("answers {!r} instead of {}".format(word[:40], words[0]))
+
+    def _release_first(self) -> None:
+        word, count, nodes = self._next()
+        if word != "release":
+            raise self._fail("says {!r} unasked".format(word[:40]))
+        self._give_back(nodes, count, self.released)
+
+    def _fill(self, timeout_s: float) -> bool:
+        """Read until there is a line. Returns whether there is one before the time is up."""
+        if self.failed is not None:
+            raise self.failed
+        if self._program is None:
+            return False
+        ends_s = time.monotonic() + max(0.0, timeout_s)
+        while b"\n" not in self._read:
+            if len(self._read) >= LONGEST:
+                raise self._fail("sends a line of more than {} bytes".format(LONGEST))
+            left_s = max(0.0, ends_s - time.monotonic())
+            if not select.select([self._program], [], [], left_s)[0]:
+                return False
+            try:
+                part = self._program.recv(LONGEST)
+            except OSError as error:
+                raise self._fail("is gone: {}".format(error)) from error
+            if not part:
+                raise self._fail("has closed its connection")
+            self._read += part
+        return True
+
+    def _next(self) -> Tuple[str, int, List[str]]:
+        line, _, self._read = self._read.partition(b"\n")
+        if len(line) >= LONGEST:
+            raise self._fail("sends a line of more than {} bytes".format(LONGEST))
+        try:
+            words = line.decode("ascii").split(" ")
+        except UnicodeDecodeError:
+            words = []
+        if len(words) < 2 or not words[1].isdigit() or len(words[1]) > 9:
+            raise self._fail("sends {!r}".format(line[:40].decode("ascii", "replace")))
+        return words[0], int(words[1]), words[2:]
+
+    def _give_back(self, named: Sequence[str], number: int, given: List[str]) -> None:
+        left = list(self.nodes)
+        for node in named:
+            if node not in left:
+                raise self._fail("gives back a node that it does not have: {!r}".format(node[:40]))
+            left.remove(node)
+        if len(named) != number or len(left) < self.least:
+            raise self._fail("gives back {} nodes and keeps {}".format(number, len(left)))
+        self.nodes = left
+        given += named
+
+
+class SignalEnd:
+    """For a program without the protocol: a file with its nodes, one a line, and SIGUSR1 after each
+    change. It answers with a file of the nodes that it uses from then on, with ``.taken`` after the
+    name, written under another name and renamed.
+    """
+
+    def __init__(self, path: str, nodes: Iterable[str], least: int = 1) -> None:
+        self.path = path
+        self.nodes = list(nodes)
+        self.least = least
+        self._write(self.nodes)
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """What the program needs in its environment."""
+        return {"WFRUN_MALLEABLE_NODES": self.path}
+
+    def offer(self, nodes: Sequence[str], pid: int, timeout_s: float = SHRINK_S) -> List[str]:
+        """Offer nodes to the process. Returns those that it takes; without an answer none."""
+        before = list(self.nodes)
+        try:
+            used = self._ask(before + list(nodes), pid, timeout_s)
+        except ProtocolError:
+            self._write(before)
+            raise
+        taken = _without(used, before)
+        if taken is None or _without(list(nodes), taken) is None:
+            raise ProtocolError("the program uses other nodes than its own and the offered")
+        self.nodes = used
+        self._write(used)
+        return taken
+
+    def shrink(self, count: int, pid: int, timeout_s: float = SHRINK_S) -> List[str]:
+        """Reclaim the last nodes: ``count``, or as many as leave the minimum. Returns the nodes
+        given back."""
+        count = min(count, len(self.nodes) - self.least)
+        if count <= 0:
+            return []
+        keep = self.nodes[: len(self.nodes) - count]
+        used = self._ask(keep, pid, timeout_s)
+        if _without(keep, used) is None or len(used) < self.least:
+            raise ProtocolError("the program uses nodes that were reclaimed")
+        given = _without(self.nodes, used) or []
+        self.nodes = used
+        self._write(used)
+        return given
+
+    def close(self) -> None:
+        """Remove the files."""
+        for path in (self.path, self.path + ".taken"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _ask(self, nodes: Sequence[str], pid: int, timeout_s: float) -> List[str]:
+        answer = self.path + ".taken"
+        if os.path.lexists(answer):
+            os.unlink(answer)
+        self._write(nodes)
+        try:
+            os.kill(pid, signal.SIGUSR1)
+        except OSError as error:
+            raise ProtocolError("the program is gone: {}".format(error)) from error
+        ends_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                with open(answer, "rb") as stream:
+                    text = stream.read(LONGEST + 1)
+            except OSError:
+                if time.monotonic() > ends_s:
+                    raise ProtocolError(
+                        "the program has not answered within {:g} s".format(timeout_s)
+                    ) from None
+                time.sleep(0.05)
+                continue
+            if len(text) > LONGEST:
+                raise ProtocolError("the program answers with too long a file")
+            return text.decode("ascii", "replace").split()
+
+    def _write(self, nodes: Sequence[str]) -> None:
+        folder = os.path.dirname(os.path.abspath(self.path))
+        handle, draft = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "w") as stream:
+            stream.write("".join(node + "\n" for node in nodes))
+        os.rename(draft, self.path)
+
+
+def _without(nodes: Sequence[str], removed: Iterable[str]) -> Optional[List[str]]:
+    """The list without each of these once; None if one is not in it."""
+    left = list(nodes)
+    for node in removed:
+        if node not in left:
+            return None
+        left.remove(node)
+    return left

@@ -1,0 +1,348 @@
+"""Commands that a job starts on the other nodes of its claim, without a login there.
+
+``rsh_agent.py`` asks the launcher of its node over a Unix socket. The launcher asks the engine, and
+the engine the launcher of the other node, which starts the command. If both are one launcher no
+engine is asked. ``batch_launcher.py`` describes the messages.
+
+A command runs in a sandbox of its own, with the inputs of the job, which is also its HOME: Open MPI
+starts its processes there where the directory of mpirun does not exist, as at another site. The
+processes themselves get the user's HOME again. What a command prints is kept in the sandbox; its
+end is part of the answer.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __package__:
+    from typing import Any, Callable, Dict, List, Optional, Set
+
+    from wfrun.sites.node import processes, rsh_agent, store
+    from wfrun.sites.node.environment import Setup
+    from wfrun.sites.node.slots import THREADS
+    from wfrun.sites.node.starter import inherited, several_claimed, spawn
+
+    Request = Dict[str, Any]
+    Message = Dict[str, Any]
+else:
+    import processes
+    import rsh_agent
+    import store
+    from environment import Setup
+    from slots import THREADS
+    from starter import inherited, several_claimed, spawn
+
+MAX_LINE_BYTES = 1 << 20
+"""Maximum length of a request of an agent."""
+SHARED_MEMORY = "/dev/shm"
+OUTPUT = ".wfrun-output"
+"""Name of the file in the sandbox that has what a command printed."""
+NOT_STARTED = 255
+"""Status of a command that was not started, as of ssh(1)."""
+RESOURCE_MANAGERS = "^slurm,gridengine,tm,lsf,alps,loadleveler"
+"""Open MPI would take the nodes of the placeholder's own batch job for all that there are."""
+
+
+class Asked:
+    """A command that a job on this node has asked for, and its agent."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.peer = peer
+        self.received = b""
+        self.message: "Optional[Message]" = None
+        """The request to another launcher; None: it has not been read yet."""
+        self.is_local = False
+
+
+class Command:
+    """A command that runs on this node."""
+
+    def __init__(self, id: str, sandbox: str, memory: str) -> None:
+        self.id = id
+        self.sandbox = sandbox
+        self.memory = memory
+        """Directory of the shared memory of its processes; empty: it has none of its own."""
+        self.ends = False
+        """It is being ended."""
+
+
+class RemoteCommands:
+    """Both ends: the commands that jobs on this node ask for, and those that run here."""
+
+    def __init__(
+        self,
+        directory: str,
+        launcher: str,
+        node: int,
+        poller: "select.poll",
+        helpers: "Set[int]",
+        say: "Callable[[str], None]",
+        request_of: "Callable[[str], Optional[Request]]",
+    ) -> None:
+        """``request_of`` returns the request of a running attempt, ``helpers`` gets the pids of
+        the commands."""
+        self.running: "Dict[int, Command]" = {}
+        """Commands that run here, by pid."""
+        self.is_closing = False
+        """The launcher ends with its tasks, so that ends say nothing about the commands."""
+        self._directory = directory
+        self._launcher = launcher
+        self._node = node
+        self._poller = poller
+        self._helpers = helpers
+        self._say = say
+        self._request_of = request_of
+        self._name = ""
+        self._server: "Optional[socket.socket]" = None
+        self._asked: "Dict[int, Asked]" = {}
+        """By file descriptor of the agent's socket."""
+        self._unanswered: "Dict[str, Asked]" = {}
+        """By id; also those whose agent has gone."""
+        self._started = 0
+        self._answers: "Dict[str, Message]" = {}
+        """Of commands that have ended here: the engine may ask again."""
+
+    # -- for jobs on this node
+
+    def variables(self, node_file: str) -> "Dict[str, str]":
+        """The variables by which Open MPI 4 starts its daemons through us."""
+        if self._server is None:
+            self._name = "wfrun-%s" % os.urandom(16).hex()
+            self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._server.bind("\0" + self._name)
+            self._server.listen(128)
+            self._server.setblocking(False)
+            self._poller.register(self._server.fileno(), select.POLLIN)
+        agent = "%s -I -S %s/bin/rsh_agent.py" % (sys.executable, self._directory)
+        return {
+            "WFRUN_REMOTE": self._name,
+            "OMPI_MCA_plm": "rsh",
+            "OMPI_MCA_plm_rsh_agent": agent,
+            "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+            "OMPI_MCA_orte_leave_session_attached": "1",
+            "OMPI_MCA_orte_default_hostfile": node_file,
+            "OMPI_MCA_orte_set_default_slots": "1",
+            # The names of the nodes are known here alone.
+            "OMPI_MCA_if_base_do_not_resolve": "1",
+            "OMPI_MCA_ras": RESOURCE_MANAGERS,
+            # Processors of the same node may be those of another job.
+            "OMPI_MCA_hwloc_base_binding_policy": "none",
+        }
+
+    def owns(self, fd: int) -> bool:
+        """Whether a descriptor that the poller reported is one of ours."""
+        return fd in self._asked or (self._server is not None and fd == self._server.fileno())
+
+    def turn(self, fd: int) -> None:
+        """Accept an agent, or read from one."""
+        asked = self._asked.get(fd)
+        if asked is None:
+            self._accept()
+            return
+        try:
+            data = asked.peer.recv(MAX_LINE_BYTES)
+            asked.received += data
+            if not data or len(asked.received) > MAX_LINE_BYTES:
+                self._close(asked)
+            elif asked.message is None and asked.received.endswith(b"\n"):
+                self._ask(asked)
+        except (OSError, ValueError, KeyError, TypeError):  # it is no agent, or has gone
+            self._close(asked)
+
+    def _accept(self) -> None:
+        assert self._server is not None
+        with contextlib.suppress(OSError):  # it has gone already
+            peer, _ = self._server.accept()
+            if rsh_agent.uid_of(peer) != os.getuid():
+                peer.close()
+                return
+            self._asked[peer.fileno()] = Asked(peer)
+            self._poller.register(peer.fileno(), select.POLLIN)
+
+    def _ask(self, asked: Asked) -> None:
+        """Pass a request on."""
+        said = json.loads(asked.received.decode())
+        request = self._request_of(said["attempt"])
+        nodes = {} if request is None else {n["name"]: n for n in several_claimed(request)}
+        node = nodes.get(said["host"])
+        self._started += 1
+        asked.message = {"id": "%s.%d.%d" % (self._launcher, self._node, self._started)}
+        if node is None or request is None:
+            text = "wfrun: the job has no node %s\n" % said["host"]
+            self._answer(asked, {"status": NOT_STARTED, "text": text})
+            return
+        asked.message.update(
+            launcher=node["launcher"],
+            node=node["node"],
+            attempt=said["attempt"],
+            command=said["command"],
+            inputs=request["inputs"],
+            env=request["env"],
+        )
+        self._unanswered[asked.message["id"]] = asked
+        asked.is_local = node["launcher"] == self._launcher and node["node"] == self._node
+        if asked.is_local:
+            self.start(dict(asked.message, environment=request.get("environment")))
+        else:
+            self._say(json.dumps({"remote": asked.message}))
+
+    def _close(self, asked: Asked) -> None:
+        """Handle the end of an agent: its command is to end, too."""
+        fd = asked.peer.fileno()
+        if fd < 0:
+            return
+        self._poller.unregister(fd)
+        del self._asked[fd]
+        asked.peer.close()
+        if asked.message is None or asked.message["id"] not in self._unanswered:
+            return
+        if asked.is_local:
+            self.end(asked.message["id"])
+        else:
+            self._say(json.dumps({"hangup": asked.message["id"]}))
+
+    def _answer(self, asked: Asked, answer: "Message") -> None:
+        with contextlib.suppress(OSError):  # the agent has gone
+            asked.peer.sendall(json.dumps(answer).encode() + b"\n")
+        self._close(asked)
+
+    def on_answer(self, answer: "Message") -> None:
+        """Handle the end of a command that was asked for here."""
+        asked = self._unanswered.pop(answer["id"], None)
+        if asked is not None:
+            self._answer(asked, answer)
+
+    def hang_up(self, attempt: str) -> bool:
+        """End the commands of an attempt that has ended; returns whether any of their nodes has not
+        answered yet."""
+        for asked in self._of(attempt):
+            self._close(asked)
+        return bool(self._of(attempt))
+
+    def forget(self, attempt: str) -> None:
+        """Await no answers for an attempt any more."""
+        for asked in self._of(attempt):
+            assert asked.message is not None
+            del self._unanswered[asked.message["id"]]
+
+    def _of(self, attempt: str) -> "List[Asked]":
+        """What an attempt has asked for and nobody has answered."""
+        return [
+            asked
+            for asked in self._unanswered.values()
+            if asked.message is not None and asked.message["attempt"] == attempt
+        ]
+
+    def say_again(self) -> None:
+        """Ask a new engine, or the same after a lost connection, for all that is not answered."""
+        for id, asked in self._unanswered.items():
+            if not asked.is_local:
+                self._say(json.dumps({"remote": asked.message}))
+                if asked.peer.fileno() < 0:
+                    self._say(json.dumps({"hangup": id}))
+
+    # -- for jobs on other nodes
+
+    def start(self, message: "Message") -> None:
+        """Start a command, unless it was started before."""
+        id = message["id"]
+        if id in self._answers:
+            self._report(self._answers[id])
+        elif all(command.id != id for command in self.running.values()):
+            sandbox = "%s/attempts/%s@%s" % (self._directory, message["attempt"], id)
+            try:
+                self._start(message, sandbox)
+            except (store.AttemptError, OSError, ValueError) as error:
+                store.remove_tree(sandbox)
+                self._report({"id": id, "status": NOT_STARTED, "text": "wfrun: %s\n" % error})
+
+    def _start(self, message: "Message", sandbox: str) -> None:
+        os.mkdir(sandbox, 0o755)
+        for link in message["inputs"]:
+            path = sandbox + "/" + store.inside(link["name"])
+            store.make_parent(path)
+            store.link_input(self._directory + "/files/" + store.inside(link["stored"]), path)
+        given = dict.fromkeys(THREADS, "1")
+        declared = dict(message["env"], WFRUN_ATTEMPT=message["attempt"], HOME=sandbox)
+        memory = _make_shared_memory(message["id"])
+        if memory:
+            declared["OMPI_MCA_btl_vader_backing_directory"] = memory
+        home = os.environ.get("HOME", "")
+        if home and not set(home) & set(" \t"):
+            declared["OMPI_MCA_orte_fork_agent"] = "env HOME=" + home
+        site = message.get("environment")
+        argv = ["/bin/sh", "-c", message["command"]]
+        if site:
+            given.update(site["variables"])
+            pseudo = {"argv": argv, "resources": {}, "environment": site, "key": message["attempt"]}
+            setup = Setup(pseudo, sandbox, self._directory)
+            if setup.prologue:
+                argv = setup.write(given, declared)
+        environment = dict(inherited(None), **given)
+        environment.update(declared)
+        output = os.open(sandbox + "/" + OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            os.chdir(sandbox)
+            pid = spawn(argv[0], argv, environment, [null, output, output])
+        finally:
+            os.close(null)
+            os.close(output)
+        self._helpers.add(pid)
+        self.running[pid] = Command(message["id"], sandbox, memory)
+
+    def on_ended(self, pid: int, status: int) -> None:
+        """Report the end of a command."""
+        command = self.running.pop(pid)
+        text = store.tail(command.sandbox + "/" + OUTPUT)
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+        if not self.is_closing:
+            self._report({"id": command.id, "status": code, "text": text})
+        store.remove_tree(command.sandbox)
+        if command.memory:
+            store.remove_tree(command.memory)
+
+    def _report(self, answer: "Message") -> None:
+        self._answers[answer["id"]] = answer
+        if answer["id"] in self._unanswered:
+            self.on_answer(answer)
+        else:
+            self._say(json.dumps({"remote_ended": answer}))
+
+    def end(self, id: str) -> None:
+        """End a command: SIGTERM now."""
+        for pid, command in self.running.items():
+            if command.id == id:
+                command.ends = True
+                processes.signal_group(pid, signal.SIGTERM)
+        if id not in self._answers and all(each.id != id for each in self.running.values()):
+            # It never came, and must not start later.
+            self._report({"id": id, "status": NOT_STARTED, "text": ""})
+
+    def end_all(self) -> None:
+        """End all commands: the launcher ends with its tasks."""
+        self.is_closing = True
+        for command in list(self.running.values()):
+            self.end(command.id)
+
+    def kill(self, *, others: bool = False) -> None:
+        """Kill the commands that were to end; with ``others`` all."""
+        for pid, command in self.running.items():
+            if command.ends or others:
+                processes.signal_group(pid, signal.SIGKILL)
+
+
+def _make_shared_memory(id: str) -> str:
+    """A directory for the shared memory of a command; empty where none can be made. Without it Open
+    MPI would take the processes of two placeholders on one machine for those of one node."""
+    path = "%s/wfrun-%s" % (SHARED_MEMORY, id)
+    try:
+        os.mkdir(path, 0o700)
+    except OSError:
+        return ""
+    return path

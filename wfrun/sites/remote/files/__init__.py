@@ -1,0 +1,1 @@
+"""Files of a host, read and written without its agent."""

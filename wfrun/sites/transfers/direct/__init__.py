@@ -1,0 +1,1 @@
+"""Copies that one site sends to another itself, a method a client."""

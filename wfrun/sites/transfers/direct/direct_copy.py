@@ -1,0 +1,310 @@
+"""What the methods share that let a site send files to another site itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError, WfrunError
+from wfrun.engine.exchange import Content, Receipt
+from wfrun.engine.model import Access
+from wfrun.parsers.foreign import number_of
+from wfrun.sites.remote.transports.transport import Address, Process
+from wfrun.sites.tasks import end_tasks
+from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, reserved
+from wfrun.sites.transfers.direct.direct_clients import Clients, Program
+from wfrun.sites.transfers.direct.direct_script import is_plain, seen_by_others, sending_script
+from wfrun.sites.transfers.endpoints.endpoint import (
+    Endpoint,
+    check_size,
+    endpoint_name,
+    hold_slots,
+)
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.local.disk import absent
+from wfrun.sites.transfers.method import (
+    Location,
+    MethodFailedError,
+    NotCarriedError,
+    with_digest,
+)
+from wfrun.sites.transfers.relay.following import followed_bytes, following
+from wfrun.sites.transfers.relay.stall import STALL_S
+from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
+
+GRACE_S = 10.0
+"""Maximum wait for the end of a client that is stopped."""
+_BY_CLIENT = re.compile(
+    r"rsync error:|rsync: .*connection|(scp: )?Connection closed", re.IGNORECASE
+)
+_FULL = re.compile(r"no space left|quota", re.IGNORECASE)
+
+
+class Sending(NamedTuple):
+    """One copy, as a client is called for it."""
+
+    clients: Clients
+    """At the source."""
+    to: Address
+    path: str
+    """Of the part at the destination."""
+    left: int = 0
+    """Size of the part that an earlier copy has left: the client goes on from there."""
+    bytes_per_s: float | None = None
+    """Maximum rate; None: no limit."""
+
+    @property
+    def kibit_per_s(self) -> list[str]:
+        """The option of scp and sftp for the maximum rate."""
+        if self.bytes_per_s is None:
+            return []
+        return ["-l", str(max(1, int(self.bytes_per_s * 8 / 1024)))]
+
+
+class DirectMethod:
+    """A transfer method whose client runs at the source and writes the part at the destination.
+
+    It carries files between two sites behind connections if the catalog has ``direct`` for the
+    source. This machine checks the size and the digest of the part, and renames it.
+    """
+
+    name: str
+    programs: tuple[Program, ...]
+    """What it runs at either site, which sites are asked for."""
+    computes_digest = True
+
+    def __init__(self, caps: BandwidthCaps | None = None) -> None:
+        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        self._caps = caps or BandwidthCaps()
+
+    def works_between(self, source: Clients, destination: Clients) -> bool:
+        """Whether both sites have the programs."""
+        raise NotImplementedError
+
+    def resumes(self, source: Clients) -> bool:
+        """Whether the client can go on from what an earlier copy has left."""
+        return False
+
+    def client(self, sending: Sending) -> Sequence[str]:
+        """The command at the source, in the directory of the script. Raises NotCarriedError."""
+        raise NotImplementedError
+
+    def files(self, sending: Sending) -> Mapping[str, str]:
+        """Further files that the command reads, contents by name. Raises NotCarriedError."""
+        return {}
+
+    async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
+        if not isinstance(source, RemoteEndpoint) or not isinstance(destination, RemoteEndpoint):
+            return False
+        if source.index == destination.index or _access(source).direct is None:
+            return False
+        return self.works_between(
+            await source.clients(self.programs), await destination.clients(self.programs)
+        )
+
+    async def copy(
+        self, source: Location, destination: Location, key: str, expected: Content
+    ) -> Receipt:
+        async with reserved(self._caps.between(source.endpoint, destination.endpoint)) as rate:
+            return await self._copy(source, destination, key, expected, rate)
+
+    async def _copy(
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        expected: Content,
+        bytes_per_s: float | None,
+    ) -> Receipt:
+        begun_s = asyncio.get_running_loop().time()
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
+        stat = await from_.stat(source.name)
+        if stat is None:
+            raise absent(source.path)
+        if stat.is_directory:
+            raise NotCarriedError("copies no directories")
+        check_size(source.path, stat.size_bytes, expected.size_bytes)
+        whole = Content(stat.size_bytes, expected.digest, expected.verify)
+        ends = source, destination
+        copy = partial(self._copy_rest, ends, key, whole, stat.is_executable, bytes_per_s)
+        digest, left = await resuming(to, destination.name, key, stat.size_bytes, copy)
+        elapsed_s = asyncio.get_running_loop().time() - begun_s
+        sent_bytes = stat.size_bytes - left if left else None
+        return Receipt(stat.size_bytes, elapsed_s, digest, sent_bytes=sent_bytes)
+
+    async def _copy_rest(
+        self,
+        ends: tuple[Location, Location],
+        key: str,
+        whole: Content,
+        is_executable: bool,
+        bytes_per_s: float | None,
+        left: int,
+    ) -> tuple[str | None, int]:
+        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
+        known or computed, and the number of bytes from which the client went on."""
+        source, destination = ends
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
+        if not self.resumes(await from_.clients(self.programs)):
+            left = 0
+        if left and left != whole.size_bytes:
+            left = await _cut(to, to.part(destination.name, key), trusted(left))
+        async with hold_slots(from_, to):
+            # The source is read for its digest while the client reads it, too.
+            reading = asyncio.ensure_future(with_digest(source, whole))
+            part = to.part(destination.name, key)
+            try:
+                async with following(to.follow, part, followed_bytes(whole, left)) as followed:
+                    if left != whole.size_bytes or not left:
+                        await self._send(source, destination, key, whole, left, bytes_per_s)
+                    whole = await reading
+                    await to.complete(destination.name, key, whole, is_executable, followed)
+            except BaseException as error:
+                if not keeps_part(key, error):
+                    await to.discard(destination.name, key)
+                raise
+            finally:
+                await end_tasks([reading])
+        return whole.digest, left
+
+    async def _send(
+        self,
+        source: Location,
+        destination: Location,
+        key: str,
+        whole: Content,
+        left: int,
+        bytes_per_s: float | None,
+    ) -> None:
+        """Let the client write the part, or the rest of it."""
+        from_, to = source.endpoint, destination.endpoint
+        assert isinstance(from_, RemoteEndpoint)
+        assert isinstance(to, RemoteEndpoint)
+        part = to.part(destination.name, key)
+        clients = await from_.clients(self.programs)
+        sending = Sending(clients, await _address(to), part, left, bytes_per_s)
+        script = sending_script(
+            self.client(sending),
+            source.path,
+            sending.to,
+            _access(from_),
+            self.files(sending),
+        )
+        process = await self._start(from_, script)
+        try:
+            code = await wait_growing(process, to, part)
+            if code == 0:
+                return
+            said = process.errors()
+        finally:
+            await process.close()
+        name = endpoint_name(from_)
+        if code is None:
+            raise TransientError(f"the connection to {name} was lost during a copy")
+        found = await from_.stat(source.name)
+        if found is None:
+            raise absent(source.path)
+        check_size(source.path, found.size_bytes, whole.size_bytes)
+        if is_full_message(said) or await is_full(to, part, whole):
+            raise NoSpaceError(f"{destination.path} cannot be written: the disk is full")
+        raise MethodFailedError(f"{self.name} at {name}: {end_of(said, code)}")
+
+    async def _start(self, from_: RemoteEndpoint, script: str) -> Process:
+        transport = await from_.connection.transport()
+        if _access(from_).direct == "key":
+            return await transport.start(script)
+        try:
+            return await transport.start_with_agent(script)
+        except WfrunError as error:
+            raise MethodFailedError(error.message, hint=error.hint) from error
+
+    def close(self) -> None:
+        """Nothing to release: a copy ends with its task."""
+
+
+def _access(endpoint: RemoteEndpoint) -> Access:
+    assert endpoint.spec is not None
+    return endpoint.spec.access or Access()
+
+
+async def _address(to: RemoteEndpoint) -> Address:
+    transport = await to.connection.transport()
+    address = seen_by_others(await transport.address(), _access(to))
+    if address is None:
+        raise NotCarriedError(
+            f"needs the address of {endpoint_name(to)}: 'direct_host' and 'user' in the catalog"
+        )
+    if not is_plain(address):
+        raise NotCarriedError(f"does not log in as {address.user!r} at {address.host!r}")
+    return address
+
+
+async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
+    """Cut a part where a stream would go on, since its end may have gaps, which sftp keeps. Returns
+    its size; 0 if it has to be written anew."""
+    if size_bytes:
+        with contextlib.suppress(InfeasibleError):  # The site has no such program.
+            host = await to.connection.host()
+            done = await host.run(["truncate", "-s", str(size_bytes), "--", part])
+            return size_bytes if done.exit_code == 0 else 0
+    return 0
+
+
+async def wait_growing(process: Process, to: RemoteEndpoint, part: str | None) -> int | None:
+    """Wait for the end of the client while the part grows, if there is one to look at. The client
+    is stopped with the copy."""
+    waiting = asyncio.ensure_future(process.wait())
+    size_bytes = -1
+    try:
+        while True:
+            await asyncio.wait([waiting], timeout=STALL_S)
+            if waiting.done():
+                return waiting.result()
+            if part is None:
+                continue
+            (found,) = await (await to.connection.host()).stat([part])
+            grown = -1 if found is None else found.size_bytes
+            if grown <= size_bytes:
+                raise TransientError(f"{part}: nothing came for {STALL_S:g} s")
+            size_bytes = grown
+    finally:
+        if not waiting.done():
+            process.end_input()
+            await asyncio.wait([waiting], timeout=GRACE_S)
+            waiting.cancel()
+
+
+def is_full_message(said: str) -> bool:
+    """Whether a client says that the disk is full."""
+    return _FULL.search(said) is not None
+
+
+async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
+    """Whether the destination has no room for the rest of the file. SFTP has no error for that."""
+    host = await to.connection.host()
+    (found,) = await host.stat([part])
+    result = await host.run(["df", "-Pk", "--", os.path.dirname(part)])
+    fields = result.output.decode(errors="replace").split("\n")[1:2]
+    words = fields[0].split() if fields else []
+    if result.exit_code != 0 or len(words) < 4:
+        return False
+    written = 0 if found is None else found.size_bytes
+    free_kb = number_of(words[3])
+    return free_kb is not None and free_kb * 1024 < (whole.size_bytes or 0) - written
+
+
+def end_of(said: str, code: int) -> str:
+    """The end of what ssh or another client said. Clients of ssh only repeat that the connection
+    has ended."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    by_ssh = [line for line in lines if not _BY_CLIENT.match(line)]
+    return "; ".join((by_ssh or lines)[-2:]) or f"exit code {code}"

@@ -1,0 +1,1 @@
+"""Files of sites as transfer methods see them."""

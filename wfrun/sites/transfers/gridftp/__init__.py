@@ -1,0 +1,1 @@
+"""Copies by GridFTP servers."""

@@ -1,0 +1,126 @@
+"""The program ``globus-url-copy`` on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+from wfrun.engine.errors import TransientError
+from wfrun.sites.remote.transports.local_transport import LocalProcess
+
+PROGRAM = "globus-url-copy"
+STALL_S = 600.0
+"""Maximum time without progress of a copy, as the client's own ``-stall-timeout``. That one sees
+only the reports of servers, which not all send; it is off."""
+_LOOKS = 8
+"""Number of looks at the progress within STALL_S."""
+_ANSWERS_S = 10.0
+"""Timeout for the version."""
+_MAX_LINES_BYTES = 1 << 16
+
+
+class GridFtpClient:
+    """Runs the client. What is installed is found out once."""
+
+    def __init__(self) -> None:
+        self._finding: asyncio.Task[str | None] | None = None
+
+    async def version(self) -> str | None:
+        """Its version; None where it is not installed or does not work."""
+        if self._finding is None:
+            self._finding = asyncio.create_task(_version())
+        return await asyncio.shield(self._finding)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        progress: Callable[[], Awaitable[int | None]],
+        max_bytes: int | None = None,
+    ) -> str | None:
+        """Run it to its end. Returns None after success, else what it printed to stderr.
+
+        ``progress`` is asked now and then, for a number that grows; None: it is unknown. Raises
+        TransientError if neither it nor the client's output changes for STALL_S. The client and its
+        children, such as ssh, are gone when this returns or raises, after a cancellation too.
+        A file that it writes here has at most ``max_bytes``; a longer one is a TransientError.
+        """
+        process = await start_client(argv)
+        try:
+            if max_bytes is not None:
+                # A server may send without end. The client has not connected yet.
+                process.limit_files(max_bytes)
+            process.end_input()
+            await _watch(process, progress)
+            code = await process.wait()
+            if code == -signal.SIGXFSZ:
+                raise TransientError(f"{PROGRAM} was sent a file longer than {max_bytes} bytes")
+            return process.errors() if code else None
+        finally:
+            await process.close()
+
+
+async def start_client(argv: Sequence[str]) -> LocalProcess:
+    """Start the client, without a terminal. Raises TransientError if that fails."""
+    # Without a terminal ssh cannot ask for a password; it must not open a window for it either.
+    variables = {**os.environ, "LC_ALL": "C", "SSH_ASKPASS_REQUIRE": "never"}
+    try:
+        return LocalProcess(
+            await asyncio.create_subprocess_exec(
+                *(PROGRAM, *argv),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                env=variables,
+            )
+        )
+    except OSError as error:
+        raise TransientError(f"{PROGRAM} could not be started: {error}") from error
+
+
+async def _watch(process: LocalProcess, progress: Callable[[], Awaitable[int | None]]) -> None:
+    """Wait for the end of the output. Raises TransientError after a stall."""
+    loop = asyncio.get_running_loop()
+    changed_s = loop.time()
+    arrived: int | None = 0
+    while True:
+        reading = asyncio.ensure_future(process.read(_MAX_LINES_BYTES))
+        try:
+            await asyncio.wait([reading], timeout=STALL_S / _LOOKS)
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])
+        if not reading.cancelled():
+            if not reading.result():
+                return
+            changed_s = loop.time()
+            continue
+        now = await progress()
+        if now not in (None, arrived):
+            changed_s, arrived = loop.time(), now
+        elif loop.time() - changed_s >= STALL_S:
+            raise TransientError(f"{PROGRAM} made no progress for {STALL_S:g} s")
+
+
+async def _version() -> str | None:
+    if shutil.which(PROGRAM) is None:
+        return None
+    try:
+        process = await start_client(["-version"])
+    except TransientError:
+        return None
+    try:
+        process.end_input()
+        # It prints the version to stderr and exits with 1.
+        await asyncio.wait_for(process.wait(), _ANSWERS_S)
+        found = re.match(rf"{PROGRAM}: (\S+)", process.errors())
+        return found[1] if found else None
+    except asyncio.TimeoutError:
+        return None
+    finally:
+        await process.close()

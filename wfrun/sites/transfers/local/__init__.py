@@ -1,0 +1,1 @@
+"""Copies within this machine or one file system."""

@@ -1,0 +1,37 @@
+"""Finds out that a disk of a site is full, after a program failed without saying so."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from contextlib import suppress
+
+from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.parsers.foreign import number_of
+from wfrun.sites.remote.files import cat
+from wfrun.sites.remote.transports.transport import UNNAMED, Transport
+
+FULL_KB = 1024
+"""Space in kB below which a disk counts as full after a write failed: the last blocks may be taken
+again, or the part may have given some back."""
+LOOK_S = 30.0
+"""Timeout of a look at a disk."""
+
+
+async def shortage(transport: Transport, directory: str, missing_bytes: int = 0) -> str | None:
+    """What df says of a disk that is full, or has no room for this; None: it has, or df does not
+    answer."""
+    with suppress(WfrunError, ValueError, IndexError, asyncio.TimeoutError):
+        asked = cat.answer(transport, f"df -Pk {shlex.quote(directory)}", directory)
+        said = await asyncio.wait_for(asked, LOOK_S)
+        available_kb = number_of(said.splitlines()[-1].split()[3], signed=True)
+        if available_kb is not None and available_kb < max(FULL_KB, missing_bytes // 1024):
+            return f"No space left on device: df shows {available_kb} kB"
+    return None
+
+
+async def name_full_disk(error: InfeasibleError, transport: Transport, directory: str) -> None:
+    """Say in an error of SFTP that the disk is full. Version 3 of the protocol has no code for it:
+    OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
+    if UNNAMED in error.message and (found := await shortage(transport, directory)):
+        error.message += f"; {found}"

@@ -1,0 +1,179 @@
+"""Small files of this machine, many in one call of a thread.
+
+For each file alone, changing threads would take longer than reading or writing it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from stat import S_ISDIR
+from typing import NamedTuple
+
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.files.copies import SHARED_BYTES
+from wfrun.sites.remote.host import Stat
+from wfrun.sites.transfers.endpoints.endpoint import check_size, compare_digests, digest_of
+from wfrun.sites.transfers.local.disk import (
+    copy_path,
+    copy_small,
+    explain,
+    explain_read,
+    explain_write,
+    is_small,
+    make_folders,
+    open_regular,
+    remove,
+    replace,
+    sync_folder,
+    write_new,
+)
+
+_SYNC_THREADS = 8
+"""Number of files whose content is made durable at once: they share commits of the file system's
+journal."""
+
+
+Copied = tuple[int, str | None] | WfrunError | None
+"""Size in bytes and digest of a file that was copied, or why it was not; None: it is no small file.
+"""
+
+
+class SmallFile(NamedTuple):
+    """A file to be written. ``digest`` is compared with the content, unless it is None."""
+
+    final: Path
+    temporary: Path
+    content: bytes
+    mode: int
+    size_bytes: int | None
+    digest: str | None
+
+
+class SmallCopy(NamedTuple):
+    """A file to be copied within this machine. It is compared if ``is_compared``, with ``digest``
+    unless that is None."""
+
+    source: Path
+    temporary: Path
+    final: Path
+    is_output: bool
+    """Whether it is a final output, whose copies at sites may be removed next."""
+    is_compared: bool
+    size_bytes: int | None
+    digest: str | None
+
+
+def stat_all(paths: Sequence[str]) -> list[Stat | WfrunError | None]:
+    """Size and type of each path, symbolic links followed; None if it is absent."""
+    return [_stat(path) for path in paths]
+
+
+def _stat(path: str) -> Stat | WfrunError | None:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return explain_read(error, Path(path))
+    return Stat(found.st_size, bool(found.st_mode & 0o111), S_ISDIR(found.st_mode))
+
+
+def read_all(paths: Sequence[str]) -> list[bytes | WfrunError]:
+    """The content of each file, up to SHARED_BYTES + 1 of it: one that is longer is refused by its
+    size."""
+    return [_read(path) for path in paths]
+
+
+def _read(path: str) -> bytes | WfrunError:
+    try:
+        with open(path, "rb", opener=open_regular) as file:
+            return file.read(SHARED_BYTES + 1)
+    except OSError as error:
+        return explain_read(error, Path(path))
+
+
+def lstat_all(paths: Sequence[str]) -> list[os.stat_result | None]:
+    """Status of each path, of a symbolic link itself; None if it is absent or cannot be looked
+    at."""
+    return [_lstat(path) for path in paths]
+
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def copy_all(copies: Sequence[SmallCopy], aborted: threading.Event) -> list[Copied]:
+    """Copy each file under its temporary name, make its content durable, and rename it; the names
+    of final outputs are durable, too. Returns sizes in bytes and digests, or errors; None for what
+    is no small file. Nothing is copied once ``aborted`` is set."""
+
+    def copy(one: SmallCopy) -> Copied:
+        return _copy(one, aborted)
+
+    with ThreadPoolExecutor(min(_SYNC_THREADS, len(copies)), "transfer") as pool:
+        answers = list(pool.map(copy, copies))
+    for folder in {one.final.parent for one in copies if one.is_output}:
+        sync_folder(folder)
+    return answers
+
+
+def _copy(one: SmallCopy, aborted: threading.Event) -> Copied:
+    source, temporary = one.source, one.temporary
+    found: tuple[int, str | None] | None
+    try:
+        if aborted.is_set():
+            raise OSError(errno.EINTR, "the transfer was cancelled")
+        if one.is_compared:
+            found = copy_small(source, temporary, one.is_output)
+        elif is_small(source):
+            found = copy_path(source, temporary, one.is_output, (aborted,)), None
+        else:
+            found = None
+        if found is None:
+            return None
+        check_size(str(source), found[0], one.size_bytes)
+        if one.digest is not None:
+            compare_digests(str(one.final), found[1], one.digest)
+        replace(temporary, one.final)
+    except WfrunError as error:
+        remove(temporary)
+        return error
+    except OSError as error:
+        remove(temporary)
+        return explain(error, source, one.final)
+    return found
+
+
+def write_all(files: Sequence[SmallFile], *, sync_names: bool) -> list[WfrunError | None]:
+    """Write each file under its temporary name, make its content durable, and rename it; with
+    ``sync_names`` its name is durable, too. Returns the errors."""
+    with ThreadPoolExecutor(min(_SYNC_THREADS, len(files)), "transfer") as pool:
+        errors = list(pool.map(_write, files))
+    if sync_names:
+        for folder in {file.final.parent for file in files}:
+            sync_folder(folder)
+    return errors
+
+
+def _write(file: SmallFile) -> WfrunError | None:
+    try:
+        check_size(str(file.final), len(file.content), file.size_bytes)
+        if file.digest is not None:
+            compare_digests(str(file.final), digest_of(file.content), file.digest)
+        make_folders(file.final.parent)
+        write_new(file.temporary, file.content, file.mode)
+        replace(file.temporary, file.final)
+    except WfrunError as error:
+        return error
+    except OSError as error:
+        remove(file.temporary)
+        return explain_write(error, file.final)
+    return None

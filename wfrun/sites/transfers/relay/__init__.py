@@ -1,0 +1,1 @@
+"""Copies through this machine."""
