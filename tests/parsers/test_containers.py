@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.containers import (
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.fitting.containers import (
     Container,
     ContainerRuntime,
     SiteEnvironment,
     container_fault,
 )
-from wfrun.engine.errors import InvalidError
 from wfrun.parsers.containers import to_container, to_image, to_mount
 from wfrun.parsers.read import read_workflow
-from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_dax import write_dax
 from wfrun.sites.catalog import read_catalog
 
 DIGEST = "0123456789abcdef" * 4
@@ -217,6 +217,7 @@ sites:
       image: $HOME/images/a
       binds: [/data, "$SCRATCH:/scratch:ro"]
       options: [--network=none]
+      global_options: [--cgroup-manager=cgroupfs]
   c:
     slots: 1
     container: {command: "run '{image}' in {sandbox}", image: ./images/root}
@@ -235,6 +236,7 @@ sites:
         "$HOME/images/a",
         ("/data", "$SCRATCH:/scratch:ro"),
         ("--network=none",),
+        ("--cgroup-manager=cgroupfs",),
     )
     assert c is not None
     words = ("run", "{image}", "in", "{sandbox}")

@@ -11,9 +11,15 @@ import pytest
 from tests.places import ROOT
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.bags.line_template import LineTemplate
-from wfrun.parsers.formats import FORMATS, format_of, known_formats, may_be_table
+from wfrun.parsers.formats import (
+    FORMATS,
+    DocumentFormat,
+    format_of,
+    known_formats,
+    may_be_table,
+)
 
-DOCUMENTS = {
+ODD = {
     "table": ("x.csv", b"a,b\n1,2\n"),
     "jsdl": ("x.xml", b'<?xml version="1.0"?>\n<jsdl:JobDefinition xmlns:jsdl="j"/>'),
     "dax": ("x.txt", b"\xef\xbb\xbf\n <adag/>"),
@@ -23,6 +29,7 @@ DOCUMENTS = {
     "yaml": ("x.dat", b"# " + b"x" * 5000 + b"\ncommand: true\n"),
     "commands": ("x.txt", b"echo 1\n"),
 }
+"""Documents under other names than usual, or with odd beginnings."""
 
 
 def at(tmp_path: Path, name: str, content: bytes) -> Path:
@@ -32,10 +39,19 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
-def test_a_document_of_each_format_is_recognized_by_its_content(each, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    found, reader = format_of(at(tmp_path, *DOCUMENTS[each.name]))
-    assert found is each
-    assert callable(reader)
+def test_the_seeds_of_a_format_are_recognized(each: DocumentFormat) -> None:
+    """Each format has documents in tests/fuzz/seeds."""
+    seeds = sorted((ROOT / "tests/fuzz/seeds" / each.name).iterdir())
+    assert seeds
+    for seed in seeds:
+        found, reader = format_of(seed)
+        assert found is each
+        assert callable(reader)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_format_is_recognized_by_its_content(name: str, tmp_path: Path) -> None:
+    assert format_of(at(tmp_path, *ODD[name]))[0].name == name
 
 
 def test_a_command_makes_a_table_of_what_is_named_like_no_document(tmp_path: Path) -> None:

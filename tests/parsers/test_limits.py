@@ -56,6 +56,13 @@ def test_ids_that_cannot_be_used_are_refused(tmp_path: Path, task_id: str) -> No
     assert message.isprintable() or message.replace("\n", "").isprintable()
 
 
+def test_a_name_of_a_workflow_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    text = json.dumps({"name": "\ud800", "workflow": {"tasks": [{"name": "a", "id": "a"}]}})
+    assert "has a character that is no Unicode text in its name" in refusal(
+        tmp_path, "x.json", text
+    )
+
+
 def test_ids_in_all_formats_of_workflows_are_checked(tmp_path: Path) -> None:
     dax = '<adag>\n<job id="a/b" name="x"/></adag>'
     yaml = "pegasus: '5'\njobs:\n- {type: job, id: a/b, name: x}\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfrun.parsers.units import parse_bandwidth, parse_duration, parse_size
+from wfrun.parsers.syntax.units import parse_bandwidth, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(

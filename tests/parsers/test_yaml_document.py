@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.yaml_document import MAX_DEPTH, YamlDocument, parse_yaml, read_yaml
+from wfrun.parsers.syntax.yaml_document import MAX_DEPTH, YamlDocument, parse_yaml, read_yaml
 
 SAMPLE = """\
 # a comment

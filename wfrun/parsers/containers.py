@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wfrun.engine.containers import Container
+from wfrun.engine.fitting.containers import Container
 from wfrun.parsers.file_urls import path_of_url
-from wfrun.parsers.limits import CONTROL, cut
-from wfrun.parsers.sections import in_words
+from wfrun.parsers.syntax.limits import CONTROL, cut
+from wfrun.parsers.syntax.sections import in_words
 
 SCHEMES = ("docker", "library", "oras", "shub", "http", "https", "file")
 """Schemes of the URLs of images."""

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from wfrun.parsers.limits import CONTROL
+from wfrun.parsers.syntax.limits import CONTROL
 
 FETCHED = ("http", "https", "sftp", "gsiftp", "ftp")
 """Schemes of files of other machines that can be fetched (`wfrun.sites.transfers.urls`)."""

@@ -1,7 +1,8 @@
 """The document formats that wfrun reads: one record each, in the order in which they are tried.
 
-A further format is one file with its reader and one record in `FORMATS`. Readers are imported when
-the first document of their format is read, because some of them take long to import.
+A further format is one file with its reader and one record in `FORMATS`; docs/writing-a-format.md
+says the rest. Readers are imported when the first document of their format is read, because some of
+them take long to import.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HEAD_BYTES = 4096
 _YAML = (".yml", ".yaml")
 
 
-class Content:
+class DocumentContent:
     """The content of a document, from which its format is recognized."""
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +57,7 @@ class Content:
         return self._path.read_bytes()
 
 
-Recognizer = Callable[[Content], bool]
+Recognizer = Callable[[DocumentContent], bool]
 
 
 def begins_with(*marks: bytes, unless: Iterable[str] = ()) -> Recognizer:
@@ -126,7 +127,7 @@ FORMATS: tuple[DocumentFormat, ...] = (
     ),
     DocumentFormat(
         "jsdl", "JSDL (XML)", "bags", (".jsdl",), root_is(b"JobDefinition"),
-        f"{_BAGS}.jsdl:read_jsdl", False, "JSDL cannot say it; take a",
+        f"{_BAGS}.jsdl_documents.jsdl:read_jsdl", False, "JSDL cannot say it; take a",
     ),
     DocumentFormat(
         "dax", "DAX (XML)", "workflow", (".dax", ".xml"), begins_with(b"<"),
@@ -190,7 +191,7 @@ def format_of(path: Path, template: LineTemplate | None = None) -> tuple[Documen
     A command in the ``template`` makes it a table, unless its name is that of another format.
     Raises InvalidError for what has none of the formats; OSError where it cannot be read.
     """
-    content = Content(path)
+    content = DocumentContent(path)
     if template is not None and template.command is not None and may_be_table(path):
         return TABLE, TABLE.load()
     found = next((each for each in FORMATS if each.recognize(content)), None)

@@ -1,11 +1,11 @@
-"""Documents to workflows and bags, in four stages: read, resolve, check, build.
+"""The stage *read* of documents: from text to a workflow, a bag or parallel jobs.
 
-Each stage takes the record of the stage before and returns its own. A workflow
-(`wfrun.parsers.workflows.pipeline`): the reader of its format yields `Draft` records, `link` turns
-them into `Linked` tasks and files, `check_acyclic` refuses cycles, `build_workflow` makes the
-`Workflow`. A bag (`wfrun.parsers.bags.build`): its reader returns a `BagDraft`, templates are
-checked, the estimate becomes seconds, names of files are checked, and `expand` makes the
-`Workflow`.
+A workflow (`wfrun.parsers.workflows.linking.link`): the reader of its format yields `Draft`
+records, `link` turns them into `Linked` tasks and files, `check_acyclic` refuses cycles,
+`build_workflow` makes the `Workflow`. A bag (`wfrun.parsers.bags.build`): its reader returns a
+`BagDraft`, templates are checked, the estimate becomes seconds, names of files are checked, and
+`expand` makes the `Workflow`. Parallel jobs (`wfrun.parsers.jobs.build`): their reader returns
+checked `JobDraft` records, which become the tasks of a `Workflow`.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def read_document(
     The format is recognized by the content. With a command in the ``template`` the document is a
     table of parameters with a row for each task, unless its suffix is that of another format. With
     ``emulate`` documents are accepted whose tasks can only be emulated (see
-    `wfrun.parsers.workflows.link`). Raises InvalidError, with document and line, if the document
-    cannot be read or is invalid.
+    `wfrun.parsers.workflows.linking.link`). Raises InvalidError, with document and line, if the
+    document cannot be read or is invalid.
     """
     try:
         with paused_gc():
@@ -93,7 +93,7 @@ def read_document(
 
                 jobs = make_jobs(path, reader)
                 return [ReadDocument(each, path.parent, found, lines) for each, lines in jobs]
-            from wfrun.parsers.workflows.pipeline import make_workflow
+            from wfrun.parsers.workflows.linking.link import make_workflow
 
             return [ReadDocument(make_workflow(path, reader, emulate=emulate), path.parent, found)]
     except OSError as error:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfrun import InvalidError, Workflow, read_workflow, read_workflows
-from wfrun.engine.bag import expand, tasks_of, values_of
 from wfrun.engine.model import (
     Axis,
     Bag,
@@ -21,6 +20,7 @@ from wfrun.engine.model import (
     Progression,
     Resources,
 )
+from wfrun.engine.tasks.bag import expand, tasks_of, values_of
 from wfrun.parsers.bags.build import build_bag
 from wfrun.parsers.bags.columns import column_of, progression
 from wfrun.parsers.bags.draft import BagDraft

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wfrun import InvalidError, Resources, Workflow, read_workflow
-from wfrun.engine.bag import tasks_of
+from wfrun.engine.tasks.bag import tasks_of
 
 DOCUMENT = """<?xml version="1.0"?>
 <jsdl:JobDefinition xmlns:jsdl="http://schemas.ggf.org/jsdl/2005/11/jsdl"

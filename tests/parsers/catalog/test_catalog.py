@@ -327,7 +327,7 @@ sites:
   here: {slots: 1}
   a: {kind: ssh, host: a.org, slots: 1, direct: forward}
   b: {kind: ssh, host: b.org, slots: 1, direct: key, direct_key: ~/.ssh/id_x}
-  c: {kind: ssh, host: c.org, slots: 1, direct_host: data.c.org, direct_port: 2222}
+  c: {kind: ssh, host: c.org, slots: 1, direct_host: data.c.org, direct_port: 2222, rclone: st:b/w}
 links:
   - {from: a, to: b, transfer: scp}
   - {between: [a, c], bandwidth: 1 MB/s}
@@ -354,6 +354,7 @@ def test_methods_of_links_and_of_the_catalog(tmp_path: Path) -> None:
     assert c is not None
     assert (a.direct, b.direct, b.direct_key, c.direct) == ("forward", "key", "~/.ssh/id_x", None)
     assert (c.direct_host, c.direct_port) == ("data.c.org", 2222)
+    assert (a.rclone, c.rclone) == (None, "st:b/w")
 
 
 @pytest.mark.parametrize(
@@ -370,6 +371,18 @@ def test_methods_of_links_and_of_the_catalog(tmp_path: Path) -> None:
         ("direct: key, ", "", "'direct_key' without 'direct: key'"),
         ("~/.ssh/id_x", "'~/my key'", "is not a path of a key"),
         ("data.c.org", "me@data.c.org", "is not a host"),
+        *(
+            ("st:b/w", place, "it must be a remote of rclone and a path")
+            for place in (
+                "bucket",
+                "-v:b",
+                "':s3,secret_access_key=x:b'",
+                "st:a b",
+                "st:$(id)",
+                "st:b\\n",
+            )
+        ),
+        ("st:b/w", "st:b/../w", "its path cannot have '..'"),
         (", transfer: scp", "", "neither 'bandwidth' nor 'latency'"),
         ("here: {slots: 1", "here: {slots: 1, direct: key", "of kind local, which has no 'direct'"),
     ],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bot_workload import BotWorkload
@@ -24,12 +25,19 @@ from wfrun.parsers.generate.bots import (
     spread,
     with_estimates,
 )
-from wfrun.parsers.generate.bots_model import ROWS, Fit, Gamma, LogNormal, Normal, Weibull
+from wfrun.parsers.generate.bots_model import (
+    ROWS,
+    Fit,
+    FittedLogNormal,
+    FittedNormal,
+    Gamma,
+    Weibull,
+)
 from wfrun.parsers.generate.bots_statistics import statistics_of
 
 SITES = [SiteSpec(f"c{number}", 100 + 10 * number, 1 + number / 10) for number in range(5)]
-SEVERAL = [Weibull(1.76, 2.11), Normal(2.73, 6.1), LogNormal(1.82, 0.34), Gamma(2.47, 1.64),
-           Gamma(2.62, 0.13), Gamma(1.79, 0.29)]  # fmt: skip
+SEVERAL = [Weibull(1.76, 2.11), FittedNormal(2.73, 6.1), FittedLogNormal(1.82, 0.34),
+           Gamma(2.47, 1.64), Gamma(2.62, 0.13), Gamma(1.79, 0.29)]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +63,10 @@ def test_moments_are_those_of_the_parameters() -> None:
 
     assert mean(Weibull(1.76, 2.11)) == pytest.approx(2.11 * math.gamma(1 + 1 / 1.76), rel=1e-3)
     assert mean(Gamma(2.62, 0.13)) == pytest.approx(2.62 / 0.13, rel=1e-3)
-    assert mean(Normal(2.73, 6.1)) == pytest.approx(6.1, rel=1e-3)
-    assert mean(LogNormal(1.82, 0.34)) == pytest.approx(math.exp(1.82 + 0.34**2 / 2), rel=1e-3)
+    assert mean(FittedNormal(2.73, 6.1)) == pytest.approx(6.1, rel=1e-3)
+    assert mean(FittedLogNormal(1.82, 0.34)) == pytest.approx(
+        math.exp(1.82 + 0.34**2 / 2), rel=1e-3
+    )
 
 
 def test_the_gamma_distribution_of_whole_shape_is_that_of_poisson_waits() -> None:
@@ -208,7 +218,7 @@ def test_what_is_cut_is_told() -> None:
 # Run times within a bag
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(2, 1e5), st.floats(0.01, 0.8), st.integers(2, 60), st.integers(0, 2**32))
 def test_a_bag_has_its_mean_and_its_variance(
     mean_s: float, share: float, size: int, seed: int

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.amounts import examples
 from tests.places import CORPUS
 from tools import compare_generated
 from wfrun.engine.errors import InvalidError
@@ -59,7 +60,7 @@ def check_sound(workflow: Workflow) -> None:
         assert file.producer is not None or index in read
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 700), st.integers(0, 2**32))
 def test_any_size_and_seed_gives_a_sound_workflow(family: str, tasks: int, seed: int) -> None:
     tasks = max(tasks, FAMILIES[family].smallest)

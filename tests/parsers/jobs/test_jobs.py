@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from wfrun.engine.components import Component, Components
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Resources, Workflow
 from wfrun.parsers.jobs.build import make_jobs
@@ -110,6 +111,30 @@ def test_lines_of_jobs_are_kept_for_messages(tmp_path: Path) -> None:
         ("command: a, inputs: [b], outputs: [b]", "has two files 'b'"),
         ("command: a, outputs: [{name: b, to: c}, {name: d, to: c/e}]", "cannot be kept as 'c'"),
         ("command: a, env: {'1': b}", "env of the job 'x'"),
+        ("command: a, size: 4, walltime: 9, malleable: true", "is malleable and has the size 4"),
+        ("command: a, malleable: 2", "malleable of the job 'x': it must be true or false"),
+        ("command: a, components: 8", "components of the job 'x': it must be a list of sizes"),
+        ("command: a, components: []", "the list is empty"),
+        ("command: a, components: [[8], []]", "a split is empty"),
+        ("command: a, components: [[8], 8]", "in a list of splits each is a list of components"),
+        ("command: a, components: [8, 0]", "the size of a component: it must be above 0"),
+        ("command: a, components: [8, eight]", "it must be a whole number, not 'eight'"),
+        ("command: a, components: [8, 8], size: 24", "8 + 8 are 16 processors in all; the size of "
+         "the job is 24"),
+        ("command: a, components: [[8, 8], [4, 4, 4]]", "4 + 4 + 4 are 12 processors in all; 8 + 8 "
+         "are 16"),
+        ("command: a, components: [8, {site: b, size: 8}]", "some components have a site and some"),
+        ("command: a, components: [{size: 8}]", "a component has no 'site'"),
+        ("command: a, components: [{site: b, sise: 8}]", "a component has no key 'sise'"),
+        ("command: a, components: [6], ppn: 4", "of 6 processors cannot be spread over nodes with "
+         "4"),
+        ("command: a, components: {most: 3}", "the job needs a 'size'"),
+        ("command: a, components: {most: 0}, size: 8", "most: it must be above 0"),
+        ("command: a, components: {least: 9}, size: 8", "components of at least 9 processors"),
+        ("command: a, components: {best: 3}, size: 8", "it has no key 'best'"),
+        ("command: a, components: {}, size: 9, ppn: 2", "9 processors cannot be divided over"),
+        ("command: a, components: {}, size: [2, 4]", "has components and the size 2 to 4"),
+        ("command: 'a {nodes}', components: [8, 8]", "{nodes}, which is none of {size}, {job}"),
     ],
 )  # fmt: skip
 def test_a_job_that_is_wrong_is_refused_with_its_line(
@@ -122,6 +147,44 @@ def test_a_job_that_is_wrong_is_refused_with_its_line(
     assert message in str(raised.value)
     assert raised.value.line == 3
     assert len(str(raised.value).splitlines()) <= 2
+
+
+def test_malleable_jobs_are_those_with_several_sizes(tmp_path: Path) -> None:
+    (workflow,) = made(
+        tmp_path,
+        "malleable: true\ncommand: a\njobs:\n  - {walltime: {2: 9, 4: 8}}\n  - {size: 2}\n"
+        "  - {walltime: {2: 9, 4: 8}, malleable: false}\n",
+    )
+    assert {n: each.malleable for n, each in workflow.moldable.items()} == {0: True, 2: False}
+
+
+@pytest.mark.parametrize(
+    ("entry", "components"),
+    [
+        (
+            "components: [{site: alpha, size: 8}, {site: beta, size: 4}]",
+            Components(12, ((Component(8, "alpha"), Component(4, "beta")),)),
+        ),
+        ("components: [8, 8]", Components(16, ((Component(8), Component(8)),))),
+        (
+            "size: 12, components: [[12], [6, 6]], ppn: 2",
+            Components(12, ((Component(12),), (Component(6), Component(6))), ppn=2),
+        ),
+        ("size: 24, components: {most: 3, least: 3}, ppn: 2", Components(24, (), 3, 4, 2)),
+        ("size: 24, components: {}", Components(24)),
+    ],
+)
+def test_components_are_fixed_non_fixed_or_flexible(
+    entry: str, components: Components, tmp_path: Path
+) -> None:
+    """A divided job requests the processor of the process that starts the others."""
+    text = f"walltime: {{12: 90, 16: 80, 24: 60}}\njobs: [{{command: 'a {{size}}', {entry}}}]\n"
+    (jobs,) = made(tmp_path, text)
+    assert jobs.components == {0: components}
+    (task,) = jobs.tasks
+    walltime_s = {12: 90, 16: 80, 24: 60}[components.size]
+    assert task.resources == Resources(1, walltime_s=walltime_s, parallel=True)
+    assert task.arguments == (str(components.size),)
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.parsers.read import paused_gc
-from wfrun.parsers.workflows.build import build_workflow
-from wfrun.parsers.workflows.check import check_acyclic
-from wfrun.parsers.workflows.cycles import shortest_cycle, topological_order
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
-from wfrun.parsers.workflows.link import Linked, link
+from wfrun.parsers.workflows.linking.cycles import shortest_cycle, topological_order
+from wfrun.parsers.workflows.linking.link import Linked, build_workflow, check_acyclic, link
 
 
 class Drafts:
@@ -32,16 +30,12 @@ class Drafts:
         self.drafts.append(EdgeDraft(child, parents, line))
 
     def link(self) -> Linked:
-        return link(self.document, self.drafts, no_documents)
+        return link(self.document, self.drafts)
 
     def build(self) -> Workflow:
         linked = self.link()
         check_acyclic(linked)
         return build_workflow(linked)
-
-
-def no_documents(path: Path, node: str, outer: Document) -> tuple[Document, Iterator[Draft]]:
-    raise AssertionError(f"{path} is not wanted")
 
 
 def task(to: Drafts, name: str, reads: str = "", writes: str = "", *, line: int = 1) -> None:
@@ -287,7 +281,7 @@ def test_shortest_cycle_is_one_and_none_is_shorter(parents: list[tuple[int, ...]
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_emulated_documents_without_declared_cycles_are_always_acyclic(data: st.DataObject) -> None:
     """However many tasks write a file, choosing whose is read never makes a cycle."""
     to = Drafts(emulate=True)

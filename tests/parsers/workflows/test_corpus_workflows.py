@@ -20,7 +20,7 @@ import yaml
 from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.read import read_workflow
-from wfrun.parsers.workflows.cycles import topological_order
+from wfrun.parsers.workflows.linking.cycles import topological_order
 
 pytestmark = pytest.mark.corpus
 

@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.amounts import examples
 from tests.places import CORPUS
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import File, Resources, Task, Workflow
 from wfrun.parsers.generate import FAMILIES, generate
 from wfrun.parsers.read import read_workflow
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.parsers.workflows.write_wfformat import write_wfformat
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_wfformat import write_wfformat
 
 Writer = Callable[[Workflow, Path], None]
 
@@ -102,7 +103,7 @@ words = st.text(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(words, max_size=5), words, st.floats(0, 1e9), st.integers(1, 10**13))
 def test_any_words_and_numbers_survive_dax(
     tmp_path_factory: pytest.TempPathFactory,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wfrun.engine.bag import Expansion, expand
 from wfrun.engine.model import Workflow
+from wfrun.engine.tasks.bag import Expansion, expand
 from wfrun.parsers.bags.check import check_bag, check_templates
 from wfrun.parsers.bags.draft import BagDraft, BagsReader
 from wfrun.parsers.bags.estimate import in_seconds

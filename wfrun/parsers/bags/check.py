@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from math import prod
 
-from wfrun.engine.bag import ESTIMATE_S, INDEX
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, Column, Progression
-from wfrun.engine.templates import Part, parse_template
+from wfrun.engine.tasks.bag import ESTIMATE_S, INDEX
+from wfrun.engine.tasks.templates import TemplatePart, parse_template
 from wfrun.parsers.bags.columns import MAX_VALUES, are_whole, columns_by_name, distinct
 from wfrun.parsers.bags.draft import Refuse
 from wfrun.parsers.bags.lengths import MAX_TEXT_BYTES, longest
 from wfrun.parsers.bags.text import delimiter_hint
-from wfrun.parsers.limits import (
+from wfrun.parsers.syntax.limits import (
     MAX_PRIORITY,
     cut,
     label_fault,
@@ -27,7 +27,8 @@ _SHOWN = 12
 
 
 def check_bag(bag: Bag, refuse: Refuse) -> None:
-    """Check names and requests: raise InvalidError for those beyond `wfrun.parsers.limits`."""
+    """Check names and requests: raise InvalidError for those beyond
+    `wfrun.parsers.syntax.limits`."""
     labels = {
         "the name of the bag": bag.name,
         "its owner": bag.owner,
@@ -118,7 +119,7 @@ def _check_template(template: str, columns: Mapping[str, Column], refuse: Refuse
 
 
 def _check_parts(
-    parts: Iterable[Part], columns: Mapping[str, Column], template: str, refuse: Refuse
+    parts: Iterable[TemplatePart], columns: Mapping[str, Column], template: str, refuse: Refuse
 ) -> None:
     for part in parts:
         if part.name is None or part.name == INDEX:
@@ -134,7 +135,7 @@ def _check_parts(
             _check_format(part, column, template, refuse)
 
 
-def _check_format(part: Part, column: Column, template: str, refuse: Refuse) -> None:
+def _check_format(part: TemplatePart, column: Column, template: str, refuse: Refuse) -> None:
     values = distinct(column)
     if isinstance(column, Progression) or are_whole(column):
         values = iter([next(values)])  # a format that fits one whole number fits all

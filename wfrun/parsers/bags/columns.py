@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import accumulate, chain, islice, pairwise
 
-from wfrun.engine.bag import values_of
 from wfrun.engine.model import Axis, Column, DictionaryColumn, PackedColumn, Progression
+from wfrun.engine.tasks.bag import values_of
 
 MAX_VALUES = 10**8
 """Maximum number of values of a column, and of tasks of a bag."""
@@ -21,7 +21,7 @@ _CHUNK = 1024
 _FEW = 1 << 16
 """Maximum number of different values that are kept in a dictionary before their share counts."""
 _UNUSUAL = re.compile(rb"[\0-\x1f/\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-"""A slash, or one of the characters of `wfrun.parsers.limits.CONTROL`, in UTF-8."""
+"""A slash, or one of the characters of `wfrun.parsers.syntax.limits.CONTROL`, in UTF-8."""
 _MAX_INTEGER = 2**63 - 1
 _MAX_DIGITS = len(str(_MAX_INTEGER)) - 1
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from wfrun.engine.bag import ESTIMATE_S, INDEX
 from wfrun.engine.model import Bag, Column, Progression
-from wfrun.engine.templates import parse_template
+from wfrun.engine.tasks.bag import ESTIMATE_S, INDEX
+from wfrun.engine.tasks.templates import parse_template
 from wfrun.parsers.bags.columns import MAX_LISTED, column_like, distinct, last_of
 from wfrun.parsers.bags.draft import Refuse
-from wfrun.parsers.limits import MAX_SECONDS, cut
-from wfrun.parsers.units import parse_duration
+from wfrun.parsers.syntax.limits import MAX_SECONDS, cut
+from wfrun.parsers.syntax.units import parse_duration
 
 
 def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:

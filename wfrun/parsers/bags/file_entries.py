@@ -6,7 +6,7 @@ import posixpath
 
 from wfrun.engine.model import BagFile
 from wfrun.parsers.bags.values import is_elsewhere, to_text
-from wfrun.parsers.sections import Section, in_words, to_truth
+from wfrun.parsers.syntax.sections import Section, in_words, to_truth
 
 _INPUT_KEYS = ("name", "from", "executable")
 _OUTPUT_KEYS = ("name", "to", "optional")

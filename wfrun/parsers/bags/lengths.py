@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from operator import sub
 
-from wfrun.engine.bag import INDEX
 from wfrun.engine.model import Column, DictionaryColumn, Progression
-from wfrun.engine.templates import Part
+from wfrun.engine.tasks.bag import INDEX
+from wfrun.engine.tasks.templates import TemplatePart
 from wfrun.parsers.bags.columns import MAX_VALUES, holds, last_of
 
 MAX_TEXT_BYTES = 1 << 20
@@ -20,7 +20,7 @@ _SMALL = 64
 """A text of this many bytes need not be searched for its longest value."""
 
 
-def longest(parts: Sequence[Part], columns: Mapping[str, Column]) -> int:
+def longest(parts: Sequence[TemplatePart], columns: Mapping[str, Column]) -> int:
     """An upper bound of the length in bytes of the texts that a template expands to."""
     total = 0
     for part in parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -11,12 +10,13 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Bag, BagFile, Column, Resources, Workflow
-from wfrun.engine.templates import NAME
+from wfrun.engine.tasks.templates import NAME
 from wfrun.parsers.bags.build import build_bag
 from wfrun.parsers.bags.columns import ColumnMaker, progression
 from wfrun.parsers.bags.draft import BagDraft
 from wfrun.parsers.bags.values import to_text, words_of
 from wfrun.parsers.containers import to_container
+from wfrun.parsers.record_types import FUNCTIONS, check_record, names_of
 
 Scalar = str | int | float
 Values = Iterable[Scalar] | Iterable[Sequence[Scalar]]
@@ -63,6 +63,8 @@ def bag(
     def refuse(message: str, what: str, hint: str | None = None) -> InvalidError:
         return InvalidError(message, source=name, hint=hint)
 
+    if callable(command) or any(map(callable, command)):
+        raise refuse("the command is, or has, a function", "", FUNCTIONS)
     try:
         words = words_of(command) if isinstance(command, str) else tuple(map(to_text, command))
         shown = None if estimate is None else to_text(estimate)
@@ -74,7 +76,8 @@ def bag(
         raise refuse("the command is empty", "")
     axes = [] if points is None else [_points(points, refuse)]
     axes += [_axis(key, values, refuse) for key, values in (parameters or {}).items()]
-    read, written = _files(inputs), _files(outputs)
+    read = [BagFile(*each) for each in names_of("inputs", inputs, name)]
+    written = [BagFile(*each) for each in names_of("outputs", outputs, name)]
     for stream, files in ((stdin, read), (stdout, written), (stderr, written)):
         if stream is not None and all(file.name != stream for file in files):
             files.append(BagFile(stream))
@@ -96,16 +99,11 @@ def bag(
         application=application,
         priority=priority,
     )
+    check_record(made, "the bag", name)
     return build_bag(BagDraft(made, refuse))
 
 
 _Refuse = Callable[[str, str], InvalidError]
-
-
-def _files(files: Files) -> list[BagFile]:
-    if isinstance(files, Mapping):
-        return [BagFile(name, os.fspath(place)) for name, place in files.items()]
-    return [BagFile(os.fspath(name)) for name in files]
 
 
 def _axis(key: str | tuple[str, ...], values: Values, refuse: _Refuse) -> Axis:

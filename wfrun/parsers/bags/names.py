@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from wfrun.engine.bag import INDEX, Expansion
 from wfrun.engine.model import Axis, Bag, Column, DictionaryColumn, PackedColumn, Progression
-from wfrun.engine.templates import Part, parse_template, placeholders
+from wfrun.engine.tasks.bag import INDEX, Expansion
+from wfrun.engine.tasks.templates import TemplatePart, parse_template, placeholders
 from wfrun.parsers.bags.columns import distinct, has_empty, holds, holds_unusual
 from wfrun.parsers.bags.draft import Refuse
 from wfrun.parsers.bags.lengths import longest
-from wfrun.parsers.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut, name_fault
+from wfrun.parsers.syntax.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut, name_fault
 
 MAX_NAMES = 10_000_000
 """Maximum number of names that are compared one by one."""
@@ -155,7 +155,7 @@ def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int,
     return None
 
 
-def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
+def _alike(axis: Axis, parts: Sequence[TemplatePart]) -> tuple[int, int] | None:
     """Two places of an axis at which these parts give the same text."""
     if len(axis) == 1:
         return None
@@ -184,20 +184,20 @@ def _alike(axis: Axis, parts: Sequence[Part]) -> tuple[int, int] | None:
     return None
 
 
-def _is_kept_apart(axis: Axis, parts: Sequence[Part]) -> bool:
+def _is_kept_apart(axis: Axis, parts: Sequence[TemplatePart]) -> bool:
     """Whether one of the parts certainly differs for every place of the axis."""
     columns = dict(zip(axis.names, axis.columns, strict=True))
     return any(_keeps_apart(part, columns[part.name or ""]) for part in parts)
 
 
-def _keeps_apart(part: Part, column: Column) -> bool:
+def _keeps_apart(part: TemplatePart, column: Column) -> bool:
     """Whether this part certainly differs for every value."""
     if not isinstance(column, Progression) or column.step == 0:
         return False
     return not part.spec or (column.decimals == 0 and part.spec[-1] in "doxX0123456789")
 
 
-def _texts(part: Part, column: Column) -> Iterator[str]:
+def _texts(part: TemplatePart, column: Column) -> Iterator[str]:
     if isinstance(column, DictionaryColumn):
         values = [part.formatted(value) for value in distinct(column)]
         return (values[code] for code in memoryview(column.codes).cast("I"))
@@ -224,7 +224,7 @@ def _is_decodable(template: str, columns: Mapping[str, Column]) -> bool:
     return True
 
 
-def _may_hold(part: Part, columns: Mapping[str, Column], letter: str) -> bool:
+def _may_hold(part: TemplatePart, columns: Mapping[str, Column], letter: str) -> bool:
     assert part.name is not None
     spec = part.spec
     if spec and (letter in spec or letter == " "):
@@ -263,7 +263,7 @@ def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
 
 
 def _has_own_letter(
-    first: Sequence[Part], second: Sequence[Part], columns: Mapping[str, Column]
+    first: Sequence[TemplatePart], second: Sequence[TemplatePart], columns: Mapping[str, Column]
 ) -> bool:
     letters = {letter for part in first for letter in part.literal}
     letters.difference_update(*(part.literal for part in second))
@@ -275,7 +275,7 @@ def _begin_apart(one: str, other: str) -> bool:
     return not one.startswith(other) and not other.startswith(one)
 
 
-def _end(parts: Sequence[Part]) -> str:
+def _end(parts: Sequence[TemplatePart]) -> str:
     return parts[-1].literal if parts[-1].name is None else ""
 
 

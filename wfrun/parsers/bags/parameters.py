@@ -9,11 +9,11 @@ from typing import Any
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Column, Progression
-from wfrun.engine.templates import NAME
+from wfrun.engine.tasks.templates import NAME
 from wfrun.parsers.bags.columns import column_of, progression
 from wfrun.parsers.bags.text import read_table, read_values
 from wfrun.parsers.bags.values import to_delimiter, to_text
-from wfrun.parsers.sections import Section, in_words
+from wfrun.parsers.syntax.sections import Section, in_words
 
 _KINDS = ("range", "file", "rows", "zip")
 _HINT = (

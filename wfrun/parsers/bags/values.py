@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from wfrun.parsers.limits import MAX_PRIORITY
-from wfrun.parsers.sections import in_words, to_whole
+from wfrun.parsers.syntax.limits import MAX_PRIORITY
+from wfrun.parsers.syntax.sections import in_words, to_whole
 
 _QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
 """A word of a command with its quotes."""
@@ -32,7 +32,7 @@ def to_text(value: Any) -> str:
             f"it must be text or a number, not {in_words(value)}; put words such as yes, no, on, "
             "off and null in quotes"
         )
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list)) or callable(value):
         raise ValueError(f"it must be text or a number, not {in_words(value)}")
     text = str(value)
     if "\0" in text:

@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.model import Bag, BagFile, Resources
+from wfrun.engine.model import Bag, BagFile, OptionalTasks, Resources
 from wfrun.parsers.bags.draft import BagDraft
 from wfrun.parsers.bags.file_entries import to_files, to_variables
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.bags.optional import read_optional
 from wfrun.parsers.bags.parameters import read_parameters
 from wfrun.parsers.bags.values import to_command, to_name, to_priority, to_text
 from wfrun.parsers.containers import to_container
-from wfrun.parsers.sections import (
+from wfrun.parsers.syntax.sections import (
     Section,
     in_words,
     to_count,
@@ -24,7 +25,7 @@ from wfrun.parsers.sections import (
     to_duration,
     to_size,
 )
-from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+from wfrun.parsers.syntax.yaml_document import YamlDocument, read_yaml
 
 T = TypeVar("T")
 Place = tuple[str | int, ...]
@@ -32,7 +33,7 @@ Place = tuple[str | int, ...]
 KEYS = (
     "bag", "owner", "application", "priority", "command", "parameters", "estimate", "cores",
     "memory", "gpus", "nodes", "walltime", "inputs", "outputs", "stdin", "stdout", "stderr", "env",
-    "container",
+    "container", "optional",
 )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ class _BagReader:
             owner=self._take("owner", to_name, ""),
             application=self._take("application", to_name, ""),
             priority=self._take("priority", to_priority, 0),
+            optional=self._optional(),
         )
         lines = self._lines()
         parameters = self._section("parameters")
@@ -175,6 +177,10 @@ class _BagReader:
         for name, value in env.items():
             self._note((value,), "env", name)
         return env
+
+    def _optional(self) -> OptionalTasks | None:
+        section = self._section("optional")
+        return None if section is None else read_optional(section)
 
     def _resources(self) -> Resources:
         resources = Resources(

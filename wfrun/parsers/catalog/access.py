@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from wfrun.engine.model import Access
 from wfrun.parsers.catalog.gridftp_section import read_gridftp
 from wfrun.parsers.catalog.kinds import CatalogKind
-from wfrun.parsers.sections import Section, in_words, to_count, to_duration
+from wfrun.parsers.syntax.sections import Section, in_words, to_count, to_duration
 
 DEFAULT_DIRECTORY = "~/wfrun-scratch"
 """Default directory of a remote site: compute nodes of every cluster see the home directory."""

@@ -7,14 +7,19 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from wfrun.engine.containers import RUNTIMES, ContainerRuntime, RuntimeName, SiteEnvironment
+from wfrun.engine.fitting.containers import (
+    RUNTIMES,
+    ContainerRuntime,
+    RuntimeName,
+    SiteEnvironment,
+)
 from wfrun.parsers.catalog.access import choice, own_path, remote_path
 from wfrun.parsers.containers import to_image
-from wfrun.parsers.limits import CONTROL, variable_fault
-from wfrun.parsers.sections import Section, in_words
+from wfrun.parsers.syntax.limits import CONTROL, variable_fault
+from wfrun.parsers.syntax.sections import Section, in_words
 
 ENVIRONMENT_KEYS = ("prologue", "environment", "container")
-CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options")
+CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options", "global_options")
 _PLACES = ("image", "sandbox", "files")
 """What a command of the user's own may name in braces."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
@@ -75,7 +80,7 @@ def _read_container(site: Section, *, is_remote: bool, base: Path) -> ContainerR
         hint = f"Runtimes are {', '.join(_NAMED)}; 'command' is a command line of your own."
         raise section.error(message, hint=hint)
     own = section.has("command")
-    for key in ("binds", "options"):
+    for key in ("binds", "options", "global_options"):
         if own and section.has(key):
             message = f"{section.title} has a command of its own, and {key!r} besides"
             raise section.error(message, key, hint="Write them into the command.")
@@ -93,6 +98,7 @@ def _read_container(site: Section, *, is_remote: bool, base: Path) -> ContainerR
         image=section.take("image", image, None),
         binds=section.take("binds", lambda value: tuple(map(_bind, _texts(value))), ()),
         options=section.take("options", _texts, ()),
+        global_options=section.take("global_options", _texts, ()),
     )
 
 

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from wfrun.engine.model import GridFtpServer
-from wfrun.parsers.limits import CONTROL
-from wfrun.parsers.sections import Section, in_words
+from wfrun.parsers.syntax.limits import CONTROL
+from wfrun.parsers.syntax.sections import Section, in_words
 
 GRIDFTP_KEYS = ("url", "root")
 _SCHEMES = ("gsiftp", "ftp", "sshftp")

@@ -21,6 +21,7 @@ CONNECTION_KEYS = (
     "direct_key",
     "direct_host",
     "direct_port",
+    "rclone",
 )
 """Keys of a site behind a connection."""
 
@@ -34,6 +35,7 @@ QUEUE_KEYS = (
     "poll_max",
     "max_array",
     "max_jobs",
+    "node_cores",
 )
 """Keys of a site with a batch system, whichever it is."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from wfrun.engine.model import LauncherSpec, SiteSpec
 from wfrun.parsers.catalog.access import choice, host_name
-from wfrun.parsers.sections import (
+from wfrun.parsers.syntax.sections import (
     Section,
     in_words,
     to_count,

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from wfrun.engine.model import SiteSpec
-from wfrun.parsers.sections import Section, at_most, in_words, to_number
-from wfrun.parsers.yaml_document import YamlDocument
+from wfrun.parsers.syntax.sections import Section, at_most, in_words, to_number
+from wfrun.parsers.syntax.yaml_document import YamlDocument
 
 PRICE_KEYS = ("price_per_core_hour", "watts_per_core")
 _PRICE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ([A-Z]{3})", re.ASCII)

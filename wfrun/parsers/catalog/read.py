@@ -26,9 +26,10 @@ from wfrun.parsers.catalog.access import (
 from wfrun.parsers.catalog.environment_section import ENVIRONMENT_KEYS, read_environment
 from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
+from wfrun.parsers.catalog.node_links import with_node_links
 from wfrun.parsers.catalog.price_section import PRICE_KEYS, check_currencies, with_prices
-from wfrun.parsers.catalog.transfer_section import method_names, read_direct
-from wfrun.parsers.sections import (
+from wfrun.parsers.catalog.transfer_section import method_names, rclone_remote, read_direct
+from wfrun.parsers.syntax.sections import (
     Section,
     in_words,
     nearest,
@@ -41,7 +42,7 @@ from wfrun.parsers.sections import (
     to_size,
     to_truth,
 )
-from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+from wfrun.parsers.syntax.yaml_document import YamlDocument, read_yaml
 
 ORIGIN_NAME = "origin"
 """Name, in links, of the machine that wfrun runs on."""
@@ -64,7 +65,7 @@ SITE_KEYS = (
     *ENVIRONMENT_KEYS,
 )
 """Keys that sites of every kind take."""
-ROOT_KEYS = ("sites", "links", "transfer")
+ROOT_KEYS = ("sites", "links", "transfer", "node_links")
 NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "max_bandwidth", "transfer")
 LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
@@ -97,7 +98,7 @@ def catalog_of(
     root = Section(document, (), "the catalog", ROOT_KEYS)
     if not root.has("sites"):
         raise root.error("the catalog has no sites", hint="Add 'sites:'; see docs/catalog.md.")
-    sites = _read_sites(document, kinds, Path(path).absolute().parent)
+    sites = with_node_links(document, _read_sites(document, kinds, Path(path).absolute().parent))
     links = _read_links(document, [site.name for site in sites], methods)
     lines = {site.name: _lines(document, site.name) for site in sites}
     default: tuple[str, ...] = ()
@@ -158,6 +159,7 @@ def _read_site(
             direct_key=direct.key,
             direct_host=direct.host,
             direct_port=direct.port,
+            rclone=site.take("rclone", rclone_remote, None),
         )
         directory = site.take("directory", remote_path, DEFAULT_DIRECTORY)
     else:
@@ -180,6 +182,7 @@ def _read_site(
         ),
         storage_bytes=site.take("storage", to_size, None),
         max_bandwidth_bytes_per_s=site.take("max_bandwidth", to_bandwidth, None),
+        node_cores=site.take("node_cores", to_count, None),
     )
     return with_prices(site, with_launchers(site, spec))
 

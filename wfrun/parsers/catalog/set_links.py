@@ -16,7 +16,7 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec
-from wfrun.parsers.units import parse_bandwidth, parse_duration
+from wfrun.parsers.syntax.units import parse_bandwidth, parse_duration
 
 _LINE_ENDS = "\r\n\x85\u2028\u2029"
 """Characters that end a line. Source: YAML 1.1, section 4.1.4."""

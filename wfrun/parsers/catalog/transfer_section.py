@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection
 from typing import Any, Literal, NamedTuple
 
 from wfrun.parsers.catalog.access import choice, host_name, port_number, remote_path
-from wfrun.parsers.sections import Section, in_words
+from wfrun.parsers.syntax.sections import Section, in_words
 
 DIRECT_KEYS = ("direct", "direct_key", "direct_host", "direct_port")
 """Keys of a site behind a connection about copies that sites send each other."""
 
 LOGINS: tuple[Literal["forward", "key"], ...] = ("forward", "key")
+_REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*:[A-Za-z0-9_.+@=/-]*", re.ASCII)
 _PLAIN = re.compile(r"[\w./~@%+=,-]+", re.ASCII)
 
 
@@ -42,6 +43,20 @@ def read_direct(site: Section) -> Direct:
         site.take("direct_host", host_name, None),
         site.take("direct_port", port_number, None),
     )
+
+
+def rclone_remote(value: Any) -> str:
+    """Check a place in storage, as rclone writes it: a remote of its configuration, and a path. It
+    goes into commands at the site. A remote that is described on the spot, ``:s3,…:``, would hold
+    secrets."""
+    if not isinstance(value, str) or not _REMOTE.fullmatch(value):
+        raise ValueError(
+            f"it must be a remote of rclone and a path there, such as 'store:bucket/folder', in "
+            f"plain characters, not {in_words(value)}"
+        )
+    if ".." in value.partition(":")[2].split("/"):
+        raise ValueError("its path cannot have '..'")
+    return value
 
 
 def method_names(known: Collection[str]) -> Callable[[Any], tuple[str, ...]]:

@@ -36,7 +36,7 @@ from typing import Literal, NamedTuple
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
-from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, Row
+from wfrun.parsers.generate.bots_model import LEAST, MOST, ROWS, Fit, TraceFits
 
 LONGEST_S = 6 * 3600.0
 LIKENESS = 0.5
@@ -125,7 +125,7 @@ def generate_workload(
     return with_estimates(at_load(workload, load, arrival), inaccuracy, seed)
 
 
-def row_called(name: str) -> Row:
+def row_called(name: str) -> TraceFits:
     """The row of Table 5.3 with that name. Raises InvalidError for an unknown name."""
     if name in ROWS:
         return ROWS[name]
@@ -259,7 +259,7 @@ def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag
 class _Stream(NamedTuple):
     """What the bags of a cluster are drawn from."""
 
-    row: Row
+    row: TraceFits
     site: str
     place: int
     seed: int

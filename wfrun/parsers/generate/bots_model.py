@@ -65,7 +65,7 @@ class Weibull:
 
 
 @dataclass(frozen=True, slots=True)
-class Normal:
+class FittedNormal:
     sd: float
     mean: float
 
@@ -80,7 +80,7 @@ class Normal:
 
 
 @dataclass(frozen=True, slots=True)
-class LogNormal:
+class FittedLogNormal:
     mu: float
     sigma: float
 
@@ -152,7 +152,7 @@ class Zipf:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TraceFits:
     """The fits of one trace. The module's docstring names the quantity of each."""
 
     users: Zipf
@@ -168,39 +168,39 @@ class Row:
     """log2 of the variance of the run times of a bag's tasks, in seconds squared (RTV)."""
 
 
-ROWS: Mapping[str, Row] = {
-    "das-2": Row(
+ROWS: Mapping[str, TraceFits] = {
+    "das-2": TraceFits(
         Zipf(1.25, 333), Weibull(4.06, 7.91), Gamma(2.62, 0.13),
-        Weibull(1.75, 2.91), Normal(1.78, 3.87), Weibull(1.64, 10.21),
+        Weibull(1.75, 2.91), FittedNormal(1.78, 3.87), Weibull(1.64, 10.21),
     ),
-    "grid5000": Row(
+    "grid5000": TraceFits(
         Zipf(1.39, 481), Weibull(4.27, 8.42), Weibull(1.57, 20.54),
-        Gamma(2.47, 1.64), Normal(2.31, 4.97), Normal(5.54, 9.56),
+        Gamma(2.47, 1.64), FittedNormal(2.31, 4.97), FittedNormal(5.54, 9.56),
     ),
-    "ngs": Row(
+    "ngs": TraceFits(
         Zipf(1.30, 379), Weibull(4.94, 8.48), Weibull(1.64, 25.42),
-        Weibull(2.02, 1.58), Normal(3.50, 3.51), Gamma(1.79, 0.29),
+        Weibull(2.02, 1.58), FittedNormal(3.50, 3.51), Gamma(1.79, 0.29),
     ),
     # The trace has no users; those of the average system replace them.
-    "auvergrid": Row(
+    "auvergrid": TraceFits(
         Zipf(1.31, 368), Weibull(3.87, 7.33), Weibull(1.72, 25.49),
-        Weibull(1.78, 1.51), Gamma(3.55, 0.47), Normal(6.41, 11.73),
+        Weibull(1.78, 1.51), Gamma(3.55, 0.47), FittedNormal(6.41, 11.73),
     ),
-    "sharcnet": Row(
+    "sharcnet": TraceFits(
         Zipf(1.25, 412), Weibull(4.17, 7.65), Weibull(2.44, 28.99),
-        Weibull(1.37, 1.89), Normal(3.06, 7.45), Weibull(1.93, 13.65),
+        Weibull(1.37, 1.89), FittedNormal(3.06, 7.45), Weibull(1.93, 13.65),
     ),
-    "lcg": Row(
+    "lcg": TraceFits(
         Zipf(1.32, 216), Weibull(4.05, 6.48), Weibull(1.71, 23.86),
-        Normal(1.33, 2.71), LogNormal(1.82, 0.34), Weibull(2.85, 14.21),
+        FittedNormal(1.33, 2.71), FittedLogNormal(1.82, 0.34), Weibull(2.85, 14.21),
     ),
-    "nordugrid": Row(
-        Zipf(1.36, 387), Normal(1.97, 8.00), Weibull(1.62, 22.18),
-        Weibull(1.80, 2.17), Normal(2.76, 9.04), Weibull(2.86, 16.58),
+    "nordugrid": TraceFits(
+        Zipf(1.36, 387), FittedNormal(1.97, 8.00), Weibull(1.62, 22.18),
+        Weibull(1.80, 2.17), FittedNormal(2.76, 9.04), Weibull(2.86, 16.58),
     ),
-    "average": Row(
+    "average": TraceFits(
         Zipf(1.31, 368), Weibull(4.25, 7.86), Weibull(1.79, 24.16),
-        Weibull(1.76, 2.11), Normal(2.73, 6.1), Weibull(2.05, 12.25),
+        Weibull(1.76, 2.11), FittedNormal(2.73, 6.1), Weibull(2.05, 12.25),
     ),
 }  # fmt: skip
 """The rows T1 to T7 in the table's order, and its last row."""

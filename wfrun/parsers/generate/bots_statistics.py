@@ -11,7 +11,7 @@ from statistics import pvariance
 
 from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import PEAK
-from wfrun.parsers.generate.bots_model import Fit, Row, Zipf
+from wfrun.parsers.generate.bots_model import Fit, TraceFits, Zipf
 
 QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -62,7 +62,7 @@ class BotStatistics:
     users: int
 
 
-def statistics_of(workload: BotWorkload, row: Row) -> BotStatistics:
+def statistics_of(workload: BotWorkload, row: TraceFits) -> BotStatistics:
     """Compare the workload with the row.
 
     Users are ranked in each cluster by their numbers of bags, and counted by rank. Gaps are those

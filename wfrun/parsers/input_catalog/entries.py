@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wfrun.engine.model import InputSource
 from wfrun.parsers.containers import to_checksum
 from wfrun.parsers.file_urls import MAX_URL, path_of_url, scheme_of, shown_url, url_fault
-from wfrun.parsers.limits import CONTROL, cut
+from wfrun.parsers.syntax.limits import CONTROL, cut
 
 REGEX = "entries with regex are not read: write one entry for each file"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wfrun.parsers.input_catalog.entries import REGEX, InputCatalog
-from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+from wfrun.parsers.syntax.yaml_document import YamlDocument, read_yaml
 
 _Place = tuple[str | int, ...]
 

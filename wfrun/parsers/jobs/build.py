@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from wfrun.engine.components import Components
+from wfrun.engine.jobs.sized import sized, sized_words
 from wfrun.engine.model import BagFile, File, Moldable, Resources, Task, Workflow
-from wfrun.engine.sized import sized, sized_words
 from wfrun.parsers.jobs.draft import JobDraft
 from wfrun.parsers.jobs.yaml_jobs import read_jobs
 
@@ -14,13 +15,13 @@ JobsReader = Callable[[Path], list[JobDraft]]
 
 
 def make_jobs(
-    path: Path, reader: JobsReader = read_jobs
+    path: Path, reader: JobsReader = read_jobs, *, together: bool = False
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
     """Read the jobs of a document: a workflow of those of each owner, in the order of first jobs,
-    with the lines of its jobs by name."""
+    with the lines of its jobs by name; ``together``: one workflow of all jobs."""
     owners: dict[str, list[JobDraft]] = {}
     for draft in reader(path):
-        owners.setdefault(draft.owner, []).append(draft)
+        owners.setdefault("" if together else draft.owner, []).append(draft)
     return [
         (_workflow(path, owner, drafts, several=len(owners) > 1), {d.name: d.line for d in drafts})
         for owner, drafts in owners.items()
@@ -39,6 +40,8 @@ def _workflow(path: Path, owner: str, drafts: Sequence[JobDraft], *, several: bo
         parents=[()] * len(builder.tasks),
         owner=owner,
         moldable=builder.moldable,
+        weights=builder.weights,
+        components=builder.components,
     )
 
 
@@ -49,6 +52,8 @@ class _Builder:
         self.tasks: list[Task] = []
         self.files: list[File] = []
         self.moldable: dict[int, Moldable] = {}
+        self.weights: dict[int, float] = {}
+        self.components: dict[int, Components] = {}
         self._inputs: dict[tuple[str, str | None, bool], int] = {}
         """Numbers of inputs by name, place and whether they are programs: jobs share them."""
 
@@ -59,12 +64,21 @@ class _Builder:
         outputs = {file.name: self._output(file, draft, number) for file in draft.outputs}
         walltime_s = draft.walltimes_s[0] if draft.walltimes_s else None
         asked = Resources(memory_bytes=draft.memory_bytes, parallel=True)
-        asked = sized(asked, size, draft.ppn, walltime_s)
         words = draft.command
-        if len(draft.sizes) == 1:
+        # Of a divided job the request is that of the process which starts the others.
+        requested = (size, draft.ppn) if draft.components is None else (1, None)
+        asked = sized(asked, *requested, walltime_s)
+        if draft.components is not None:
+            words = sized_words(words, draft.name, size, 1)
+            self.components[number] = draft.components
+        elif len(draft.sizes) == 1:
             words = sized_words(words, draft.name, asked.cores, asked.nodes)
         else:
-            self.moldable[number] = Moldable(draft.sizes, draft.walltimes_s, draft.ppn)
+            self.moldable[number] = Moldable(
+                draft.sizes, draft.walltimes_s, draft.ppn, draft.malleable
+            )
+        if draft.weight != 1.0:
+            self.weights[number] = draft.weight
         program = words[0].removeprefix("./")
         optional = (f.name for f in draft.outputs if f.optional)
         self.tasks.append(

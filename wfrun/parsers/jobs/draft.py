@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from wfrun.engine.components import Components
 from wfrun.engine.model import BagFile
 
 SIZE_NAMES = ("size", "nodes", "ppn", "job")
 """The parameters that commands of jobs may name."""
+DIVIDED_NAMES = ("size", "job")
+"""Those of jobs with components: their nodes depend on where they run."""
 
 
 class JobDraft(msgspec.Struct, frozen=True):
@@ -29,9 +32,15 @@ class JobDraft(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     owner: str = ""
     priority: int = 0
+    weight: float = 1.0
+    """Of its completion, where jobs are packed."""
     inputs: tuple[BagFile, ...] = ()
     outputs: tuple[BagFile, ...] = ()
     stdin: str | None = None
     stdout: str | None = None
     stderr: str | None = None
     env: dict[str, str] | None = None
+    components: Components | None = None
+    """How it may be divided over sites; None: it runs at one."""
+    malleable: bool = False
+    """Whether it can change between its sizes while it runs."""

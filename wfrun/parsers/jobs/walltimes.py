@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from wfrun.parsers.foreign import number_of
-from wfrun.parsers.sections import in_words, nearest, to_count, to_duration, to_number
+from wfrun.parsers.syntax.sections import in_words, nearest, to_count, to_duration, to_number
 
 MAX_SIZES = 100_000
 """Maximum number of sizes of one job."""

@@ -6,23 +6,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from wfrun.engine.components import Components
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.sized import shaped
 from wfrun.engine.model import BagFile
-from wfrun.engine.sized import shaped
-from wfrun.engine.templates import placeholders
+from wfrun.engine.tasks.templates import placeholders
 from wfrun.parsers.bags.file_entries import to_files, to_variables
 from wfrun.parsers.bags.values import to_command, to_name, to_priority, to_text
-from wfrun.parsers.jobs.draft import SIZE_NAMES, JobDraft
+from wfrun.parsers.jobs.components import to_components
+from wfrun.parsers.jobs.draft import DIVIDED_NAMES, SIZE_NAMES, JobDraft
 from wfrun.parsers.jobs.walltimes import Walltime, shown_sizes, to_sizes, to_walltime
-from wfrun.parsers.limits import id_fault, name_fault, text_fault, variable_fault
-from wfrun.parsers.sections import Section, in_words, to_count, to_duration, to_size
-from wfrun.parsers.yaml_document import YamlDocument, read_yaml
+from wfrun.parsers.syntax.limits import id_fault, name_fault, text_fault, variable_fault
+from wfrun.parsers.syntax.sections import (
+    Section,
+    in_words,
+    to_count,
+    to_duration,
+    to_positive,
+    to_size,
+    to_truth,
+)
+from wfrun.parsers.syntax.yaml_document import YamlDocument, read_yaml
 
 T = TypeVar("T")
 
 SHARED_KEYS = (
     "owner", "priority", "command", "size", "ppn", "walltime", "runtime", "memory", "inputs",
-    "outputs", "stdin", "stdout", "stderr", "env",
+    "outputs", "stdin", "stdout", "stderr", "env", "weight", "components", "malleable",
 )  # fmt: skip
 KEYS = ("job", *SHARED_KEYS)
 
@@ -74,9 +84,11 @@ class _JobReader:
 
     def read(self) -> JobDraft:
         ppn = self._take("ppn", to_count, None)
-        sizes, walltimes_s = self._sizes(ppn)
+        components = self._components(ppn)
+        sizes, walltimes_s = self._sizes(ppn, components)
+        malleable = self._malleable(sizes)
         runtime_s = self._runtime(walltimes_s)
-        command = self._command()
+        command = self._command(SIZE_NAMES if components is None else DIVIDED_NAMES)
         inputs, outputs = self._files("inputs"), self._files("outputs")
         streams = {
             "stdin": self._stream("stdin", inputs),
@@ -95,9 +107,12 @@ class _JobReader:
             memory_bytes=self._take("memory", to_size, 0),
             owner=self._take("owner", to_name, ""),
             priority=self._take("priority", to_priority, 0),
+            weight=self._take("weight", to_positive, 1.0),
             inputs=tuple(inputs),
             outputs=tuple(outputs),
             env=self._env(),
+            components=components,
+            malleable=malleable,
             **streams,
         )
 
@@ -113,11 +128,28 @@ class _JobReader:
         section = self._section(key)
         return (section or self._own).error(message, *([key] if section else []), hint=hint)
 
-    def _sizes(self, ppn: int | None) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    def _components(self, ppn: int | None) -> Components | None:
+        """How the job may be divided over sites; None: the document does not say."""
+        sizes: tuple[int, ...] = self._take("size", to_sizes, ())
+        if len(sizes) > 1 and self._section("components") is not None:
+            raise self._error(
+                f"{self._own.title} has components and the size {shown_sizes(sizes)}",
+                "size",
+                "A job that is divided over sites has one size.",
+            )
+        size = sizes[0] if sizes else None
+        return self._take("components", lambda value: to_components(value, size, ppn), None)
+
+    def _sizes(
+        self, ppn: int | None, components: Components | None
+    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """The sizes of the job that fit its nodes and its table, with their walltimes."""
         walltime: Walltime | None = self._take("walltime", to_walltime, None)
         table = () if walltime is None else walltime.sizes
-        asked: tuple[int, ...] = self._take("size", to_sizes, table or (1,))
+        if components is not None:
+            asked: tuple[int, ...] = (components.size,)
+        else:
+            asked = self._take("size", to_sizes, table or (1,))
         sizes = [size for size in asked if not table or size in table]
         if not sizes:
             raise self._error(
@@ -125,7 +157,8 @@ class _JobReader:
                 f"walltime has {shown_sizes(table)}",
                 "walltime",
             )
-        sizes = [size for size in sizes if shaped(size, ppn) is not None]
+        if components is None:
+            sizes = [size for size in sizes if shaped(size, ppn) is not None]
         if not sizes:
             raise self._error(
                 f"{self._own.title} has the size {shown_sizes(asked)}, which cannot be spread "
@@ -143,6 +176,18 @@ class _JobReader:
             )
         return tuple(sizes), walltimes_s
 
+    def _malleable(self, sizes: Sequence[int]) -> bool:
+        """Whether the job can change between its sizes. That of the document is for its jobs with
+        several sizes."""
+        malleable = self._take("malleable", to_truth, False)
+        if malleable and len(sizes) == 1 and self._own.has("malleable"):
+            raise self._error(
+                f"{self._own.title} is malleable and has the size {sizes[0]} alone",
+                "malleable",
+                "Give its 'size' as a list or as {min, max}, with a walltime for each.",
+            )
+        return malleable and len(sizes) > 1
+
     def _runtime(self, walltimes_s: Sequence[float]) -> float | None:
         """The run time, with the smallest size. A longer one than the walltime is a mistake: the
         job would always be killed."""
@@ -157,7 +202,8 @@ class _JobReader:
             )
         return runtime_s
 
-    def _command(self) -> tuple[str, ...]:
+    def _command(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The command, in which these parameters may stand."""
         if self._section("command") is None:
             raise self._own.error(
                 f"{self._own.title} has no command", hint="Add 'command: PROGRAM ARGUMENTS'."
@@ -165,13 +211,13 @@ class _JobReader:
         words: tuple[str, ...] = self._take("command", to_command, ())
         for word in words:
             try:
-                unknown = [name for name in placeholders(word) if name not in SIZE_NAMES]
+                unknown = [name for name in placeholders(word) if name not in names]
             except InvalidError as error:
                 raise self._error(error.message, "command", error.hint) from None
             if unknown:
                 raise self._error(
                     f"command of {self._own.title} names {{{unknown[0]}}}, which is none of "
-                    f"{', '.join(f'{{{name}}}' for name in SIZE_NAMES)}",
+                    f"{', '.join(f'{{{name}}}' for name in names)}",
                     "command",
                     "Braces of the command itself are doubled: {{ and }}.",
                 )

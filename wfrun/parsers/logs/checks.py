@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wfrun.parsers.logs.tally import Tally
+from wfrun.parsers.logs.tally import FileTally
 from wfrun.parsers.logs.workload_log import CANCELLED, LoggedJob, LogHeader, WorkloadLog
 
 UNSORTED = "submitted before a job further up; sorted by submission"
@@ -16,7 +16,11 @@ NO_PARENT = "depends on a job that is not in the log"
 
 
 def finished(
-    source: str, comments: Sequence[str], jobs: list[LoggedJob], lines: Sequence[int], tally: Tally
+    source: str,
+    comments: Sequence[str],
+    jobs: list[LoggedJob],
+    lines: Sequence[int],
+    tally: FileTally,
 ) -> WorkloadLog:
     """Make the log. ``lines`` are those of the jobs, in the same order.
 

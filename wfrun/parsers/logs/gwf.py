@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from wfrun.parsers.logs.checks import finished
-from wfrun.parsers.logs.gwf_columns import COLUMNS, Column, Kind, column_called, name_of
+from wfrun.parsers.logs.gwf_columns import COLUMNS, GwfColumn, Kind, column_called, name_of
 from wfrun.parsers.logs.lines import (
-    Counts,
     FreshCounts,
     FreshTimes,
+    NumberCache,
     Times,
     decoded,
     number_of,
@@ -27,7 +27,7 @@ from wfrun.parsers.logs.lines import (
     shown,
 )
 from wfrun.parsers.logs.swf import DECIMALS, HEADING, NO_NUMBER, WRONG_COUNT
-from wfrun.parsers.logs.tally import BadLineError, Tally
+from wfrun.parsers.logs.tally import BadLineError, FileTally
 from wfrun.parsers.logs.workload_log import GridFields, LoggedJob, Name, WorkloadLog
 
 EXTRA_COLUMN = "a column too many behind LastRunSiteID, which is unknown; left out"
@@ -54,7 +54,7 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     number where one is required; with ``skip_bad_lines`` such lines are dropped and counted, unless
     no other line is left. Raises it also when the file cannot be read.
     """
-    reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
+    reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
         reader.take(number, line)
     return finished(str(path), reader.comments, reader.jobs, reader.lines, reader.tally)
@@ -89,7 +89,7 @@ class _Ids(dict[bytes, tuple[int, ...]]):
 class _Layout:
     """The column of each field, and the converter of its cells."""
 
-    def __init__(self, columns: Sequence[Column | None], cells: dict[Kind, dict[bytes, Any]]):
+    def __init__(self, columns: Sequence[GwfColumn | None], cells: dict[Kind, dict[bytes, Any]]):
         self.count = len(columns)
         self.columns = columns
         self.cells = [cells["word"] if c is None else cells[c.kind] for c in columns]
@@ -113,12 +113,12 @@ class _Layout:
 
 
 class _Reader:
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: FileTally) -> None:
         decimals = Times({b"": None})
         self.cells: dict[Kind, dict[bytes, Any]] = {
             "id": FreshCounts(),
             "submit": FreshTimes(),
-            "count": Counts({b"": None}),
+            "count": NumberCache({b"": None}),
             "decimal": decimals,
             "name": _Names(),
             "word": _Words(),
@@ -165,7 +165,7 @@ class _Reader:
         return False
 
     def _take_heading(
-        self, number: int, names: list[str], found: list[Column | None], *, commas: bool
+        self, number: int, names: list[str], found: list[GwfColumn | None], *, commas: bool
     ) -> None:
         for column in found:
             if column is not None and found.count(column) > 1:
@@ -209,7 +209,7 @@ class _Reader:
         return values
 
 
-def _rounded(index: int, column: Column | None, field: bytes) -> int | None:
+def _rounded(index: int, column: GwfColumn | None, field: bytes) -> int | None:
     where = f"column {index + 1}, {'' if column is None else column.name}"
     if column is not None and column.kind == "ids":
         message = f"{where}: {shown(field)} are no job numbers separated by blanks"

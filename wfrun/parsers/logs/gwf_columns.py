@@ -13,7 +13,7 @@ from wfrun.parsers.logs.workload_log import Name
 Kind = Literal["id", "count", "submit", "decimal", "name", "word", "ids"]
 
 
-class Column(NamedTuple):
+class GwfColumn(NamedTuple):
     name: str
     field: str
     """The field of `LoggedJob`, or of `GridFields` where ``of_grid``."""
@@ -22,40 +22,40 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("JobID", "id", "id"),
-    Column("SubmitTime", "submit_s", "submit"),
-    Column("WaitTime", "wait_s", "decimal"),
-    Column("RunTime", "runtime_s", "decimal"),
-    Column("NProcs", "processors", "count"),
-    Column("AverageCPUTimeUsed", "cpu_s", "decimal"),
-    Column("UsedMemory", "memory_kb", "decimal"),
-    Column("ReqNProcs", "requested_processors", "count"),
-    Column("ReqTime", "requested_s", "decimal"),
-    Column("ReqMemory", "requested_memory_kb", "decimal"),
-    Column("Status", "status", "count"),
-    Column("UserID", "user", "name"),
-    Column("GroupID", "group", "name"),
-    Column("ExecutableID", "application", "name"),
-    Column("QueueID", "queue", "name"),
-    Column("PartitionID", "partition", "name"),
-    Column("OrigSiteID", "site", "word"),
-    Column("LastRunSiteID", "run_site", "word", True),
-    Column("JobStructure", "structure", "word", True),
-    Column("JobStructureParams", "structure_id", "word", True),
-    Column("UsedNetwork", "network_kb_per_s", "decimal", True),
-    Column("UsedLocalDiskSpace", "disk_mb", "decimal", True),
-    Column("UsedResources", "resources", "word", True),
-    Column("ReqPlatform", "requested_platform", "word", True),
-    Column("ReqNetwork", "requested_network_kb_per_s", "decimal", True),
-    Column("ReqLocalDiskSpace", "requested_disk_mb", "decimal", True),
-    Column("ReqResources", "requested_resources", "word", True),
-    Column("VOID", "virtual_organization", "word", True),
-    Column("ProjectID", "project", "word", True),
+    GwfColumn("JobID", "id", "id"),
+    GwfColumn("SubmitTime", "submit_s", "submit"),
+    GwfColumn("WaitTime", "wait_s", "decimal"),
+    GwfColumn("RunTime", "runtime_s", "decimal"),
+    GwfColumn("NProcs", "processors", "count"),
+    GwfColumn("AverageCPUTimeUsed", "cpu_s", "decimal"),
+    GwfColumn("UsedMemory", "memory_kb", "decimal"),
+    GwfColumn("ReqNProcs", "requested_processors", "count"),
+    GwfColumn("ReqTime", "requested_s", "decimal"),
+    GwfColumn("ReqMemory", "requested_memory_kb", "decimal"),
+    GwfColumn("Status", "status", "count"),
+    GwfColumn("UserID", "user", "name"),
+    GwfColumn("GroupID", "group", "name"),
+    GwfColumn("ExecutableID", "application", "name"),
+    GwfColumn("QueueID", "queue", "name"),
+    GwfColumn("PartitionID", "partition", "name"),
+    GwfColumn("OrigSiteID", "site", "word"),
+    GwfColumn("LastRunSiteID", "run_site", "word", True),
+    GwfColumn("JobStructure", "structure", "word", True),
+    GwfColumn("JobStructureParams", "structure_id", "word", True),
+    GwfColumn("UsedNetwork", "network_kb_per_s", "decimal", True),
+    GwfColumn("UsedLocalDiskSpace", "disk_mb", "decimal", True),
+    GwfColumn("UsedResources", "resources", "word", True),
+    GwfColumn("ReqPlatform", "requested_platform", "word", True),
+    GwfColumn("ReqNetwork", "requested_network_kb_per_s", "decimal", True),
+    GwfColumn("ReqLocalDiskSpace", "requested_disk_mb", "decimal", True),
+    GwfColumn("ReqResources", "requested_resources", "word", True),
+    GwfColumn("VOID", "virtual_organization", "word", True),
+    GwfColumn("ProjectID", "project", "word", True),
 )
 """The columns of the format, in its order."""
 
-WORKFLOW = Column("WorkflowID", "workflow", "count", True)
-PARENTS = Column("Dependencies", "parents", "ids", True)
+WORKFLOW = GwfColumn("WorkflowID", "workflow", "count", True)
+PARENTS = GwfColumn("Dependencies", "parents", "ids", True)
 """The columns that only the comma variant has."""
 
 OTHER_NAMES = {
@@ -69,7 +69,7 @@ OTHER_NAMES = {
 _BY_NAME = {column.name.lower(): column for column in (*COLUMNS, WORKFLOW, PARENTS)}
 
 
-def column_called(name: str) -> Column | None:
+def column_called(name: str) -> GwfColumn | None:
     """The column of this name, or of the other name that published logs use for it."""
     lower = name.lower()
     return _BY_NAME.get(OTHER_NAMES.get(lower, lower).lower())

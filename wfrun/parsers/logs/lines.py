@@ -93,7 +93,7 @@ def number_of(cell: bytes) -> float:
     return value + 0.0  # -0.0 becomes 0
 
 
-class Counts(dict[bytes, int | None]):
+class NumberCache(dict[bytes, int | None]):
     """A cache of whole numbers by their text, None for -1. Equal numbers are one object.
 
     Raises KeyError for text that is not plainly a whole number.

@@ -13,16 +13,16 @@ from pathlib import Path
 
 from wfrun.parsers.logs.checks import finished
 from wfrun.parsers.logs.lines import (
-    Counts,
     FreshCounts,
     FreshTimes,
+    NumberCache,
     Times,
     decoded,
     number_of,
     numbered_lines,
     shown,
 )
-from wfrun.parsers.logs.tally import DROP_HINT, BadLineError, Tally
+from wfrun.parsers.logs.tally import DROP_HINT, BadLineError, FileTally
 from wfrun.parsers.logs.workload_log import LoggedJob, WorkloadLog
 
 COLUMNS = (
@@ -66,7 +66,7 @@ def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     unless no other line is left. Raises it also when the file cannot be read or its compressed data
     are damaged.
     """
-    reader = _Reader(Tally(str(path), skip_bad_lines=skip_bad_lines))
+    reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
         reader.take(number, line)
     reader.end()
@@ -77,8 +77,8 @@ class _Reader:
     """The parser of lines. Most lines are plain and take the fast path; `_slow` handles the
     others."""
 
-    def __init__(self, tally: Tally) -> None:
-        counts, times = Counts(), Times()
+    def __init__(self, tally: FileTally) -> None:
+        counts, times = NumberCache(), Times()
         self.cells: list[dict[bytes, int | None] | dict[bytes, float | None]] = [
             FreshCounts(),
             FreshTimes(),

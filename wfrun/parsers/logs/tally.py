@@ -28,7 +28,7 @@ class BadLineError(Exception):
         self.hint = hint
 
 
-class Tally:
+class FileTally:
     """The counts of one file. With ``skip_bad_lines`` bad lines are counted, else the first is
     raised."""
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from wfrun.engine.errors import InvalidError
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.logs.gwf_columns import COLUMNS, PARENTS, WORKFLOW, Column, name_of
+from wfrun.parsers.logs.gwf_columns import COLUMNS, PARENTS, WORKFLOW, GwfColumn, name_of
 from wfrun.parsers.logs.workload_log import GridFields, LoggedJob, WorkloadLog
 from wfrun.parsers.logs.write_swf import comment_lines, number_obstacles, number_text
 
@@ -52,14 +52,14 @@ def _write_commas(jobs: Sequence[LoggedJob], stream: TextIO) -> None:
     rows.writerows([_cell(job, column) for column in columns] for job in jobs)
 
 
-def _cell(job: LoggedJob, column: Column) -> str:
+def _cell(job: LoggedJob, column: GwfColumn) -> str:
     value = _value(job, column)
     if column.kind == "ids":
         return " ".join(map(str, value if isinstance(value, tuple) else ()))
     return number_text(value)  # type: ignore[arg-type]
 
 
-def _value(job: LoggedJob, column: Column) -> object:
+def _value(job: LoggedJob, column: GwfColumn) -> object:
     return getattr((job.grid or _NO_GRID) if column.of_grid else job, column.field)
 
 
@@ -75,7 +75,7 @@ def _obstacles(job: LoggedJob) -> Iterator[str]:
             yield f"-1, which means unknown, as {column.name}"
 
 
-def _is_misread(text: str, column: Column) -> bool:
+def _is_misread(text: str, column: GwfColumn) -> bool:
     if text in ("", "-1") or text.split() != [text] or '"' in text:
         return True
     return column.kind == "name" and name_of(text) != text

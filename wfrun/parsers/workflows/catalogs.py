@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.containers import Container
+from wfrun.engine.fitting.containers import Container
 from wfrun.engine.model import InputSource
 from wfrun.parsers.file_urls import path_of_url
 from wfrun.parsers.workflows.document import Document

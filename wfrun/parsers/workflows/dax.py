@@ -21,6 +21,7 @@ from typing import Any, cast
 from lxml import etree
 
 from wfrun.parsers.foreign import number_of
+from wfrun.parsers.syntax.xml_document import ElementLines, not_well_formed, refuse_entities
 from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
     TransformationCatalog,
@@ -31,7 +32,6 @@ from wfrun.parsers.workflows.catalogs import (
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
 from wfrun.parsers.workflows.profiles import Profiles, profile_key
-from wfrun.parsers.xml_document import ElementLines, not_well_formed, refuse_entities
 
 Attributes = Mapping[str, str]
 

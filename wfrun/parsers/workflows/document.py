@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import InputSource
-from wfrun.parsers.limits import MAX_BYTES, MAX_SECONDS
-from wfrun.parsers.workflows.profiles import ProfileError, Profiles, Requests, requests_of
+from wfrun.parsers.syntax.limits import MAX_BYTES, MAX_SECONDS
+from wfrun.parsers.workflows.profiles import ProfileError, ProfileRequests, Profiles, requests_of
 
 Place = tuple[str, int | None, Callable[[int], int]]
 """A document, a position in it, and the function that turns the position into a line."""
@@ -50,7 +50,7 @@ class Document:
         """All places of files that the replica catalogs name."""
         self.checksums: dict[str, str] = {} if outer is None else outer.checksums
         """SHA-256 checksums of files, by the replica catalogs."""
-        self._requests: dict[tuple[tuple[tuple[str, str], str], ...], Requests] = (
+        self._requests: dict[tuple[tuple[tuple[str, str], str], ...], ProfileRequests] = (
             {} if outer is None else outer._requests
         )
 
@@ -112,16 +112,16 @@ class Document:
         self.warn(f"negative run time, counted as {counted}", line)
         return 0.0 if self.emulate else None
 
-    def requests(self, profiles: Profiles, line: int | None) -> Requests:
+    def requests(self, profiles: Profiles, line: int | None) -> ProfileRequests:
         """The requests that profiles make; equal profiles give the same object."""
         key = tuple(profiles.items())
         known = self._requests.get(key)
         if known is None:
             try:
-                known = requests_of(
-                    profiles, lambda text: self.warn(text, line), emulate=self.emulate
-                )
+                known = requests_of(profiles, emulate=self.emulate)
             except ProfileError as error:
                 self.refuse(str(error), line, error.hint)
+            for text in known.warnings:
+                self.warn(text, line)
             self._requests[key] = known
         return known

@@ -1,7 +1,7 @@
 """Drafts: tasks, edges and sub-workflows as a document writes them.
 
 The readers of workflow formats yield them. Tasks and files are named as in the document;
-`wfrun.parsers.workflows.link` replaces the names by numbers.
+`wfrun.parsers.workflows.linking.link` replaces the names by numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from wfrun.engine.containers import Container
+from wfrun.engine.fitting.containers import Container
 from wfrun.engine.model import Resources
 from wfrun.parsers.workflows.document import Document
 

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wfrun.engine.containers import Container
+from wfrun.engine.fitting.containers import Container
 from wfrun.parsers.containers import to_checksum, to_image, to_mount
 from wfrun.parsers.file_urls import scheme_of
+from wfrun.parsers.syntax.yaml_document import YamlDocument, read_yaml
 from wfrun.parsers.workflows.catalogs import (
     PhysicalNames,
     TransformationCatalog,
@@ -26,7 +27,6 @@ from wfrun.parsers.workflows.catalogs import (
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, SubworkflowDraft, TaskDraft
 from wfrun.parsers.workflows.profiles import Profiles, profile_key
-from wfrun.parsers.yaml_document import YamlDocument, read_yaml
 
 Where = tuple[str | int, ...]
 """The path of a part of the document: keys and indices."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from wfrun.engine.containers import Container
+from wfrun.engine.fitting.containers import Container
 from wfrun.engine.model import Resources
 from wfrun.parsers.containers import to_container
 
@@ -26,7 +26,7 @@ _UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 """Bytes by suffix of ``request_memory``; without one the unit is MiB."""
 
 
-class Requests(msgspec.Struct, frozen=True):
+class ProfileRequests(msgspec.Struct, frozen=True):
     """The requests of the profiles of one task."""
 
     env: dict[str, str] | None = None
@@ -35,9 +35,10 @@ class Requests(msgspec.Struct, frozen=True):
     """Run time in seconds, as written: the reader of the document checks it."""
     priority: int = 0
     container: Container | None = None
+    warnings: tuple[str, ...] = ()
 
 
-NO_REQUESTS = Requests()
+NO_REQUESTS = ProfileRequests()
 
 
 class ProfileError(ValueError):
@@ -125,48 +126,49 @@ _IMAGES = (
 """Profile keys that name the image of a container. The first key that is given counts."""
 
 
-def requests_of(
-    profiles: Mapping[tuple[str, str], str], warn: Callable[[str], None], *, emulate: bool
-) -> Requests:
+def requests_of(profiles: Mapping[tuple[str, str], str], *, emulate: bool) -> ProfileRequests:
     """Read the requests in the profiles of a task. Other keys are for other planners and are
     ignored.
 
     Raises ProfileError for a value that is not a number, and for cores that cannot be spread evenly
     over the nodes; with ``emulate`` these are rounded up. A ``condor`` value may be a ClassAd
-    expression, which only HTCondor can evaluate: it is ignored, and ``warn`` is called with a
-    message.
+    expression, which only HTCondor can evaluate: it is ignored, with a warning.
     """
     if not profiles:
         return NO_REQUESTS
     found: dict[str, float] = {}
+    warnings: list[str] = []
     for field, sources in _FIELDS.items():
         for namespace, key, convert, meaning in sources:
-            value = _value(profiles, namespace, key, convert, meaning, warn)
+            value = _value(profiles, namespace, key, convert, meaning, warnings)
             if value is not None and field not in found:
                 found[field] = value
     if emulate:
-        _round_up(found, warn)
+        _round_up(found, warnings)
     _spread(found)
     priority = None
     for namespace in ("pegasus", "condor"):
         if priority is None:
             whole = "a whole number"
-            priority = _value(profiles, namespace, "priority", int, whole, warn)
-    return Requests(
+            priority = _value(profiles, namespace, "priority", int, whole, warnings)
+    return ProfileRequests(
         env={key: text for (space, key), text in profiles.items() if space == "env"} or None,
         resources=msgspec.convert(found, Resources) if found else Resources(),
         runtime_s=profiles.get(("pegasus", "runtime"), profiles.get(("pegasus", "job.runtime"))),
         priority=int(priority or 0),
         container=_container(profiles),
+        warnings=tuple(warnings),
     )
 
 
-def _round_up(found: dict[str, float], warn: Callable[[str], None]) -> None:
+def _round_up(found: dict[str, float], warnings: list[str]) -> None:
     """Round cores up to a multiple of the nodes."""
     cores, nodes = found.get("cores"), found.get("nodes")
     if cores and nodes and _PPN not in found and cores % nodes:
         found["cores"] = math.ceil(cores / nodes) * nodes
-        warn(f"{cores:g} cores on {nodes:g} nodes, emulated with {found['cores']:g} cores")
+        warnings.append(
+            f"{cores:g} cores on {nodes:g} nodes, emulated with {found['cores']:g} cores"
+        )
 
 
 def _container(profiles: Mapping[tuple[str, str], str]) -> Container | None:
@@ -210,7 +212,7 @@ def _value(
     key: str,
     convert: _Converter,
     meaning: str,
-    warn: Callable[[str], None],
+    warnings: list[str],
 ) -> float | None:
     text = profiles.get((namespace, key))
     if text is None:
@@ -219,7 +221,7 @@ def _value(
         return convert(text)
     except (ValueError, OverflowError):
         if namespace == "condor":
-            warn(f"condor profile {key} is an expression, which is not evaluated")
+            warnings.append(f"condor profile {key} is an expression, which is not evaluated")
             return None
         raise ProfileError(f"profile {namespace} {key} is {text!r}, not {meaning}") from None
 

@@ -1,7 +1,7 @@
 """Tables of run times by type of task, for workflows that state none.
 
 A table is a YAML mapping from the type of a task (its name in the document, such as ``mProject``)
-to its run time on a processor of speed 1, as `wfrun.parsers.units.parse_duration` reads it.
+to its run time on a processor of speed 1, as `wfrun.parsers.syntax.units.parse_duration` reads it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from wfrun.engine.bag import expand
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.parsers.units import parse_duration
-from wfrun.parsers.yaml_document import read_yaml
+from wfrun.engine.tasks.bag import expand
+from wfrun.parsers.syntax.units import parse_duration
+from wfrun.parsers.syntax.yaml_document import read_yaml
 
 
 class RuntimeTable:

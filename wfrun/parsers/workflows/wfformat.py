@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from wfrun.engine.model import Resources
 from wfrun.parsers.containers import to_container
-from wfrun.parsers.limits import cut
+from wfrun.parsers.syntax.limits import cut
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
 

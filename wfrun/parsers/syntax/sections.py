@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.limits import MAX_BYTES, MAX_COUNT, MAX_SECONDS
-from wfrun.parsers.units import parse_bandwidth, parse_duration, parse_size
-from wfrun.parsers.yaml_document import YamlDocument
+from wfrun.parsers.syntax.limits import MAX_BYTES, MAX_COUNT, MAX_SECONDS
+from wfrun.parsers.syntax.units import parse_bandwidth, parse_duration, parse_size
+from wfrun.parsers.syntax.yaml_document import YamlDocument
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)

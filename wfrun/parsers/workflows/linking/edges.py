@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from wfrun.engine.model import Task
-from wfrun.parsers.limits import ID_RULE, cut, id_fault
-from wfrun.parsers.workflows.cycles import children_of
+from wfrun.parsers.syntax.limits import ID_RULE, cut, id_fault
 from wfrun.parsers.workflows.document import Document, Place, refuse_at
+from wfrun.parsers.workflows.linking.cycles import children_of
 
 
 class Edges:
@@ -27,14 +27,13 @@ class Edges:
         self._pending: list[tuple[str, str, Place]] = []
         """Edges of nodes that were not there when the edges were declared."""
 
-    def add_node(self, document: Document, node: str, line: int | None) -> str:
-        """Number the next task, and give its id in the workflow."""
-        full = self._new_id(document, node, line)
-        index = self._ids[full] = len(self._lines)
+    def add_node(self, document: Document, node: str, line: int | None) -> None:
+        """Number the next task. Its id in the workflow is that in its document with the prefix of
+        the document."""
+        index = self._ids[self._new_id(document, node, line)] = len(self._lines)
         if not self._documents or self._documents[-1][1] is not document:
             self._documents.append((index, document))
         self._lines.append(line)
-        return full
 
     def _new_id(self, document: Document, node: str, line: int | None) -> str:
         """The id of a node in the workflow. Raises InvalidError for one that cannot be used, or is

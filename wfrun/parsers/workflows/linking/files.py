@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from posixpath import normpath
+from typing import NamedTuple
 
 import msgspec
 
-from wfrun.parsers.limits import MAX_PART_BYTES, NAME_RULE, cut, name_fault
+from wfrun.parsers.syntax.limits import MAX_PART_BYTES, NAME_RULE, cut, name_fault
 from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import FileUse, TaskDraft
-from wfrun.parsers.workflows.edges import Edges
+from wfrun.parsers.workflows.linking.edges import Edges
 
 _SPECIAL = ("", ".")
 _SHORT = MAX_PART_BYTES // 4
@@ -30,28 +31,55 @@ class LinkedFile(msgspec.Struct, gc=False):
     stage_out: bool | None = None
 
 
+class LinkedUses(NamedTuple):
+    """The files of one task, by index."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    optional: tuple[int, ...]
+    stdin: int | None
+    stdout: int | None
+    stderr: int | None
+
+
 class Files:
     """All files by name.
 
     Only under emulation several tasks may write one file: there is one `LinkedFile` per producer
-    then, its *twins*, and the first of them stands for all until producers are chosen.
+    then, its *alternatives*, and the first of them stands for all until producers are chosen.
     """
 
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self.all: list[LinkedFile] = []
         self.by_name: dict[str, LinkedFile] = {}
-        self.twins: dict[int, list[LinkedFile]] = {}
+        self.alternatives: dict[int, list[LinkedFile]] = {}
         """All files of one name with several producers, by the index of the first."""
         self.odd_sizes: set[str] = set()
         """Names for which tasks state different sizes."""
 
-    def link_inputs(
+    def link(self, document: Document, draft: TaskDraft, task: int) -> LinkedUses:
+        """Number the files of a task. Those of its standard streams are added to the draft's."""
+        _add_streams(draft)
+        optional: list[int] = []
+        inputs = self._link_inputs(document, draft, optional)
+        outputs = self._link_outputs(document, draft, task, inputs, optional)
+        by_name = self.by_name
+        stdin = by_name[draft.stdin].index if draft.stdin is not None else None
+        return LinkedUses(
+            tuple(inputs),
+            tuple(outputs.values()),
+            tuple(optional),
+            stdin if stdin in inputs else None,
+            outputs[by_name[draft.stdout].index] if draft.stdout is not None else None,
+            outputs[by_name[draft.stderr].index] if draft.stderr is not None else None,
+        )
+
+    def _link_inputs(
         self, document: Document, draft: TaskDraft, optional: list[int]
     ) -> dict[int, None]:
         """Give the indices of the files that the task reads, and add optional ones to
-        ``optional``. The files of the standard streams are added to the draft's."""
-        _add_streams(draft)
+        ``optional``."""
         inputs: dict[int, None] = {}
         by_name = self.by_name
         for use in draft.inputs:
@@ -74,7 +102,7 @@ class Files:
                 optional.append(index)
         return inputs
 
-    def link_outputs(
+    def _link_outputs(
         self,
         document: Document,
         draft: TaskDraft,
@@ -82,7 +110,7 @@ class Files:
         inputs: dict[int, None],
         optional: list[int],
     ) -> dict[int, int]:
-        """Give the index of each file that the task writes, by the index of its first twin."""
+        """Give the index of each file that the task writes, by that of its first alternative."""
         outputs: dict[int, int] = {}
         by_name = self.by_name
         for use in draft.outputs:
@@ -134,14 +162,14 @@ class Files:
                 "Each file has one producer: rename one of them. (With --emulate each consumer "
                 "reads that of its declared parent.)",
             )
-        twin = LinkedFile(len(self.all), file.name)
-        self.all.append(twin)
-        twins = self.twins.setdefault(file.index, [file])
-        if len(twins) == 1:
+        alternative = LinkedFile(len(self.all), file.name)
+        self.all.append(alternative)
+        alternatives = self.alternatives.setdefault(file.index, [file])
+        if len(alternatives) == 1:
             text = "file written by several tasks, consumers read their parent's"
             document.warn(text, draft.line)
-        twins.append(twin)
-        return twin
+        alternatives.append(alternative)
+        return alternative
 
 
 def _add_streams(draft: TaskDraft) -> None:

@@ -16,8 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from wfrun.engine.containers import Container
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.fitting.containers import Container
 from wfrun.engine.model import File, InputSource, Task, Workflow
 from wfrun.parsers.atomic import replacing
 

@@ -8,19 +8,19 @@ from typing import NoReturn, cast
 
 from lxml import etree
 
-from wfrun.engine.bag import INDEX, values_of
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Axis, Column, Progression
-from wfrun.engine.templates import NAME
+from wfrun.engine.tasks.bag import INDEX, values_of
+from wfrun.engine.tasks.templates import NAME
 from wfrun.parsers.bags.columns import MAX_LISTED, column_of, progression
-from wfrun.parsers.bags.location_path import (
+from wfrun.parsers.bags.jsdl_documents.location_path import (
     MAX_CHARACTERS,
     MAX_VISITS,
     RULE,
     is_location_path,
 )
 from wfrun.parsers.bags.values import escaped
-from wfrun.parsers.limits import cut
+from wfrun.parsers.syntax.limits import cut
 
 SWEEP = "http://schemas.ogf.org/jsdl/2009/03/sweep"
 FUNCTIONS = "http://schemas.ogf.org/jsdl/2009/03/sweep/functions"

@@ -20,7 +20,7 @@ import msgspec
 
 from wfrun.engine.model import Resources, Task, Workflow
 from wfrun.parsers.atomic import replacing
-from wfrun.parsers.workflows.write_wfformat import Json, json_lines
+from wfrun.parsers.workflows.writers.write_wfformat import Json, json_lines
 
 _NOT_OF_FILES = re.compile(r"[^0-9a-zA-Z_./:#-]")
 _NOT_OF_TASKS = re.compile(r"[^0-9a-zA-Z_.#-]")

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import yaml
 
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.yaml_faults import syntax_error
+from wfrun.parsers.syntax.yaml_faults import syntax_error
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -18,12 +18,12 @@ from lxml import etree
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Bag, BagFile, Resources
-from wfrun.engine.templates import placeholders
+from wfrun.engine.tasks.templates import placeholders
 from wfrun.parsers.bags.draft import BagDraft
+from wfrun.parsers.bags.jsdl_documents.sweep import Sweeps, line_of
 from wfrun.parsers.bags.line_template import LineTemplate
-from wfrun.parsers.bags.sweep import Sweeps, line_of
 from wfrun.parsers.bags.values import is_elsewhere
-from wfrun.parsers.xml_document import not_well_formed, refuse_entities
+from wfrun.parsers.syntax.xml_document import not_well_formed, refuse_entities
 
 JSDL = "http://schemas.ggf.org/jsdl/2005/11/jsdl"
 POSIX = "http://schemas.ggf.org/jsdl/2005/11/jsdl-posix"

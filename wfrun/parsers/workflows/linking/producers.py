@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from wfrun.engine.model import Task
-from wfrun.parsers.workflows.cycles import children_of, descendants, topological_order
-from wfrun.parsers.workflows.edges import Edges
-from wfrun.parsers.workflows.files import Files, LinkedFile
+from wfrun.parsers.workflows.linking.cycles import children_of, descendants, topological_order
+from wfrun.parsers.workflows.linking.edges import Edges
+from wfrun.parsers.workflows.linking.files import Files, LinkedFile
 
-Twins = Mapping[int, Sequence[tuple[int, int]]]
+Alternatives = Mapping[int, Sequence[tuple[int, int]]]
 """(producer, file) in document order, by the file that stands for all."""
 
 Choices = dict[int, dict[int, int | None]]
@@ -19,7 +19,7 @@ Choices = dict[int, dict[int, int | None]]
 before the task."""
 
 
-def choose_twins(tasks: list[Task], files: Files, edges: Edges) -> None:
+def choose_producers(tasks: list[Task], files: Files, edges: Edges) -> None:
     """Let each consumer of a file with several producers read that of one of them.
 
     It is the declared parent's, the last in document order of several. Where no declared parent
@@ -27,14 +27,14 @@ def choose_twins(tasks: list[Task], files: Files, edges: Edges) -> None:
     in a topological order of the edges known by then, else of the last one that does not depend on
     the task, else an initial input of that name.
     """
-    twins = {
+    alternatives = {
         index: [(file.producer, file.index) for file in group if file.producer is not None]
-        for index, group in files.twins.items()
+        for index, group in files.alternatives.items()
     }
-    choices, open_uses = _declared_choices(tasks, edges.declared, twins)
+    choices, open_uses = _declared_choices(tasks, edges.declared, alternatives)
     if open_uses:
-        known = [None if f.index in files.twins else f.producer for f in files.all]
-        _choose_others(open_uses, choices, edges.parents(tasks, known), twins)
+        known = [None if f.index in files.alternatives else f.producer for f in files.all]
+        _choose_others(open_uses, choices, edges.parents(tasks, known), alternatives)
     for task, changes in choices.items():
         chosen = {
             first: _initial(files, first) if index is None else index
@@ -53,7 +53,7 @@ def choose_twins(tasks: list[Task], files: Files, edges: Edges) -> None:
 
 
 def _declared_choices(
-    tasks: Sequence[Task], declared: Mapping[int, Sequence[int]], twins: Twins
+    tasks: Sequence[Task], declared: Mapping[int, Sequence[int]], alternatives: Alternatives
 ) -> tuple[Choices, list[tuple[int, int]]]:
     """Choose declared parents' files, and give the (task, file) pairs that are left."""
     chosen: Choices = {}
@@ -61,9 +61,9 @@ def _declared_choices(
     for index, task in enumerate(tasks):
         parents = set(declared.get(index, ()))
         for first in task.inputs:
-            if first not in twins:
+            if first not in alternatives:
                 continue
-            own = [file for producer, file in twins[first] if producer in parents]
+            own = [file for producer, file in alternatives[first] if producer in parents]
             if own:
                 chosen.setdefault(index, {})[first] = own[-1]
             else:
@@ -75,7 +75,7 @@ def _choose_others(
     open_uses: Sequence[tuple[int, int]],
     chosen: Choices,
     parents: Sequence[tuple[int, ...]],
-    twins: Twins,
+    alternatives: Alternatives,
 ) -> None:
     """Choose where no declared parent writes the file, without closing a cycle."""
     position = {task: number for number, task in enumerate(topological_order(parents))}
@@ -84,7 +84,7 @@ def _choose_others(
     for task, first in open_uses:
         before = [
             (producer, file)
-            for producer, file in twins[first]
+            for producer, file in alternatives[first]
             if position.get(producer, len(parents)) < position.get(task, -1)
         ]
         if before:
@@ -94,7 +94,7 @@ def _choose_others(
             rest.append((task, first))
     for task, first in rest:
         behind = descendants(task, children)
-        free = [(p, file) for p, file in twins[first] if p not in behind]
+        free = [(p, file) for p, file in alternatives[first] if p not in behind]
         chosen.setdefault(task, {})[first] = free[-1][1] if free else None
         if free:
             children[free[-1][0]].append(task)
@@ -102,7 +102,7 @@ def _choose_others(
 
 def _initial(files: Files, first: int) -> int:
     """The index of the file of this name that no task has written yet."""
-    group = files.twins[first]
+    group = files.alternatives[first]
     if group[-1].producer is not None:
         group.append(LinkedFile(len(files.all), group[0].name))
         files.all.append(group[-1])

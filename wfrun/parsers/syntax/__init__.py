@@ -1,0 +1,1 @@
+"""YAML and XML documents of unknown origin, and the values in them."""

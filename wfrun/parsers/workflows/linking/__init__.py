@@ -1,0 +1,1 @@
+"""From drafts of tasks to a checked workflow."""
