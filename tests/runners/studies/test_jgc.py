@@ -8,8 +8,8 @@ import pytest
 
 from tests.places import CORPUS
 from wfrun.engine.prediction.job import Job
-from wfrun.runners.studies.jgc_grids import MACHINES, WEEK_S, jobs_of
-from wfrun.runners.studies.predictions.jgc import (
+from wfrun.studies.grids.jgc_grids import MACHINES, WEEK_S, jobs_of
+from wfrun.studies.predictions.jgc.jgc import (
     ACTUAL,
     ESTIMATE,
     STRATEGIES,
@@ -22,8 +22,8 @@ from wfrun.runners.studies.predictions.jgc import (
     predictor_of,
     run,
 )
-from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.studies.predictions.part import PartSetting
+from wfrun.studies.predictions.workloads import workloads_of
 
 
 def row(model: str, wait_s: float, slowdown: float, weighted: float, window: int = 0) -> JgcRow:
@@ -40,7 +40,7 @@ def test_the_degradation_is_the_mean_of_three_metrics_in_percent() -> None:
 
 
 def test_without_the_logs_there_is_nothing_to_simulate() -> None:
-    assert cells(Setting(True, workloads_of(None, ()))) == []
+    assert cells(PartSetting(True, workloads_of(None, ()))) == []
 
 
 def test_the_models_by_name() -> None:
@@ -64,7 +64,7 @@ def test_the_models_by_name() -> None:
 @pytest.mark.corpus
 @pytest.mark.slow
 def test_a_week_of_grid1() -> None:
-    setting = Setting(True, workloads_of(CORPUS, ()))
+    setting = PartSetting(True, workloads_of(CORPUS, ()))
     logs = logs_of(setting)
     assert logs is not None
     jobs = jobs_of(logs, 1)

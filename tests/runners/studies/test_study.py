@@ -14,17 +14,18 @@ from wfrun.engine.errors import InvalidError
 from wfrun.parsers.generate import generate
 from wfrun.runners.cli.main import cli
 from wfrun.runners.experiments.processes import run_missing
-from wfrun.runners.experiments.results import Results
-from wfrun.runners.studies.verdict import Verdict
-from wfrun.runners.studies.workflows import command, paper
-from wfrun.runners.studies.workflows.background import (
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.sites.catalog import read_catalog
+from wfrun.studies.common.verdict import Verdict
+from wfrun.studies.workflows import command, paper
+from wfrun.studies.workflows.background import (
     HORIZON_S,
     UTILIZATION,
     WARM_UP_S,
     background,
     utilizations,
 )
-from wfrun.runners.studies.workflows.causes import (
+from wfrun.studies.workflows.causes import (
     CHANGES,
     CauseCase,
     CauseOutcome,
@@ -32,24 +33,23 @@ from wfrun.runners.studies.workflows.causes import (
     run_cause,
     with_change,
 )
-from wfrun.runners.studies.workflows.claims import CLAIMS, answers
-from wfrun.runners.studies.workflows.das3 import das3
-from wfrun.runners.studies.workflows.experiments import (
+from wfrun.studies.workflows.claims import CLAIMS, answers
+from wfrun.studies.workflows.das3 import das3
+from wfrun.studies.workflows.experiments import (
     FULL,
     QUICK,
-    Case,
-    Outcome,
-    Scale,
+    WorkflowsCase,
+    WorkflowsOutcome,
+    WorkflowsScale,
     cases,
     document_of,
     one_file_per_task,
     run_case,
     workflow_of,
 )
-from wfrun.runners.studies.workflows.samples import number
-from wfrun.sites.catalog import read_catalog
+from wfrun.studies.workflows.samples import number
 
-CASE = Case(
+CASE = WorkflowsCase(
     experiment="single",
     workload="wf-small1",
     family="cybershake",
@@ -64,14 +64,14 @@ CASE = Case(
 )
 
 
-def altered(**changes: object) -> Case:
+def altered(**changes: object) -> WorkflowsCase:
     return msgspec.structs.replace(CASE, **changes)
 
 
-def invented(case: Case) -> Outcome:
+def invented(case: WorkflowsCase) -> WorkflowsOutcome:
     """An outcome that depends on the policy alone."""
     rank = float(paper.POLICIES.index(case.policy) + 1)
-    return Outcome(
+    return WorkflowsOutcome(
         **msgspec.structs.asdict(case),
         makespan_s=100 * rank,
         nsl=rank,
@@ -86,8 +86,10 @@ def invented(case: Case) -> Outcome:
 
 def changed(case: CauseCase) -> CauseOutcome:
     """An outcome of a change that changes nothing."""
-    fields = {f: getattr(case, f) for f in Case.__struct_fields__}
-    return CauseOutcome(**msgspec.structs.asdict(invented(Case(**fields))), change=case.change)
+    fields = {f: getattr(case, f) for f in WorkflowsCase.__struct_fields__}
+    return CauseOutcome(
+        **msgspec.structs.asdict(invented(WorkflowsCase(**fields))), change=case.change
+    )
 
 
 def test_das3_in_code_is_that_of_the_example() -> None:
@@ -134,7 +136,7 @@ def test_a_task_makes_one_file_and_what_it_passes_is_kept() -> None:
 
 
 def test_cases_are_those_of_the_thesis() -> None:
-    made = cases(Scale(idle=1, loaded=1))
+    made = cases(WorkflowsScale(idle=1, loaded=1))
     assert len(set(made)) == len(made)
     small = [c for c in made if c.workload.startswith("wf-small")]
     assert not any(c.policy == paper.COARSENING for c in small)
@@ -170,17 +172,17 @@ def test_an_interrupted_study_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     wanted = [altered(repetition=r, throttle=r or None) for r in range(3)]
     simulate = partial(run_case, corpus=None)
-    outcomes = Results(path, Case, Outcome)
+    outcomes = Results(path, WorkflowsCase, WorkflowsOutcome)
     run_missing(wanted[:2], outcomes, simulate, 1)
     outcomes.close()
     text = path.read_text()
     path.write_text(text + text.splitlines()[1][:20])  # cut off while it was written
-    outcomes = Results(path, Case, Outcome)
+    outcomes = Results(path, WorkflowsCase, WorkflowsOutcome)
     assert outcomes.torn
     assert outcomes.missing(wanted) == wanted[2:]
     run_missing(wanted, outcomes, simulate, 2)
     outcomes.close()
-    again = Results(path, Case, Outcome)
+    again = Results(path, WorkflowsCase, WorkflowsOutcome)
     assert not again.missing(wanted)
     assert again.of(wanted) == [run_case(case, None) for case in wanted]
     again.close()
@@ -194,7 +196,7 @@ def test_results_of_something_else_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_claim_is_answered_from_the_samples() -> None:
-    found = answers([invented(c) for c in cases(Scale(idle=2, loaded=2))])
+    found = answers([invented(c) for c in cases(WorkflowsScale(idle=2, loaded=2))])
     assert [a.number for a in found] == list(range(1, len(CLAIMS) + 1))
     assert all(a.evidence and a.verdict is not Verdict.UNCLEAR for a in found)
     by_text = {a.claim.text: a.holds for a in found}
@@ -208,19 +210,21 @@ def test_every_claim_is_answered_from_the_samples() -> None:
 def test_verdicts_are_those_of_the_simulations() -> None:
     """The first repetition of the quick study, whose values decide: a change of a policy, of the
     generators or of the model that changes a verdict shows here."""
-    rows = [run_case(case, None) for case in cases(Scale(idle=1, loaded=1))]
+    rows = [run_case(case, None) for case in cases(WorkflowsScale(idle=1, loaded=1))]
     failed = {a.number for a in answers(rows) if a.verdict is Verdict.FAILS}
     assert failed == {2, 12, 13, 19, 20, 24, 29, 33, 34, 38, 39}
 
 
 def test_a_change_replaces_the_runs_of_its_policies_alone() -> None:
-    made = [c for c in cases(Scale(idle=1, loaded=1)) if c.workload == "wf-small1"]
+    made = [c for c in cases(WorkflowsScale(idle=1, loaded=1)) if c.workload == "wf-small1"]
     case = next(c for c in cause_cases(made) if c.change == "whole-loads" and c.size == 30)
     rows = [invented(c) for c in made]
     again = run_cause(case, None)
     assert (again.policy, again.change) == (case.policy, case.change)
     assert again.main_share == 1.0  # loads below one are equal: the first cluster gets all tasks
-    spread = run_case(Case(**{f: getattr(case, f) for f in Case.__struct_fields__}), None)
+    spread = run_case(
+        WorkflowsCase(**{f: getattr(case, f) for f in WorkflowsCase.__struct_fields__}), None
+    )
     assert spread.main_share < 0.5
     samples = with_change(rows, [again])
     assert samples.single(case.workload, case.policy, "main_share", loaded=False).mean == 1.0
@@ -240,7 +244,7 @@ def test_brokers_that_do_not_see_each_other_begin_in_the_same_cluster() -> None:
 
 
 def test_one_run_in_a_full_queue_leaves_a_claim_open() -> None:
-    rows = [invented(c) for c in cases(Scale(idle=5, loaded=5))]
+    rows = [invented(c) for c in cases(WorkflowsScale(idle=5, loaded=5))]
     replace = msgspec.structs.replace
     rows = [
         replace(r, makespan_s=1e6)
@@ -257,10 +261,10 @@ def test_one_run_in_a_full_queue_leaves_a_claim_open() -> None:
 def test_the_command_writes_page_figures_and_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tiny = Scale(idle=1, loaded=1)
+    tiny = WorkflowsScale(idle=1, loaded=1)
     monkeypatch.setattr(command, "QUICK", tiny)
     (tmp_path / "s").mkdir()
-    outcomes = Results(tmp_path / "s" / "results.csv", Case, Outcome)
+    outcomes = Results(tmp_path / "s" / "results.csv", WorkflowsCase, WorkflowsOutcome)
     for case in cases(tiny):
         outcomes.add(invented(case))
     outcomes.close()

@@ -10,11 +10,11 @@ import pytest
 from tests.runners.studies.test_study_bags import TINY
 from wfrun.parsers.generate.bots import generate_workload
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
-from wfrun.runners.studies.bags import causes
-from wfrun.runners.studies.bags.cause_tables import all_cells, cause_page, tables_of
-from wfrun.runners.studies.bags.causes import CHANGES, CauseCell, CauseRow, simulate
-from wfrun.runners.studies.bags.experiments import BASE, STAND_IN
-from wfrun.runners.studies.bags.readings import readings
+from wfrun.studies.bags import causes
+from wfrun.studies.bags.cause_tables import all_cells, cause_page, tables_of
+from wfrun.studies.bags.causes import CHANGES, BagCauseCell, BagCauseRow, simulate
+from wfrun.studies.bags.experiments import BASE, STAND_IN
+from wfrun.studies.bags.readings import readings
 
 WORKLOAD = generate_workload(das3_grid5000().sites, tasks=2_000)
 
@@ -56,7 +56,7 @@ def test_equal_speeds_keep_the_capacity() -> None:
 def test_every_change_changes_a_run() -> None:
     """Not those that have no effect here: generated bags are submitted whole, users matter only
     where many tasks wait, and FPLT has no replicas."""
-    cell = CauseCell(**{**msgspec.structs.asdict(BASE), "change": "base", "load": 0.95,
+    cell = BagCauseCell(**{**msgspec.structs.asdict(BASE), "change": "base", "load": 0.95,
                         "tasks": 1_500, "selection": "s-u-t", "architecture": "csp"})  # fmt: skip
     found = {}
     for change in CHANGES:
@@ -78,7 +78,7 @@ def test_the_page_names_tables_that_it_has() -> None:
 def test_the_page_has_every_line() -> None:
     tables = tables_of(TINY, STAND_IN)
     rows = {
-        cell: CauseRow(
+        cell: BagCauseRow(
             **msgspec.structs.asdict(cell), makespan_s=3.0, nsl=2.0, completed_share=0.5,
             completed_later_share=0.75, class_nsl=(1.0,) * 10, class_makespan_s=(4.0,) * 10,
         )

@@ -10,26 +10,27 @@ from click.testing import CliRunner
 
 from tests.testbed.testbed import Testbed
 from wfrun.runners.cli.main import cli
-from wfrun.runners.studies.brokers import command, paper
-from wfrun.runners.studies.brokers.claims import CLAIMS
-from wfrun.runners.studies.brokers.emulated import EmulatedCase, EmulatedOutcome, run_emulated
-from wfrun.runners.studies.brokers.emulated_page import emulation
-from wfrun.runners.studies.brokers.experiments import (
+from wfrun.studies.brokers import command, paper
+from wfrun.studies.brokers.claims import CLAIMS
+from wfrun.studies.brokers.emulated import EmulatedCase, EmulatedOutcome, run_emulated
+from wfrun.studies.brokers.emulated_page import emulation
+from wfrun.studies.brokers.experiments import (
     BINS,
     CHANGES,
     POINTS,
-    Case,
-    Outcome,
+    BrokersCase,
+    BrokersOutcome,
     binned,
     cases,
     run_case,
     world_of,
 )
-from wfrun.runners.studies.brokers.samples import BrokerSamples
-from wfrun.runners.studies.claim import verdict_on
-from wfrun.runners.studies.verdict import Sample, Verdict
+from wfrun.studies.brokers.page import named_cause
+from wfrun.studies.brokers.samples import BrokerSamples
+from wfrun.studies.common.claim import answer, verdict_on
+from wfrun.studies.common.verdict import Sample, Verdict
 
-SMALL = Case("tables", "cybershake", 30, 1, "all-clusters", None, 5, None, 0, "generated")
+SMALL = BrokersCase("tables", "cybershake", 30, 1, "all-clusters", None, 5, None, 0, "generated")
 
 
 class NotGivenError(Exception):
@@ -116,10 +117,10 @@ def test_loads_are_means_over_equal_parts() -> None:
     assert sum(binned([(0.5, 4.0), (0.75, 0.0)], 0.0, 60.0)) == pytest.approx(1.0)
 
 
-def invented(case: Case) -> Outcome:
+def invented(case: BrokersCase) -> BrokersOutcome:
     """An outcome that depends on the policy alone."""
     rank = float(paper.POLICIES.index(case.policy) + 1)
-    return Outcome(
+    return BrokersOutcome(
         **msgspec.structs.asdict(case),
         makespan_s=100 * rank,
         nsl=rank,
@@ -131,6 +132,41 @@ def invented(case: Case) -> Outcome:
         waits_s=tuple(rank * n for n in range(POINTS)),
         loads=(rank,) * BINS,
     )
+
+
+def waiting(policy: str, repetition: int, change: str | None, *waits_s: float) -> BrokersOutcome:
+    """Five CyberShake-1000 whose tasks have these waits, each wait an equal share of the tasks."""
+    case = BrokersCase("change" if change else "tables", *paper.CYBERSHAKE_1000, 5, policy, None, 5,
+                change, repetition, "generated")  # fmt: skip
+    spread = tuple(waits_s[n * len(waits_s) // POINTS] for n in range(POINTS))
+    return msgspec.structs.replace(invented(case), waits_s=spread)
+
+
+def test_median_waits_at_the_floor_are_not_twice_each_other() -> None:
+    """One repetition of twelve has a longer median: not undecided, but refuted."""
+    rows = [
+        waiting(policy, repetition, None, long if policy == "single-cluster" else 4.8)
+        for repetition, long in enumerate([4.8] * 11 + [28.7])
+        for policy in paper.POLICIES
+    ]
+    medians = [claim for claim in CLAIMS if "median queue wait" in claim.text]
+    assert [a.verdict for a in answer(medians, BrokerSamples(rows))] == [Verdict.FAILS] * 2
+
+
+def test_the_named_cause_is_tested() -> None:
+    """Late tasks are few; without costs of head nodes they are those of All-Clusters, or not."""
+    (claim,) = (claim for claim in CLAIMS if "37%" in claim.text)
+    few = [waiting(p, r, None, 4.8) for r in range(3) for p in paper.POLICIES]
+    for late, verdict in (("all-clusters", Verdict.HOLDS), ("single-cluster", Verdict.FAILS)):
+        free = [
+            waiting(p, r, "free-heads", *([4.8] * 5 + [200.0] * 3 if p == late else [4.8]))
+            for r in range(3)
+            for p in paper.POLICIES
+        ]
+        samples = BrokerSamples([*few, *free])
+        ((before, after),) = named_cause(samples, answer([claim], samples))
+        assert before.verdict is Verdict.FAILS
+        assert after.verdict is verdict
 
 
 def test_the_command_writes_page_and_figures(

@@ -8,18 +8,14 @@ import pytest
 from click.testing import CliRunner
 
 from wfrun.runners.cli.main import cli
-from wfrun.runners.studies.predictions import (
-    burst,
-    grid_causes,
-    grids,
-    paper,
-    queue_waits,
-    runtimes,
-)
-from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
-from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.parts import PARTS
-from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.studies.predictions import burst, paper
+from wfrun.studies.predictions.generated import GRIDS, generate_grid
+from wfrun.studies.predictions.grids import grid_causes, grids
+from wfrun.studies.predictions.part import PartSetting
+from wfrun.studies.predictions.parts import PARTS
+from wfrun.studies.predictions.runtimes import runtimes
+from wfrun.studies.predictions.waits import queue_waits
+from wfrun.studies.predictions.workloads import workloads_of
 
 
 def test_generated_grids_are_those_of_table_7_1() -> None:
@@ -40,7 +36,7 @@ def test_the_history_holds_what_had_ended(tmp_path: Path) -> None:
     rest = " -1 -1 1 -1 -1 1 7 1 1 1 1 -1 -1\n"
     log = tmp_path / "small.swf"
     log.write_text("".join(line + rest for line in lines))
-    setting = Setting(True, workloads_of(None, [log])[:1])
+    setting = PartSetting(True, workloads_of(None, [log])[:1])
     cell = next(c for c in runtimes.cells(setting) if c.method == "last")
     row = runtimes.run(setting, cell)
     assert (row.predicted, row.unknown) == (1, 2)
@@ -59,6 +55,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.slow
 def test_the_study_goes_on_where_it_was(tmp_path: Path) -> None:
     output = tmp_path / "study"
     words = ["study", "predictions", "--quick", "--output", str(output), "--jobs", "1"]

@@ -8,10 +8,12 @@ from wfrun.engine.prediction.job import Job
 from wfrun.engine.prediction.replay import PastJob, moments_of
 from wfrun.engine.prediction.waits.accuracy import JudgedWait
 from wfrun.engine.prediction.waits.replay import ReplayedJob
-from wfrun.runners.studies.predictions import jgc_weeks, runtime_causes, wait_causes
-from wfrun.runners.studies.predictions.generated import GRIDS, generate_grid
-from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.studies.predictions.generated import GRIDS, generate_grid
+from wfrun.studies.predictions.jgc import jgc_weeks
+from wfrun.studies.predictions.part import PartSetting
+from wfrun.studies.predictions.runtimes import runtime_causes
+from wfrun.studies.predictions.waits import wait_causes
+from wfrun.studies.predictions.workloads import workloads_of
 
 
 def test_changes_of_bags_change_one_thing() -> None:
@@ -88,6 +90,6 @@ def test_moved_bursts() -> None:
 
 
 def test_weeks_need_the_logs() -> None:
-    setting = Setting(True, workloads_of(None, []))
+    setting = PartSetting(True, workloads_of(None, []))
     assert not jgc_weeks.cells(setting)
     assert not list(jgc_weeks.page(jgc_weeks.WeekSamples(setting, [], True), {}))

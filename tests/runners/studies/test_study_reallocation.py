@@ -8,20 +8,20 @@ import pytest
 from click.testing import CliRunner
 
 from tests.places import CORPUS
-from wfrun.engine.reallocation import ALGORITHMS
-from wfrun.runners.cli.simulate import study
-from wfrun.runners.studies.options import StudyOptions
-from wfrun.runners.studies.reallocation import command
-from wfrun.runners.studies.reallocation.claims import CLAIMS
-from wfrun.runners.studies.reallocation.experiments import (
+from wfrun.engine.jobs.reallocation import ALGORITHMS
+from wfrun.runners.cli.simulate.simulate import study
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.reallocation import command
+from wfrun.studies.reallocation.claims import CLAIMS
+from wfrun.studies.reallocation.experiments import (
     FULL,
-    Cell,
-    Scale,
+    ReallocationCell,
+    ReallocationScale,
     Study,
     cells,
     moldable_jobs,
 )
-from wfrun.runners.studies.reallocation.traces import (
+from wfrun.studies.reallocation.traces import (
     DAY_S,
     MONTHS,
     PWA,
@@ -31,7 +31,7 @@ from wfrun.runners.studies.reallocation.traces import (
     trace_of,
 )
 
-SMALL = Scale(2, 0.2, ("June",), ("June",))
+SMALL = ReallocationScale(2, 0.2, ("June",), ("June",))
 
 
 def test_the_experiments_of_the_paper() -> None:
@@ -78,6 +78,7 @@ def test_a_job_keeps_its_walltime_at_the_size_of_the_trace() -> None:
         assert job.runtimes.runtime_s(before.cores) == pytest.approx(before.walltime_s)
 
 
+@pytest.mark.slow
 def test_the_study_is_continued_and_writes_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +118,6 @@ def test_the_logs_of_the_archive() -> None:
     assert ctc is not None
     assert sdsc is not None
     row = Study(ctc, sdsc).simulate(
-        Cell(trace=PWA, heterogeneous="no", dedicated="no", days=1.0, seed=0)
+        ReallocationCell(trace=PWA, heterogeneous="no", dedicated="no", days=1.0, seed=0)
     )
     assert row.jobs > 20

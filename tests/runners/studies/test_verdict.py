@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from wfrun.runners.studies.claim import Claims, answer, tally
-from wfrun.runners.studies.verdict import (
+from wfrun.studies.common.claim import Claims, answer, tally, tally_by_kind
+from wfrun.studies.common.verdict import (
     AtLeast,
-    Comparison,
     Decided,
+    MeanComparison,
     Sample,
     Verdict,
     all_less,
@@ -20,7 +20,9 @@ from wfrun.runners.studies.verdict import (
     less,
     similar,
     upper_half,
+    usually_less,
 )
+from wfrun.studies.workflows.page import claims_table, opening
 
 HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 
@@ -67,7 +69,7 @@ def test_one_repetition_decides_by_its_value() -> None:
 
 def test_statements_of_several() -> None:
     yes, no = Decided(holds=True), Decided(holds=False)
-    open_ = Comparison(sample(-1, 1))
+    open_ = MeanComparison(sample(-1, 1))
     for count, statements, verdict in (
         (2, (yes, yes), HOLDS), (2, (yes, no), FAILS), (2, (yes, open_), UNCLEAR),
         (2, (no, open_), FAILS), (1, (yes, open_), HOLDS), (1, (no, open_), UNCLEAR),
@@ -90,16 +92,57 @@ def test_equal_policies_are_not_distinguished() -> None:
         found.append(all_less(values, ["p0"]).verdict(0.05))
     assert found.count(HOLDS) <= 7
     assert found.count(FAILS) <= 7
-    several = [Comparison(sample(*(random.gauss(0, 1) for _ in range(5)))) for _ in range(200)]
+    several = [MeanComparison(sample(*(random.gauss(0, 1) for _ in range(5)))) for _ in range(200)]
     assert any_of(several).verdict(0.05) is not HOLDS
     assert all_of(several).verdict(0.05) is not FAILS
+
+
+def test_values_at_a_floor_are_decided_by_the_sign_test() -> None:
+    """Medians of twelve repetitions, eleven at the floor: by t the mean of the differences may be
+    anything, by the signs they are not twice the other."""
+    floor, tail = sample(*[4.8] * 12), sample(*[4.8] * 11, 28.7)
+    assert less(floor, tail, times=1.6).verdict(0.05) is UNCLEAR
+    assert less(tail, floor, times=1.6).verdict(0.05) is UNCLEAR
+    assert usually_less(tail, floor, times=1.6).verdict(0.05) is HOLDS
+    assert usually_less(floor, tail, times=1 / 1.6).verdict(0.05) is FAILS
+    assert usually_less(floor, floor).verdict(0.05) is FAILS
+    assert usually_less(floor, floor, strict=False).verdict(0.05) is HOLDS
+    # 5 of 5 repetitions happen by chance with a probability of 1/32, 6 of 6 with 1/64.
+    assert usually_less(sample(*[1] * 5), sample(*[2] * 5)).verdict(0.05) is UNCLEAR
+    assert usually_less(sample(*[1] * 6), sample(*[2] * 6)).verdict(0.05) is HOLDS
+
+
+def test_main_claims_are_counted_apart() -> None:
+    claims = Claims[None]()
+    claims.add("1", "one", main=True)(lambda _: (True, ""))
+    claims.add("1", "two")(lambda _: (False, ""))
+    claims.add("1", "three")(lambda _: (True, ""))
+    assert tally_by_kind(answer(claims, None)) == (
+        "1 of 1 main claims hold, 0 do not hold; of the details 1 of 2 claims hold, 1 do not hold"
+    )
+    lines = list(opening("What it says.", answer(claims, None)))
+    assert lines[0] == "What it says."
+    assert lines[2].startswith(tally_by_kind(answer(claims, None)))
+    assert [line for line in lines if line.startswith("- ")] == ["- holds: one (claim 1)"]
+
+
+def test_a_claim_that_does_not_hold_has_a_cause_or_is_unexplained() -> None:
+    claims = Claims[None]()
+    claims.add("1", "one")(lambda _: (True, ""))
+    claims.add("1", "two", cause="a rule")(lambda _: (False, ""))
+    claims.add("1", "three")(lambda _: (False, ""))
+    claims.add("1", "four")(lambda _: (False, ""))
+    lines = list(claims_table(answer(claims, None), {4: "a change"}))
+    cells = [line.split("|")[-2].strip() for line in lines[1:]]
+    assert cells == ["cause", "---", "", "a rule", "unexplained", "a change"]
+    assert "cause" not in list(claims_table(answer(claims, None)))[1]
 
 
 def test_claims_that_cannot_fail_do_not_count() -> None:
     claims = Claims[None]()
     claims.add("1", "one")(lambda _: (True, ""))
     claims.add("1", "two")(lambda _: (False, ""))
-    claims.add("1", "three")(lambda _: (Comparison(sample(-1, 1)), ""))
+    claims.add("1", "three")(lambda _: (MeanComparison(sample(-1, 1)), ""))
     claims.add("1", "four", always="by definition")(lambda _: (True, ""))
     assert tally(answer(claims, None)) == (
         "1 of 3 claims hold, 1 do not hold, 1 are not distinguishable; "

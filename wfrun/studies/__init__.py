@@ -1,0 +1,27 @@
+"""Studies: experiments of papers, simulated again, with their figures and tables beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wfrun.studies.allocation.command import study_allocation
+from wfrun.studies.bags.command import study_bags
+from wfrun.studies.brokers.command import study_brokers
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.demt.command import study_demt
+from wfrun.studies.malleability.command import study_malleability
+from wfrun.studies.predictions.command import study_predictions
+from wfrun.studies.reallocation.command import study_reallocation
+from wfrun.studies.workflows.command import study_workflows
+
+STUDIES: dict[str, Callable[[StudyOptions], None]] = {
+    "allocation": study_allocation,
+    "bags": study_bags,
+    "brokers": study_brokers,
+    "demt": study_demt,
+    "malleability": study_malleability,
+    "predictions": study_predictions,
+    "reallocation": study_reallocation,
+    "workflows": study_workflows,
+}
+"""By the name on the command line."""

@@ -1,0 +1,111 @@
+"""Results of the study: metrics, degradations and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wfrun.runners.metrics.degradation import degradations, mean_degradations, ranks
+from wfrun.runners.metrics.grid import GRID_METRICS
+from wfrun.studies.allocation.experiments import NAMES, WEEKLY, AllocationOutcome
+from wfrun.studies.common.verdict import Sample, combine, mean_of
+
+DETAILED = ("t_w", "SD_b", "SWCT_w")
+"""The three metrics that the paper analyses."""
+_PLACES = {symbol: place for place, symbol in enumerate(GRID_METRICS)}
+
+
+class AllocationSamples:
+    """Metrics by grid and strategy. The repetitions are the weeks of one simulation.
+
+    ``reading`` are the variants of strategies that are taken instead of the strategies."""
+
+    def __init__(
+        self,
+        weeks: int,
+        grids: Sequence[str],
+        rows: Sequence[AllocationOutcome],
+        reading: Mapping[str, str] | None = None,
+    ) -> None:
+        self.weeks = weeks
+        self.grids = tuple(grids)
+        self._all = rows
+        self._rows = {(row.grid, row.strategy, row.variant): row for row in rows}
+        self._reading = reading or {}
+
+    def read(self, reading: Mapping[str, str]) -> AllocationSamples:
+        """The same results with another reading."""
+        return AllocationSamples(self.weeks, self.grids, self._all, reading)
+
+    def _row(self, grid: str, strategy: str) -> AllocationOutcome:
+        return self._rows[grid, strategy, self._reading.get(strategy)]
+
+    def jobs(self, grid: str) -> int:
+        """The jobs of all weeks."""
+        return sum(self._row(grid, "MPL").jobs)
+
+    def values(self, grid: str, symbol: str) -> dict[str, float]:
+        """A metric of all jobs, by strategy."""
+        return {name: self._row(grid, name).values[_PLACES[symbol]] for name in NAMES}
+
+    def changed(self, strategy: str, symbol: str, variant: str | None) -> float:
+        """A metric of all jobs in Grid1 with a change; None: without."""
+        return self._rows["Grid1", strategy, variant].values[_PLACES[symbol]]
+
+    def week(self, grid: str, strategy: str, symbol: str) -> Sample:
+        """One of the metrics ``WEEKLY`` of the jobs of each week."""
+        row = self._row(grid, strategy)
+        values = row.weekly[WEEKLY.index(symbol) :: len(WEEKLY)]
+        return Sample(dict(enumerate(values, 1)))
+
+    def shares(self, grid: str, symbol: str) -> dict[str, Sample]:
+        """What each week contributes to one of the metrics ``DETAILED`` of all jobs, which is the
+        mean of the sample: weeks with more jobs weigh more in mean waits and slowdowns."""
+        jobs = self._row(grid, "MPL").jobs
+        mean = sum(jobs) / self.weeks
+        counts = enumerate(jobs, 1)
+        weight = Sample(
+            {w: self.weeks if symbol == "SWCT_w" else count / mean for w, count in counts}
+        )
+        return {
+            name: combine(lambda a, b: a * b, self.week(grid, name, symbol), weight)
+            for name in NAMES
+        }
+
+    def degraded(self, grid: str, symbol: str) -> dict[str, float]:
+        """Degradation in percent by strategy, of all jobs."""
+        return degradations(self.values(grid, symbol), GRID_METRICS[symbol].better)
+
+    def degraded_shares(self, grid: str, symbol: str) -> dict[str, Sample]:
+        """The contribution of each week to the degradation in one of the metrics ``DETAILED``: its
+        share relative to the best strategy of all weeks. The means are those of `degraded`."""
+        best = min(self.values(grid, symbol).values())
+        return {
+            name: combine(lambda share: 100 * share / best - 100, sample)
+            for name, sample in self.shares(grid, symbol).items()
+        }
+
+    def mean_degraded(self, grid: str) -> dict[str, float]:
+        """Mean over the three metrics, in percent (Table 4, Figure 4)."""
+        return mean_degradations([self.degraded(grid, symbol) for symbol in DETAILED])
+
+    def mean_degraded_shares(self, grid: str) -> dict[str, Sample]:
+        """The contributions of the weeks to the same."""
+        tables = [self.degraded_shares(grid, symbol) for symbol in DETAILED]
+        return {name: mean_of(table[name] for table in tables) for name in NAMES}
+
+    def overall(self) -> dict[str, float]:
+        """Mean over the metrics and grids, in percent (Figure 5)."""
+        return mean_degradations([self.mean_degraded(grid) for grid in self.grids])
+
+    def table_6(self) -> dict[str, dict[str, float]]:
+        """Degradation in percent, mean of the grids, by metric and strategy."""
+        return {
+            symbol: mean_degradations([self.degraded(grid, symbol) for grid in self.grids])
+            for symbol in GRID_METRICS
+        }
+
+
+def order(values: Mapping[str, float]) -> list[str]:
+    """The strategies by rank."""
+    place = ranks(values)
+    return sorted(values, key=lambda name: place[name])

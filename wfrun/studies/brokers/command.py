@@ -1,0 +1,81 @@
+"""The command ``wfrun study brokers``."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from wfrun.parsers.atomic import write_file
+from wfrun.runners.display.console import make_console
+from wfrun.runners.experiments.on_sites.work import Files
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.sites.catalog import read_catalog
+from wfrun.studies.brokers import figures
+from wfrun.studies.brokers.claims import CLAIMS
+from wfrun.studies.brokers.emulated import EmulatedOutcome, emulate, emulated_cases
+from wfrun.studies.brokers.experiments import (
+    FULL,
+    QUICK,
+    WORKFLOWS,
+    BrokersCase,
+    BrokersOutcome,
+    cases,
+    run_case,
+)
+from wfrun.studies.brokers.page import page
+from wfrun.studies.brokers.samples import BrokerSamples
+from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.workflows.command import claim_table
+from wfrun.studies.workflows.experiments import document_of
+from wfrun.studies.workflows.figures import available
+
+
+def study_brokers(options: StudyOptions) -> None:
+    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    verdicts on all claims. With a catalog to emulate at, first emulate what emulated.csv does not
+    have over its clusters.
+
+    Raises InvalidError for a catalog that cannot be read and for results of something else,
+    InfeasibleError where the folder cannot be written or a broker of the emulation fails.
+    """
+    if options.emulate_at is not None:
+        read_catalog(options.emulate_at)  # the error of the user's file comes before any work
+    repetitions = QUICK if options.quick else FULL
+    output, corpus = options.output, options.corpus
+    options.make_folder()
+    emulated = _emulated(options)
+    results = Results(output / "results.csv", BrokersCase, BrokersOutcome)
+    simulate = partial(run_case, corpus=corpus)
+    rows = options.rows(cases(repetitions, corpus), results, simulate, _files(corpus))
+    samples = BrokerSamples(rows)
+    found = answer(CLAIMS, samples)
+    try:
+        pictures = figures.draw(samples, output) if available() else []
+        write_file(
+            output / "page.md", page(samples, found, repetitions, emulated, pictures).encode()
+        )
+    except OSError as error:
+        raise options.unwritable(error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{tally(found)}; see {output}/page.md")
+
+
+def _emulated(options: StudyOptions) -> list[EmulatedOutcome] | None:
+    """None: nothing is emulated."""
+    if options.emulate_at is None:
+        return None
+    wanted = emulated_cases(quick=options.quick, corpus=options.corpus)
+    return emulate(
+        wanted, options.emulate_at, options.output, corpus=options.corpus, quiet=options.quiet
+    )
+
+
+def _files(corpus: Path | None) -> Files:
+    """The documents that simulations read."""
+    if corpus is None:
+        return {}
+    found = (document_of(corpus, *workflow) for workflow in WORKFLOWS)
+    return {corpus: [document for document in found if document is not None]}

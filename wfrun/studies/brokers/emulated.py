@@ -1,0 +1,211 @@
+"""The experiments of thesis section 6.4, emulated for real: processes of `wfrun run` over real
+clusters, each the broker of one workflow."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from math import fsum
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.parsers.generate import generate
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.experiments.progress import ExperimentProgress
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.runners.metrics.log import RunTimings, run_timings
+from wfrun.runners.run.store.event_store import Store
+from wfrun.studies.brokers import paper
+from wfrun.studies.brokers.experiments import percentiles
+from wfrun.studies.workflows.experiments import document_of
+from wfrun.studies.workflows.paper import CLUSTER_MIN
+
+
+class EmulatedCase(msgspec.Struct, frozen=True):
+    """Five brokers that start together."""
+
+    policy: str
+    throttle: int | None
+    """The concurrency limit of the thesis; divided by SHRINK here."""
+    size: int
+    """Number of tasks of each workflow."""
+    instances: int
+    time_scale: float
+    origin: str
+    """``generated`` or ``corpus``."""
+
+
+class EmulatedOutcome(EmulatedCase, frozen=True):
+    """As measured from the logs of the brokers; times are those of the clock, not scaled."""
+
+    makespan_s: float
+    qwt_s: float
+    ftd_s: float
+    nft: float
+    cpu_s: float
+    """CPU time of all brokers on this machine."""
+    dispatched: int
+    """Largest number of tasks dispatched at a time."""
+    waits_s: tuple[float, ...]
+    """Percentiles 0 to 100 of the queue wait."""
+
+    @property
+    def load(self) -> float:
+        """Share of a processor of this machine that the brokers use; 1 is 100%."""
+        return self.cpu_s / self.makespan_s
+
+
+THROTTLED = CLUSTER_MIN
+"""The policy that is throttled: of the three, section 6.3.1 throttles this one."""
+SIZE = 100
+SHRINK = 5
+"""Workflows of 100 tasks instead of 1,000, on about a fifth of the processors of three clusters of
+the DAS-3: limits are a fifth of those of the thesis, too."""
+LIMITS = (25, 150)
+"""Of the thesis' four limits the first and the last, as each run takes minutes."""
+TIME_SCALE = 0.25
+SIZE_SCALE = 0.001
+
+
+def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
+    """The policies without a limit, and THROTTLED with each limit. Quick: THROTTLED alone, with
+    fewer and shorter tasks, without a limit and with the smallest one."""
+    size, time_scale = (30, 0.05) if quick else (SIZE, TIME_SCALE)
+    has_document = corpus is not None and document_of(corpus, "cybershake", size) is not None
+
+    def case(policy: str, limit: int | None) -> EmulatedCase:
+        origin = "corpus" if has_document else "generated"
+        return EmulatedCase(policy, limit, size, paper.INSTANCES, time_scale, origin)
+
+    limits = LIMITS[:1] if quick else LIMITS
+    policies = (THROTTLED,) if quick else paper.POLICIES
+    return [*(case(p, None) for p in policies), *(case(THROTTLED, limit) for limit in limits)]
+
+
+def emulate(
+    wanted: Sequence[EmulatedCase],
+    sites: Path,
+    folder: Path,
+    *,
+    corpus: Path | None,
+    quiet: bool,
+) -> list[EmulatedOutcome]:
+    """Run the cases that ``folder``/emulated.csv does not have, one after another, over the
+    clusters of a catalog.
+
+    Raises InfeasibleError when a broker fails, with the end of its output.
+    """
+    results = Results(folder / "emulated.csv", EmulatedCase, EmulatedOutcome)
+    try:
+        with ExperimentProgress(quiet=quiet) as progress:
+            missing = results.missing(wanted)
+            for number, case in enumerate(missing):
+                progress.update(len(wanted) - len(missing) + number, len(wanted))
+                results.add(run_emulated(case, sites, folder / "runs", corpus))
+    finally:
+        results.close()
+    return results.of(wanted)
+
+
+def run_emulated(
+    case: EmulatedCase, sites: Path, folder: Path, corpus: Path | None
+) -> EmulatedOutcome:
+    """Run one case, and measure it from the logs of the brokers in ``folder``, which is emptied
+    before."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    document = document_of(corpus, "cybershake", case.size) if corpus is not None else None
+    if document is None:
+        document = folder / f"cybershake-{case.size}.dax"
+        write_dax(generate("cybershake", case.size, 0), document)
+    runs = [folder / f"broker-{number}" for number in range(case.instances)]
+    before_s = _children_cpu_s()
+    _run_brokers([_command(case, document, sites, run) for run in runs], folder)
+    cpu_s = _children_cpu_s() - before_s
+    return _measured(case, [_timings(run) for run in runs], cpu_s)
+
+
+def _command(case: EmulatedCase, document: Path, sites: Path, run: Path) -> list[str]:
+    limit = "none" if case.throttle is None else str(max(1, case.throttle // SHRINK))
+    return [
+        sys.executable, "-m", "wfrun.runners.cli.main", "run", str(document),
+        "--sites", str(sites),
+        "--emulate", "--at-sites", "--time-scale", str(case.time_scale),
+        "--size-scale", str(SIZE_SCALE), "--policy", case.policy, "--throttle", limit,
+        "--run-dir", str(run), "--quiet",
+    ]  # fmt: skip
+
+
+def _run_brokers(commands: Sequence[Sequence[str]], folder: Path) -> None:
+    """Run them at the same time, a second apart; none is left if one cannot be started, fails or
+    is interrupted."""
+    logs = [folder / f"broker-{number}.log" for number in range(len(commands))]
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command, log in zip(commands, logs, strict=True):
+            with log.open("wb") as output:
+                started.append(
+                    subprocess.Popen(
+                        command, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+                    )
+                )
+            time.sleep(1)
+        for process, log in zip(started, logs, strict=True):
+            if process.wait() != 0:
+                raise InfeasibleError(
+                    "a broker of the emulation has failed",
+                    source=str(log),
+                    hint="its output ends with: " + log.read_text(errors="replace")[-800:].strip(),
+                )
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.terminate()  # it cancels its tasks at the clusters
+        for process in started:
+            process.wait()
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _timings(run: Path) -> RunTimings:
+    store = Store(run)
+    try:
+        return run_timings(store.load(), store.workflows())
+    finally:
+        store.close()
+
+
+def _measured(case: EmulatedCase, brokers: Sequence[RunTimings], cpu_s: float) -> EmulatedOutcome:
+    tasks = [task for broker in brokers for task in broker.tasks if task.done]
+    begun_s = min(broker.started_s for broker in brokers)
+    waits_s = [task.queue_wait_s for task in tasks]
+    return EmulatedOutcome(
+        **msgspec.structs.asdict(case),
+        makespan_s=max(task.end_s for task in tasks) - begun_s,
+        qwt_s=fsum(waits_s) / len(tasks),
+        ftd_s=fsum(task.staging_s for task in tasks) / len(tasks),
+        nft=fsum(m.transfers for b in brokers for m in b.workflow_metrics()) / len(brokers),
+        cpu_s=cpu_s,
+        dispatched=_most((task.placed_s, task.end_s) for task in tasks),
+        waits_s=percentiles(waits_s),
+    )
+
+
+def _most(spans: Iterator[tuple[float, float]]) -> int:
+    """The largest number of spans that overlap."""
+    changes = sorted(change for span in spans for change in ((span[0], 1), (span[1], -1)))
+    most = present = 0
+    for _, change in changes:
+        present += change
+        most = max(most, present)
+    return most

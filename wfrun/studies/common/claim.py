@@ -1,0 +1,151 @@
+"""Claims of papers, and their tests on our simulations.
+
+Claims are in our words. Words such as "slightly" and "similar" have
+no number there; the bounds that stand for them here are constants below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from wfrun.studies.common.verdict import ERROR, Decided, Sample, Statement, Verdict, all_of
+from wfrun.studies.workflows.samples import number
+
+SIMILAR = 1.25
+"""Ratio of the largest to the smallest mean up to which results are called similar."""
+IDENTICAL = 1.02
+MUCH = 1.5
+"""Minimum ratio of *much* worse, or of a *substantial* increase."""
+
+Finding = tuple[Statement | bool, str]
+"""What has to be true for a claim to hold, and the numbers. True and False are decided already, for
+a study without repetitions."""
+
+
+SamplesT = TypeVar("SamplesT")
+"""The results of a study."""
+
+
+@dataclass(frozen=True)
+class Claim(Generic[SamplesT]):
+    """A statement of the thesis."""
+
+    where: str
+    text: str
+    test: Callable[[SamplesT], Finding]
+    """Its docstring, if any, has the words of the text that decide what is tested."""
+    always: str = ""
+    """Why the claim cannot fail; such claims do not count. Empty: it can."""
+    main: bool = False
+    """Whether it is in the abstract or the conclusions of the paper; otherwise it is a detail."""
+    cause: str = ""
+    """Why it does not hold here, with the numbers that show it. Empty: unexplained."""
+
+
+class Claims(list[Claim[SamplesT]]):
+    """Claims in the order of the text; ``add`` registers the test that it decorates."""
+
+    def add(
+        self, where: str, text: str, *, always: str = "", main: bool = False, cause: str = ""
+    ) -> Callable[[Callable[[SamplesT], Finding]], None]:
+        return lambda test: self.append(Claim(where, text, test, always, main, cause))
+
+
+class Answer(NamedTuple):
+    """A claim, and whether it holds here."""
+
+    number: int
+    claim: Claim[Any]
+    verdict: Verdict
+    evidence: str
+    """The means."""
+    usually: bool = False
+    """Whether it holds in a weaker sense, where the study has one: on most workloads."""
+
+    @property
+    def holds(self) -> bool:
+        return self.verdict is Verdict.HOLDS
+
+
+def answer(
+    claims: Iterable[Claim[SamplesT]], samples: SamplesT, weaker: SamplesT | None = None
+) -> list[Answer]:
+    """Test every claim."""
+    found = []
+    for place, claim in enumerate(claims, 1):
+        statement, evidence = claim.test(samples)
+        usually = weaker is not None and verdict_on(claim.test(weaker)[0]) is Verdict.HOLDS
+        found.append(Answer(place, claim, verdict_on(statement), evidence, usually))
+    return found
+
+
+def verdict_on(statement: Statement | bool) -> Verdict:
+    """The verdict with the confidence of all claims."""
+    return as_statement(statement).verdict(ERROR)
+
+
+def as_statement(statement: Statement | bool) -> Statement:
+    """A decided one for True and False."""
+    return Decided(statement) if isinstance(statement, bool) else statement
+
+
+def tally(found: Sequence[Answer]) -> str:
+    """As ``20 of 42 claims hold, 12 do not hold, 10 are not distinguishable; 2 that cannot fail are
+    not counted``."""
+    counted = [one for one in found if not one.claim.always]
+    held, failed, unclear = (
+        sum(one.verdict is verdict for one in counted)
+        for verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR)
+    )
+    text = f"{held} of {len(counted)} claims hold, {failed} do not hold"
+    if unclear:
+        text += f", {unclear} are not distinguishable"
+    left = len(found) - len(counted)
+    return text + (f"; {left} that cannot fail are not counted" if left else "")
+
+
+def tally_by_kind(found: Sequence[Answer]) -> str:
+    """As ``3 of 5 main claims hold, …; of the details 10 of 17 claims hold, …``."""
+    main = tally([one for one in found if one.claim.main]).replace(" claims", " main claims", 1)
+    return f"{main}; of the details {tally([one for one in found if not one.claim.main])}"
+
+
+# Values, and how they are listed
+
+
+def listed(values: Mapping[str, Sample | float]) -> str:
+    """The values, means of samples, by name, as a text."""
+    return ", ".join(f"{name} {number(mean(value))}" for name, value in values.items())
+
+
+def mean(value: Sample | float) -> float:
+    """A value, or the mean of a sample."""
+    return value.mean if isinstance(value, Sample) else value
+
+
+def spread(values: Iterable[Sample | float]) -> float:
+    """Ratio of the largest to the smallest value, of samples that of their means."""
+    known = [mean(value) for value in values]
+    return max(known) / min(known)
+
+
+def ranked(values: Mapping[str, Sample | float]) -> list[str]:
+    """The names in the order of their values, smallest first."""
+    return sorted(values, key=lambda name: mean(values[name]))
+
+
+def both(findings: Iterable[tuple[str, Finding]]) -> Finding:
+    """Holds if all findings do; has the numbers of each."""
+    known = list(findings)
+    numbers = "; ".join(f"{name}: {f[1]}" for name, f in known)
+    return all_of(as_statement(f[0]) for _, f in known), numbers
+
+
+ValueT = TypeVar("ValueT")
+
+
+def without(values: Mapping[str, ValueT], *names: str) -> dict[str, ValueT]:
+    """The values of the other names."""
+    return {name: value for name, value in values.items() if name not in names}

@@ -1,0 +1,219 @@
+"""Verdicts on statements about means, by paired differences over repetitions.
+
+All values of a repetition come from the same workload, background and random choices, so that two
+of them differ by what is compared alone. A comparison of two means is decided by Student's
+interval of the mean difference (the paired t test), which is exact for normally distributed
+differences and approximate for others. It holds if the interval is on its side of zero, fails if
+the interval is on the other side, and is not distinguishable from chance otherwise. Where values
+have a floor or a long tail, as waits do, `Usual` decides by the exact sign test instead, on what
+happens in most repetitions. A statement of several comparisons divides its probability of error
+among them (Bonferroni), so that the confidence is that of the whole statement. Where the
+differences are all the same, as with one repetition, there is no interval, and their value decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import comb
+from typing import Protocol
+
+from wfrun.runners.metrics.samples import Summary, summarize
+
+ERROR = 0.05
+"""Probability of error of a verdict; the confidence is 95%."""
+
+
+class Verdict(Enum):
+    """What the repetitions say about a statement."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNCLEAR = "not distinguishable"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The value of a measure in each repetition, by its number."""
+
+    values: Mapping[int, float]
+
+    @property
+    def summary(self) -> Summary:
+        """With the 95% confidence interval."""
+        return summarize(self.values.values())
+
+    @property
+    def mean(self) -> float:
+        return self.summary.mean
+
+
+def combine(function: Callable[..., float], *samples: Sample) -> Sample:
+    """The function of the values of each repetition that all samples have. Raises ValueError if
+    there is none."""
+    common = [r for r in samples[0].values if all(r in s.values for s in samples)]
+    if not common:
+        raise ValueError("the samples have no repetition in common")
+    return Sample({r: function(*(s.values[r] for s in samples)) for r in common})
+
+
+def mean_of(samples: Iterable[Sample]) -> Sample:
+    """The mean of several measures in each repetition."""
+    known = list(samples)
+    return combine(lambda *values: sum(values) / len(values), *known)
+
+
+class Statement(Protocol):
+    """Something that repetitions can confirm or refute."""
+
+    def verdict(self, error: float) -> Verdict:
+        """The verdict, wrong with a probability of at most ``error`` (in each direction)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A statement that needs no repetitions."""
+
+    holds: bool
+
+    def verdict(self, error: float) -> Verdict:
+        return Verdict.HOLDS if self.holds else Verdict.FAILS
+
+
+@dataclass(frozen=True)
+class MeanComparison:
+    """That the mean of the differences is negative; unless ``strict``, or zero."""
+
+    difference: Sample
+    strict: bool = True
+
+    def verdict(self, error: float) -> Verdict:
+        summary = summarize(self.difference.values.values(), 1 - error)
+        width = summary.half_width or 0.0
+        low, high = summary.mean - width, summary.mean + width
+        if high < 0 or (high == 0 and not self.strict):
+            return Verdict.HOLDS
+        if low > 0 or (low == 0 and self.strict):
+            return Verdict.FAILS
+        return Verdict.UNCLEAR
+
+
+@dataclass(frozen=True)
+class Usual:
+    """That the difference is negative in more than half of all repetitions; unless ``strict``, or
+    zero. Decided by the exact sign test, which supposes nothing of the distribution."""
+
+    difference: Sample
+    strict: bool = True
+
+    def verdict(self, error: float) -> Verdict:
+        values = self.difference.values.values()
+        held = sum(value < 0 or (value == 0 and not self.strict) for value in values)
+        if _half_or_more(held, len(values)) <= error / 2:
+            return Verdict.HOLDS
+        if _half_or_more(len(values) - held, len(values)) <= error / 2:
+            return Verdict.FAILS
+        return Verdict.UNCLEAR
+
+
+def _half_or_more(count: int, of: int) -> float:
+    """Probability of at least ``count`` heads of ``of`` coins."""
+    return float(sum(comb(of, k) for k in range(count, of + 1))) / 2.0**of
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """That at least ``count`` (1 or more) of the statements are true.
+
+    It is confirmed wrongly only if an untrue statement is confirmed. If count - 1 are true, which
+    is the worst case, n - count + 1 are untrue: the error is divided by this number. For a
+    refutation it is divided by ``count``.
+    """
+
+    count: int
+    statements: Sequence[Statement]
+
+    def verdict(self, error: float) -> Verdict:
+        spare = len(self.statements) - self.count
+        held = [s.verdict(error / (spare + 1)) for s in self.statements]
+        if held.count(Verdict.HOLDS) >= self.count:
+            return Verdict.HOLDS
+        failed = [s.verdict(error / self.count) for s in self.statements]
+        return Verdict.FAILS if failed.count(Verdict.FAILS) > spare else Verdict.UNCLEAR
+
+
+def all_of(statements: Iterable[Statement]) -> AtLeast:
+    """That all are true."""
+    known = list(statements)
+    return AtLeast(len(known), known)
+
+
+def any_of(statements: Iterable[Statement]) -> AtLeast:
+    """That one is true."""
+    return AtLeast(1, list(statements))
+
+
+def most_of(statements: Iterable[Statement]) -> AtLeast:
+    """That more than half are true."""
+    known = list(statements)
+    return AtLeast(len(known) // 2 + 1, known)
+
+
+Value = Sample | float
+
+
+def less(one: Value, other: Value, *, times: float = 1.0, strict: bool = True) -> MeanComparison:
+    """That a mean is less than ``times`` the other; unless ``strict``, or equal. One of them is a
+    sample."""
+    if isinstance(one, Sample) and isinstance(other, Sample):
+        return MeanComparison(combine(lambda a, b: a - times * b, one, other), strict)
+    if isinstance(one, Sample):
+        bound = times * float(other)  # type: ignore[arg-type]
+        return MeanComparison(combine(lambda a: a - bound, one), strict)
+    assert isinstance(other, Sample)
+    return MeanComparison(combine(lambda b: one - times * b, other), strict)
+
+
+def usually_less(one: Sample, other: Sample, *, times: float = 1.0, strict: bool = True) -> Usual:
+    """That a value is less than ``times`` the other in most repetitions; unless ``strict``, or
+    equal."""
+    return Usual(combine(lambda a, b: a - times * b, one, other), strict)
+
+
+def similar(values: Iterable[Sample], ratio: float) -> AtLeast:
+    """That the largest mean is at most ``ratio`` times the smallest one."""
+    known = list(values)
+    return all_of(less(a, b, times=ratio, strict=False) for a in known for b in known if a is not b)
+
+
+def all_less(
+    values: Mapping[str, Sample], smaller: Iterable[str], *, than: Iterable[str] | None = None
+) -> AtLeast:
+    """That the means of some names are less than those of the others, or of ``than``."""
+    few = list(smaller)
+    rest = [name for name in values if name not in few] if than is None else list(than)
+    return all_of(less(values[a], values[b]) for a in few for b in rest)
+
+
+def all_more(
+    values: Mapping[str, Sample], larger: Iterable[str], *, than: Iterable[str] | None = None
+) -> AtLeast:
+    """That the means of some names are more than those of the others, or of ``than``."""
+    few = list(larger)
+    rest = [name for name in values if name not in few] if than is None else list(than)
+    return all_of(less(values[b], values[a]) for a in few for b in rest)
+
+
+def upper_half(values: Mapping[str, Sample], name: str) -> AtLeast:
+    """That a mean is more than those of at least half of the others; an extreme value of one of
+    them changes nothing."""
+    others = [other for other in values if other != name]
+    return AtLeast((len(others) + 1) // 2, [less(values[other], values[name]) for other in others])
+
+
+def lower_half(values: Mapping[str, Sample], name: str) -> AtLeast:
+    """That a mean is less than those of at least half of the others."""
+    others = [other for other in values if other != name]
+    return AtLeast((len(others) + 1) // 2, [less(values[name], values[other]) for other in others])

@@ -1,0 +1,1 @@
+"""SPAA 2004: moldable jobs packed for two criteria."""

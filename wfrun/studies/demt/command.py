@@ -1,0 +1,60 @@
+"""The command ``wfrun study demt``."""
+
+from __future__ import annotations
+
+import click
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.parsers.atomic import write_file
+from wfrun.runners.display.console import make_console
+from wfrun.runners.display.extras import install_command
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.demt.claims import CLAIMS
+from wfrun.studies.demt.experiments import (
+    FULL,
+    QUICK,
+    DemtCell,
+    DemtRow,
+    DemtSamples,
+    cells,
+    run_cell,
+)
+from wfrun.studies.demt.figures import draw_demt
+from wfrun.studies.demt.page import LENGTH, demt_page
+from wfrun.studies.workflows import figures
+from wfrun.studies.workflows.command import claim_table
+
+
+def study_demt(options: StudyOptions) -> None:
+    """Pack what results.csv does not have, write page.md and the figures, and print the verdicts on
+    all claims.
+
+    Raises InvalidError for a results.csv of something else, InfeasibleError without scipy and where
+    the folder cannot be written.
+    """
+    try:
+        import scipy.optimize  # noqa: F401
+    except ImportError:
+        raise InfeasibleError(
+            "the study demt needs scipy for its bounds",
+            hint=f"install it by {install_command('scipy')}",
+        ) from None
+    scale = QUICK if options.quick else FULL
+    options.announce(LENGTH[options.quick])
+    options.make_folder()
+    output = options.output
+    results = Results(output / "results.csv", DemtCell, DemtRow)
+    samples = DemtSamples(options.rows(cells(scale), results, run_cell))
+    found = answer(CLAIMS, samples)
+    pictures: list[str] = []
+    try:
+        if figures.available():
+            pictures = draw_demt(samples, output)
+        page = demt_page(samples, scale, found, pictures, quick=options.quick)
+        write_file(output / "page.md", page.encode())
+    except OSError as error:
+        raise options.unwritable(error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{tally(found)}; see {output}/page.md")

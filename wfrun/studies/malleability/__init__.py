@@ -1,0 +1,1 @@
+"""Thesis chapter 3: jobs that grow and shrink on the DAS-3."""

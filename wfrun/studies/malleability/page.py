@@ -1,0 +1,122 @@
+"""The page of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wfrun.studies.common.claim import Answer, answer, tally_by_kind
+from wfrun.studies.common.options import QUICK_NOTICE
+from wfrun.studies.common.verdict import Verdict
+from wfrun.studies.malleability.claims import CLAIMS
+from wfrun.studies.malleability.differences import CAUSES, DIFFERENCES, SUMMARY
+from wfrun.studies.malleability.experiments import (
+    EXPERIMENTS,
+    GRID,
+    SINGLE,
+    MalleabilitySamples,
+    MalleabilityScale,
+)
+from wfrun.studies.workflows.page import claims_table, main_claims, table
+from wfrun.studies.workflows.samples import number
+
+LENGTH = {True: "about two minutes", False: "about 5 minutes"}
+MEASURES = {
+    "run_s": "execution [s]",
+    "response_s": "response [s]",
+    "tail_s": "99% of responses [s]",
+    "gadget_s": "GADGET [s]",
+    "mean_size": "mean size",
+    "largest_size": "maximum size",
+    "stuck": "share at 2",
+    "grows": "grows",
+    "shrinks": "shrinks",
+    "utilization": "utilization",
+}
+MARKS = {Verdict.HOLDS: "+", Verdict.FAILS: "–", Verdict.UNCLEAR: "?"}
+WORDS = """\
+Words have these numbers: "few" is at most one in five, "many" and "most" at least half, "almost the
+same" and "similarly" within 25%, "much" and "far" at least half as much again, "far worse than all
+others" at least twice the next, "about" within 10%; a group has at least nine jobs of ten. A claim
+*holds* or *does not hold* with 95% confidence (paired t test over the runs), and is *not
+distinguishable* otherwise."""
+VARIED = """\
+Each changes one thing, or processors and optimum together. *Optimum at 0.25*: the shortest run time
+is that with a quarter of the maximum size. + holds, – does not hold, ? not distinguishable."""
+
+
+def malleability_page(
+    samples: MalleabilitySamples, scale: MalleabilityScale, found: Sequence[Answer],
+    pictures: Sequence[str], *, quick: bool,
+) -> str:  # fmt: skip
+    """The page in Markdown."""
+    parts = [
+        *_head(scale, found, quick=quick),
+        *_measures(samples, pictures),
+        "", "## Claims", "", *WORDS.splitlines(),
+        *claims_table(found, CAUSES),
+        *_variants(samples, scale, found),
+        *DIFFERENCES.splitlines(),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+def _head(scale: MalleabilityScale, found: Sequence[Answer], *, quick: bool) -> Iterator[str]:
+    yield "# Study `malleability`: jobs that grow and shrink (thesis chapter 3)"
+    yield ""
+    if quick:
+        yield from QUICK_NOTICE
+    yield from SUMMARY.splitlines()
+    yield ""
+    yield f"**{tally_by_kind(found)}.** {scale.seeds} runs of each combination; the thesis has 4."
+    yield ""
+    yield "Main claims:"
+    yield ""
+    yield from main_claims(found)
+    yield ""
+    yield f"    wfrun study malleability{' --quick' if quick else ''} --output study"
+    yield ""
+    yield (
+        f"makes this page in {LENGTH[quick]}, and keeps all runs in `study/results.csv`. Source: "
+        "O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft 2010, "
+        "sections 3.3 and 3.4. Its Figures 3.4 and 3.5 are pictures without numbers; the claims "
+        "have what the text states."
+    )
+
+
+def _measures(samples: MalleabilitySamples, pictures: Sequence[str]) -> Iterator[str]:
+    titles = ("Figure 3.4: PRA, every 2 minutes", "Figure 3.5: PWA, every 30 s",
+              "PWA with the workloads of PRA")  # fmt: skip
+    for place, (experiment, title) in enumerate(zip(EXPERIMENTS, titles, strict=True)):
+        yield ""
+        yield f"## {title}"
+        if place < len(pictures):
+            yield ""
+            yield f"![{title}]({pictures[place]})"
+        columns = {measure: samples.all(experiment, measure) for measure in MEASURES}
+        rows = [
+            (name, *(number(columns[measure][name].mean) for measure in MEASURES))
+            for name in columns["run_s"]
+        ]
+        yield from table(("", *MEASURES.values()), rows)
+
+
+def _variants(
+    samples: MalleabilitySamples, scale: MalleabilityScale, found: Sequence[Answer]
+) -> Iterator[str]:
+    yield ""
+    yield "## Free choices"
+    yield ""
+    yield from VARIED.splitlines()
+    yield ""
+    yield f"{scale.varied_seeds} runs of each."
+    header = ("", *(str(one.number) for one in found), "hold")
+    rows = [_marks("as above", found)]
+    for variant in (*GRID, *SINGLE):
+        if variant in scale.variants:
+            rows.append(_marks(variant, answer(CLAIMS, samples.varied(variant))))
+    yield from table(header, rows)
+
+
+def _marks(name: str, found: Sequence[Answer]) -> tuple[str, ...]:
+    held = sum(one.holds for one in found)
+    return name, *(MARKS[one.verdict] for one in found), str(held)

@@ -1,0 +1,105 @@
+"""The command ``wfrun study predictions``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from wfrun.parsers.atomic import write_file
+from wfrun.runners.display.console import make_console
+from wfrun.runners.experiments.on_sites.work import Files
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.studies.common.claim import Answer, answer
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.predictions.page import predictions_page
+from wfrun.studies.predictions.part import PartSetting, StudyPart
+from wfrun.studies.predictions.parts import PARTS
+from wfrun.studies.predictions.workloads import workloads_of
+from wfrun.studies.workflows import figures
+from wfrun.studies.workflows.command import yes_or_no
+
+_LENGTH = {True: "about seven minutes", False: "several hours"}
+"""Of the quick and of the full study with all logs."""
+
+
+def study_predictions(options: StudyOptions) -> None:
+    """Measure what the files of results do not have, write page.md and the figures, and print which
+    claims hold.
+
+    Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
+    something else, InfeasibleError where the folder cannot be written.
+    """
+    output = options.output
+    setting = PartSetting(options.quick, workloads_of(options.corpus, options.logs))
+    if all(workload.generated for workload in setting.workloads):
+        click.echo("no logs were given (--corpus): all workloads are generated", err=True)
+    if not options.quiet:
+        click.echo(
+            f"this takes {_LENGTH[options.quick]} of processor time in all; what is measured is "
+            "kept",
+            err=True,
+        )
+    options.make_folder()
+    rows = [_measured(part, setting, options) for part in PARTS]
+    every = [p.samples(setting, r, True) for p, r in zip(PARTS, rows, strict=True)]
+    most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
+    found = _answers(rows, every, most)
+    drawn: list[dict[str, str]] = [{} for _ in PARTS]
+    try:
+        if figures.available():
+            drawn = [p.draw(s, output) for p, s in zip(PARTS, every, strict=True)]
+        sections = [p.page(s, d) for p, s, d in zip(PARTS, every, drawn, strict=True)]
+        write_file(output / "page.md", predictions_page(setting, sections, found).encode())
+    except OSError as error:
+        raise options.unwritable(error) from error
+    make_console().print(_claim_table(found))
+    counted = [one for one in found if not one.claim.always]
+    click.echo(
+        f"{sum(a.holds for a in counted)} of {len(counted)} claims hold, "
+        f"{sum(a.usually for a in counted)} on most workloads; see {output}/page.md"
+    )
+
+
+def _measured(part: StudyPart, setting: PartSetting, options: StudyOptions) -> list[Any]:
+    """The rows of the part; those that its file does not have are measured."""
+    wanted = part.cells(setting)
+    results = Results(options.output / f"{part.name}.csv", part.cell, part.row)
+    return options.rows(wanted, results, partial(part.run, setting), _files(setting))
+
+
+def _files(setting: PartSetting) -> Files:
+    """The logs, which simulations read."""
+    return {Path(w.path): [Path(w.path)] for w in setting.workloads if w.path is not None}
+
+
+def _answers(
+    rows: Sequence[Sequence[Any]], every: Sequence[Any], most: Sequence[Any]
+) -> list[Answer]:
+    """The claims of all parts that have been measured, numbered through."""
+    found: list[Answer] = []
+    for part, measured, strict, majority in zip(PARTS, rows, every, most, strict=True):
+        for one in answer(part.claims, strict, majority) if measured else ():
+            found.append(one._replace(number=len(found) + 1))
+    return found
+
+
+def _claim_table(found: Sequence[Answer]) -> Table:
+    """A row for each claim."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", justify="right")
+    table.add_column("section", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("holds")
+    table.add_column("on most workloads")
+    for one in found:
+        verdicts = [Text("cannot fail", "dim"), Text("-", "dim")]
+        if not one.claim.always:
+            verdicts = [yes_or_no(one.holds), yes_or_no(one.usually)]
+        table.add_row(str(one.number), one.claim.where, one.claim.text, *verdicts)
+    return table

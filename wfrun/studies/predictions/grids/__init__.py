@@ -1,0 +1,1 @@
+"""Predictions in grid schedulers (thesis section 7.4)."""

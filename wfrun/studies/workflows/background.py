@@ -1,0 +1,194 @@
+"""The load that other users put on the DAS-3 of the thesis.
+
+Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft 2010,
+section 6.2.3 and Figure 6.2; Tables 6.3, 7.1, 7.2 and 7.6 for what they say of the same logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from math import exp, log, sqrt
+from random import Random
+from statistics import NormalDist
+
+import msgspec
+
+from wfrun.engine.model import SiteSpec
+from wfrun.sites.simulated.queues import SimulatedJob
+from wfrun.studies.workflows.das3 import das3
+
+UTILIZATION: Mapping[str, float] = {
+    "vrije": 0.25,
+    "amsterdam": 0.20,
+    "delft": 0.47,
+    "multimedian": 0.42,
+    "leiden": 0.05,
+}
+"""Share of each cluster that other users use in the long term; 0.30 of the whole system."""
+
+WARM_UP_S = 48 * 3600.0
+"""Time for which the background runs alone before workflows arrive, in seconds."""
+HORIZON_S = 48 * 3600.0
+"""Length of the background after that, in seconds."""
+
+_SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16, 32, 64), (35, 30, 20, 15, 10, 5)
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What other users submit. See ``background`` for where the numbers come from."""
+
+    median_s: float = 670.0
+    """Of the run times, log-normal with ``sigma``; at most ``longest_s``."""
+    sigma: float = 1.1
+    """Half of the variance is that of the applications."""
+    longest_s: float = 4 * 3600.0
+    parallel: float = 0.15
+    """Share of jobs that ask for more than one processor, as many as _SIZES, up to ``widest``."""
+    widest: int = 64
+    burst_median: float = 2.0
+    """Of the numbers of sequential jobs that a user submits at once, log-normal with
+    ``burst_sigma``; at most ``largest_burst``. Parallel jobs come one by one."""
+    burst_sigma: float = 1.0
+    largest_burst: int = 1000
+    applications: int = 60
+    """Number of sequential applications at each cluster; as many are parallel."""
+
+
+def background(
+    sites: Sequence[SiteSpec], seed: int, load: Load | None = None
+) -> Mapping[str, list[SimulatedJob]]:
+    """Other users' jobs by cluster, over WARM_UP_S + HORIZON_S, in order of submission.
+
+    The thesis replays four months of the DAS-3's log of 2008 (section 6.2.3), which is not part of
+    this project; workflows arrive there every six hours. Here each seed is one arrival, on a load
+    of its own. This load is generated, with the properties that the thesis gives:
+
+    - about 30% overall (Table 7.5), different in every cluster (Figure 6.2, whose bars have no
+      numbers in the text). Delft and MultimediaN are the busy ones: Table 7.2 has them as the
+      DAS-3's sites FS3 and FS4, where most jobs are submitted.
+    - 15% of the jobs are parallel (Table 7.1).
+    - A mean run time of some 20 minutes. Response times less waits are 1,215 s for the same log
+      (Table 7.6, ECT-Perfect), and two million jobs in 18 months at 30% of 272 nodes (Table 7.1)
+      are 1,900 processor seconds a job, 1,100 s with 1.7 processors. Run times are log-normal, as
+      those in logs are.
+    - Sequential jobs come in bursts (Figure 7.1), which are alike (section 7.2.3).
+
+    The spread of the run times, the sizes of parallel jobs, the bursts and the shares of the
+    clusters, which the thesis leaves open, are fitted to Round Robin's queue waits with background
+    load in Table 6.3; the waits of the other policies are not used. Sizes matter most: a wide job
+    at the head of a FCFS queue keeps a cluster from starting anything, although its load is low.
+
+    Bursts arrive as a Poisson process whose rate gives the utilization. The applications of a
+    cluster are the same for all seeds.
+    """
+    load = load or Load()
+    return {
+        site.name: list(_jobs(site, Random(f"das3/{seed}/{site.name}"), load)) for site in sites
+    }
+
+
+def total_utilization() -> float:
+    """UTILIZATION of the whole system."""
+    sites = das3().sites
+    work = sum(UTILIZATION[site.name] * site.slots for site in sites)
+    return work / sum(site.slots for site in sites)
+
+
+@cache
+def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
+    """By cluster, and ``all`` of them: the share of its capacity that the background of each
+    repetition submits. The seeds are the numbers of the repetitions."""
+    sites = das3().sites
+    slots = {site.name: site.slots for site in sites}
+    slots["all"] = sum(slots.values())
+    found: dict[str, list[float]] = {name: [] for name in ("all", *UTILIZATION)}
+    for seed in range(repetitions):
+        jobs = background(sites, seed)
+        work = {name: sum(j.cores * j.runtime_s for j in ours) for name, ours in jobs.items()}
+        work["all"] = sum(work.values())
+        for name, values in found.items():
+            values.append(work[name] / ((WARM_UP_S + HORIZON_S) * slots[name]))
+    return found
+
+
+# Applications
+
+
+class _Application(msgspec.Struct, frozen=True):
+    name: str
+    """Also that of its user: each has one application."""
+    cores: int
+    typical_s: float
+
+
+@cache
+def _applications(site: str, slots: int, load: Load) -> tuple[list[_Application], ...]:
+    """Sequential and parallel applications of a cluster, as many of each. Typical run times are
+    quantiles of their distribution, so that every cluster has the same mean."""
+    random = Random(f"das3/applications/{site}")
+    normal, count = NormalDist(), load.applications
+    found: list[list[_Application]] = []
+    for sizes in ([1], _parallel_sizes(slots, load)):
+        typical_s = [
+            load.median_s * exp(load.sigma / sqrt(2) * normal.inv_cdf((i + 0.5) / count))
+            for i in range(count)
+        ]
+        random.shuffle(typical_s)
+        cores = [sizes[i * len(sizes) // count] for i in range(count)]
+        kind = "parallel" if found else "sequential"
+        names = [f"{kind}-{i}" for i in range(count)]
+        found.append(list(map(_Application, names, cores, typical_s)))
+    return tuple(found)
+
+
+def _parallel_sizes(slots: int, load: Load) -> list[int]:
+    return [
+        min(size, load.widest, slots)
+        for size, weight in zip(_SIZES, _SIZE_WEIGHTS, strict=True)
+        for _ in range(weight)
+    ]
+
+
+# Jobs
+
+
+def _jobs(site: SiteSpec, random: Random, load: Load) -> Iterator[SimulatedJob]:
+    sequential, parallel = _applications(site.name, site.slots, load)
+    burst = _mean_burst(load)
+    alone = load.parallel * burst / (1 - load.parallel + load.parallel * burst)
+    cores = sum(one.cores for one in parallel) / len(parallel)
+    work_s = ((1 - alone) * burst + alone * cores) * _mean_runtime_s(load)
+    rate_per_s = UTILIZATION[site.name] * site.slots / work_s
+    now_s = random.expovariate(rate_per_s)
+    while now_s < WARM_UP_S + HORIZON_S:
+        is_parallel = random.random() < alone
+        application = random.choice(parallel if is_parallel else sequential)
+        count = 1 if is_parallel else _burst(random, load)
+        typical_s = application.typical_s * random.lognormvariate(0.0, load.sigma / sqrt(2))
+        for _ in range(count):
+            runtime_s = min(load.longest_s, typical_s * random.uniform(0.8, 1.2))
+            name = application.name
+            yield SimulatedJob(now_s, runtime_s, application.cores, runtime_s, name, name)
+        now_s += random.expovariate(rate_per_s)
+
+
+def _burst(random: Random, load: Load) -> int:
+    drawn = random.lognormvariate(log(load.burst_median), load.burst_sigma)
+    return max(1, min(load.largest_burst, round(drawn)))
+
+
+@cache
+def _mean_burst(load: Load) -> float:
+    """E of ``_burst``: the sum over n of the probability of at least n jobs."""
+    size = NormalDist(log(load.burst_median), load.burst_sigma)
+    return 1 + sum(1 - size.cdf(log(n - 0.5)) for n in range(2, load.largest_burst + 1))
+
+
+@cache
+def _mean_runtime_s(load: Load) -> float:
+    """E[min(X, longest)] of a log-normal X."""
+    normal, sigma = NormalDist(), load.sigma
+    z = log(load.longest_s / load.median_s) / sigma
+    below = load.median_s * exp(sigma**2 / 2) * normal.cdf(z - sigma)
+    return below + load.longest_s * (1 - normal.cdf(z))

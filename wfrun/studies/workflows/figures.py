@@ -1,0 +1,173 @@
+"""Figures 6.2 to 6.6 of the thesis with our results (matplotlib)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wfrun.parsers.atomic import drafted
+from wfrun.runners.display.extras import install_command
+from wfrun.runners.metrics.samples import cumulative
+from wfrun.studies.common.verdict import Sample
+from wfrun.studies.workflows import paper
+from wfrun.studies.workflows.background import utilizations
+from wfrun.studies.workflows.claims_rest import DYNAMIC, variant_name
+from wfrun.studies.workflows.experiments import WorkflowsScale
+from wfrun.studies.workflows.samples import Samples
+
+MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
+
+
+def available() -> bool:
+    """Whether matplotlib is installed. Without it a message says how to install it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        command = install_command("matplotlib")
+        click.echo(f"no figures: matplotlib is not installed; {command} installs it", err=True)
+        return False
+    return True
+
+
+def draw(samples: Samples, scale: WorkflowsScale, folder: Path) -> list[str]:
+    """Write all figures as PNG; returns their names. Raises OSError."""
+    return [
+        _utilization(scale, folder),
+        _policies(samples, folder),
+        _distributions(samples, folder),
+        _throttles(samples, folder),
+        _several(samples, folder),
+    ]
+
+
+def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
+    """A figure, and its panels by row and column."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.4 * columns, 2.9 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
+    """Bars of means, with the 95% confidence intervals."""
+    axes.bar(
+        names,
+        [v.mean for v in values],
+        yerr=[v.summary.half_width or 0.0 for v in values],
+        capsize=2,
+        color=colour,
+    )
+    axes.tick_params(axis="x", labelrotation=60, labelsize=7)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_ylim(bottom=0)
+
+
+def _utilization(scale: WorkflowsScale, folder: Path) -> str:
+    """Figure 6.2: means over the repetitions, with the lowest and the highest."""
+    figure, grid = grid_of(1, 1)
+    found = utilizations(scale.loaded)
+    axes = grid[0][0]
+    means = {name: 100 * sum(values) / len(values) for name, values in found.items()}
+    below = [means[name] - 100 * min(values) for name, values in found.items()]
+    above = [100 * max(values) - means[name] for name, values in found.items()]
+    axes.bar(list(means), list(means.values()), yerr=(below, above), capsize=3, color="C1")
+    axes.tick_params(axis="x", labelrotation=45, labelsize=7)
+    axes.set_ylabel("utilization [%]")
+    axes.grid(axis="y", alpha=0.3)
+    return save(figure, folder, "figure-6.2.png")
+
+
+def _distributions(samples: Samples, folder: Path) -> str:
+    """Figure 6.4: cumulative distributions with background load."""
+    figure, grid = grid_of(len(MEASURES), len(paper.CDF_WORKLOADS))
+    for column, workload in enumerate(paper.CDF_WORKLOADS):
+        for row, (measure, label) in enumerate(MEASURES):
+            axes = grid[row][column]
+            for policy in paper.TABLE_6_3[workload, True]:
+                points = cumulative(samples.runs(workload, policy, measure))
+                values = [points[0][0], *(value for value, _ in points)]
+                shares = [0.0, *(100 * share for _, share in points)]
+                colour = f"C{paper.POLICIES.index(policy)}"
+                axes.step(values, shares, colour, where="post", linewidth=1, label=policy)
+            axes.set_xscale("log")
+            label_powers(axes.xaxis)
+            axes.tick_params(axis="x", labelsize=7, labelrotation=45)
+            axes.set_xlabel(label)
+            axes.set_ylabel("runs [%]")
+            axes.set_title(f"{workload}+BG", fontsize=9)
+            axes.grid(alpha=0.3)
+    handles, names = grid[0][-1].get_legend_handles_labels()
+    figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=4)
+    return save(figure, folder, "figure-6.4.png")
+
+
+def _policies(samples: Samples, folder: Path) -> str:
+    """Figure 6.3: a column for each workload, makespan and NSL, idle and loaded."""
+    figure, grid = grid_of(4, len(paper.WORKLOADS))
+    for column, workload in enumerate(paper.WORKLOADS):
+        for row, ((measure, label), loaded) in enumerate(
+            (m, loaded) for loaded in (False, True) for m in MEASURES
+        ):
+            policies = list(paper.TABLE_6_3[workload, loaded])
+            values = [samples.single(workload, p, measure, loaded=loaded) for p in policies]
+            axes = grid[row][column]
+            bars(axes, policies, values, "C1" if loaded else "C0")
+            axes.set_title(f"{workload}{'+BG' if loaded else ''}", fontsize=9)
+            if column == 0:
+                axes.set_ylabel(label)
+    return save(figure, folder, "figure-6.3.png")
+
+
+def _throttles(samples: Samples, folder: Path) -> str:
+    """Figure 6.5: the makespan by concurrency limit."""
+    figure, grid = grid_of(2, 4)
+    for row, policy in enumerate(DYNAMIC):
+        panels = [(w, loaded) for loaded in (False, True) for w in ("wf-large1", "wf-large2")]
+        for column, (workload, loaded) in enumerate(panels):
+            limits: tuple[int | None, ...] = (*paper.LIMITS, None)
+            values = [
+                samples.single(workload, policy, "makespan_s", loaded=loaded, throttle=limit)
+                for limit in limits
+            ]
+            axes = grid[row][column]
+            names = ["none" if limit is None else str(limit) for limit in limits]
+            bars(axes, names, values, "C1" if loaded else "C0")
+            axes.set_title(f"{policy}, {workload}{'+BG' if loaded else ''}", fontsize=9)
+            axes.set_ylabel("makespan [s]")
+    return save(figure, folder, "figure-6.5.png")
+
+
+def _several(samples: Samples, folder: Path) -> str:
+    """Figure 6.6: total makespan and NSL of several instances."""
+    figure, grid = grid_of(2, len(paper.MULTI))
+    variants = range(len(paper.MULTI_VARIANTS))
+    for column, (_, size, instances) in enumerate(paper.MULTI):
+        for row, (measure, label) in enumerate(MEASURES):
+            values = [samples.multi(size, instances, v, measure) for v in variants]
+            axes = grid[row][column]
+            bars(axes, [variant_name(v) for v in variants], values)
+            axes.set_title(f"CyberShake-{size}, N = {instances}", fontsize=9)
+            axes.set_ylabel(label if row else "total makespan [s]")
+    return save(figure, folder, "figure-6.6.png")
+
+
+def label_powers(axis: Any) -> None:
+    """Label 1, 2 and 5 of each power of ten of a logarithmic axis with plain numbers; in wide
+    ranges the powers only."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    steps = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def save(figure: Any, folder: Path, name: str) -> str:
+    """Write a figure; returns its name. Raises OSError."""
+    with drafted(folder / name) as stream:
+        figure.savefig(stream, format=name.rpartition(".")[2], dpi=110)
+    return name

@@ -1,0 +1,92 @@
+"""Means over the repetitions of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+from wfrun.runners.metrics.samples import Summary
+from wfrun.studies.common.verdict import Sample, combine
+from wfrun.studies.workflows import paper
+from wfrun.studies.workflows.experiments import WorkflowsOutcome, multi_name
+
+MEASURES = ("makespan_s", "nsl", "held_s", "qwt_s", "ftd_s", "nft", "once_s", "main_share")
+
+
+class Samples:
+    """What was measured; ``measure`` is one of MEASURES everywhere.
+
+    A repetition's value for a workload is the mean over the workflows in it (Table 6.2); means and
+    confidence intervals are over repetitions.
+    """
+
+    def __init__(self, rows: Sequence[WorkflowsOutcome]) -> None:
+        groups: dict[tuple[object, ...], dict[int, list[WorkflowsOutcome]]] = {}
+        for row in rows:
+            key = (row.experiment, row.workload, row.policy, row.throttle, row.loaded, row.places)
+            groups.setdefault(key, {}).setdefault(row.repetition, []).append(row)
+        self._groups = groups
+
+    def single(
+        self, workload: str, policy: str, measure: str, *, loaded: bool, throttle: int | None = None
+    ) -> Sample:
+        """A measure of single workflows."""
+        return self._sample(("single", workload, policy, throttle, loaded, 1), measure)
+
+    def multi(self, size: int, instances: int, variant: int, measure: str) -> Sample:
+        """A measure of several instances; ``variant`` is an index of paper.MULTI_VARIANTS."""
+        policy, throttled = paper.MULTI_VARIANTS[variant]
+        throttle = paper.MULTI_LIMITS[size] if throttled else None
+        key = ("multi", multi_name(size, instances), policy, throttle, False, 1)
+        return self._sample(key, measure)
+
+    def places(self, workload: str, places: int, measure: str) -> Sample:
+        """A measure of Single Cluster, with ``places`` tasks per node."""
+        experiment = "single" if places == 1 else "places"
+        return self._sample((experiment, workload, paper.SINGLE, None, False, places), measure)
+
+    def changes(self, workload: str, policy: str, measure: str, *, loaded: bool) -> list[Sample]:
+        """By each of paper.LIMITS, the change of a measure in percent of its mean without a
+        throttle."""
+        free = self.single(workload, policy, measure, loaded=loaded)
+        mean = free.mean
+        return [
+            combine(
+                lambda limited, unlimited: 100 * (limited - unlimited) / mean,
+                self.single(workload, policy, measure, loaded=loaded, throttle=limit),
+                free,
+            )
+            for limit in paper.LIMITS
+        ]
+
+    def runs(self, workload: str, policy: str, measure: str) -> list[float]:
+        """A measure of each single workflow with background load, unsorted."""
+        rows = self._groups["single", workload, policy, None, True, 1].values()
+        return [float(getattr(row, measure)) for several in rows for row in several]
+
+    def _sample(self, key: tuple[object, ...], measure: str) -> Sample:
+        return Sample(
+            {
+                repetition: fsum(float(getattr(row, measure)) for row in rows) / len(rows)
+                for repetition, rows in self._groups[key].items()
+            }
+        )
+
+
+def shown(summary: Summary | Sample) -> str:
+    """As ``12.3 ± 0.4``, mean and half width of the 95% confidence interval."""
+    if isinstance(summary, Sample):
+        summary = summary.summary
+    text = number(summary.mean)
+    if not summary.half_width or number(summary.half_width) == "0":
+        return text
+    return f"{text} ± {number(summary.half_width)}"
+
+
+def number(value: float) -> str:
+    """About three significant digits."""
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    text = f"{value:,.{digits}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
