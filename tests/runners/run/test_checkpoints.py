@@ -17,16 +17,16 @@ import pytest
 
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.predictions import Predictions
+from wfrun.engine.capabilities.estimates.predictions import Predictions
 from wfrun.engine.core import Core
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import RunState
-from wfrun.runners.run import checkpoints
-from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
-from wfrun.runners.run.frozen import freeze, thaw
-from wfrun.runners.run.history_file import state_directory
-from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.runners.run.history.history_file import state_directory
+from wfrun.runners.run.store import checkpoints
+from wfrun.runners.run.store.checkpoints import CheckpointWriter, read_core
+from wfrun.runners.run.store.event_store import FILE_NAME, Store
+from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 
@@ -316,7 +316,8 @@ def test_the_key_is_the_users_alone(run: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [("builtins", "eval"), ("builtins", "getattr"), ("wfrun.engine.state", "array.fromfile"),
-     ("wfrun.engine.core", "Iterable"), ("wfrun.runners.run.store", "Store"), ("os", "system")],
+     ("wfrun.engine.core", "Iterable"), ("wfrun.runners.run.store.event_store", "Store"),
+     ("os", "system")],
 )  # fmt: skip
 def test_names_outside_of_states_are_refused(name: tuple[str, str]) -> None:
     module, attribute = (text.encode() for text in name)

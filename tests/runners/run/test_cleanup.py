@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from tests.runners.harness import Job, User, lines_of, wait_until
-from wfrun.engine.capabilities.cleanup import BATCH_BYTES
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.engine.capabilities.storing.cleanup import BATCH_BYTES
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 SIZE = BATCH_BYTES + 1
 

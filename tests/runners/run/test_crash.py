@@ -19,8 +19,8 @@ from tests.runners.harness import (
     lines_of,
     wait_until,
 )
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 LAYERS, WIDTH = 10, 20
 TASKS = LAYERS * WIDTH

@@ -22,15 +22,15 @@ from tests.runners.harness import Job, User, assert_refused, make_workflow
 from tests.runners.stored_log import lines_of
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import SCHEMA_VERSION, Settings
-from wfrun.runners.display.report import summary
-from wfrun.runners.display.results import Results
-from wfrun.runners.run import store
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.inspect.tables.report import summary
+from wfrun.runners.inspect.tables.results import RunResults
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.store import FILE_NAME
-from wfrun.runners.run.trust import OwnRun
+from wfrun.runners.run.store import event_store as store
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import FILE_NAME
 
 SEED = 13
 
@@ -69,7 +69,7 @@ def use(folder: Path) -> list[str]:
         session._store.close()
         session._lock.release()
 
-    commands: list[Callable[[], object]] = [show, lambda: list(Results(run).rows()), resume]
+    commands: list[Callable[[], object]] = [show, lambda: list(RunResults(run).rows()), resume]
     for command in commands:
         before = content(folder)
         try:

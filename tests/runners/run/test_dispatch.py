@@ -16,8 +16,8 @@ from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.dispatch import Dispatcher
-from wfrun.sites.transfers.local_copy import LocalCopy
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.router import TransferRouter
 
 

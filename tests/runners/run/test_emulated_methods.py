@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wfrun.runners.run.scaling import emulated
+from wfrun.runners.run.prepare.scaling import emulated
 from wfrun.sites.catalog import read_catalog
 
 CATALOG = """\

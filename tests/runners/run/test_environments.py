@@ -10,9 +10,9 @@ import pytest
 from tests.runners.harness import User
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.prepare.prepare import prepare
+from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.sites.catalog import read_catalog
 
 SITES = """\

@@ -11,8 +11,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Task, Workflow
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.requests import AttemptRequests
 
 LAUNCHER = LauncherSpec(cores=4, max=4, walltime_s=1000.0)
 SITE = SiteSpec(
@@ -32,7 +32,7 @@ def expected_s(documented_s: float | None, ran_s: float | None = None) -> float 
         core.step(ev.AttemptStarted(1.0, key, "r.L0.1"))
         end = Outcome("expired", started_s=1.0, ended_s=1.0 + ran_s)
         core.step(ev.AttemptEnded(1.0 + ran_s, key, end))
-    requests = Requests(core.state, RunDir(Path("run")), [SITE])
+    requests = AttemptRequests(core.state, RunDir(Path("run")), [SITE])
     return requests.attempt("r.0.0.2", 0, 0, 0).expected_s
 
 

@@ -12,9 +12,9 @@ from tests.runners.harness import Job, User, attempts_alive, kill, lines_of, wai
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.state import RunState
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import Store
 
 
 def failures(run: Path) -> Counter[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 KILLED = """
 import os, signal, sys

@@ -22,10 +22,11 @@ MIDDLE = SIZE_BYTES // 2
 QUICK = """
 import re
 import sys
-from wfrun.engine import retry
+from wfrun.engine.tasks import retry
 from wfrun.runners.cli.main import main
-from wfrun.sites.transfers import direct, stall
-stall.STALL_S = direct.STALL_S = 2.0
+from wfrun.sites.transfers.direct import direct_copy
+from wfrun.sites.transfers.relay import stall
+stall.STALL_S = direct_copy.STALL_S = 2.0
 retry.MAX_SETBACKS = 1
 sys.exit(main())
 """

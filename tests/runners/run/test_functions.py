@@ -71,3 +71,25 @@ def test_what_can_not_be_passed_on(flow: FunctionWorkflow, tmp_path: Path) -> No
     assert flow.call("total", outputs=["other.txt"]).file == "total-1.json"
     with pytest.raises(InvalidError, match="is not a Python file"):
         FunctionWorkflow("x", tmp_path / "absent.py")
+
+
+def test_functions_that_are_not_there(flow: FunctionWorkflow, tmp_path: Path) -> None:
+    def square(x: int) -> int:
+        return x * x
+
+    def points(function: object) -> object:
+        return wfrun.function_bag("b", tmp_path / "model.py", function, points=[{"x": 1}])  # type: ignore[arg-type]
+
+    for call in (flow.call, points):
+        with pytest.raises(
+            InvalidError, match=r"(?s)is not the name of a function.*write 'square'"
+        ):
+            call(square)  # type: ignore[arg-type]
+        with pytest.raises(InvalidError, match=r"model\.py by name: write 'its name'"):
+            call(lambda x: x)  # type: ignore[arg-type]
+        with pytest.raises(InvalidError, match=r"(?s)no function 'sqare'.*did you mean 'square'"):
+            call("sqare")
+        with pytest.raises(InvalidError, match=r"(?s)no function 'grep'.*a program is a `Task`"):
+            call("grep")
+    (tmp_path / "made.py").write_text("from model import *\nglobals()['made'] = print\n")
+    assert FunctionWorkflow("made", tmp_path / "made.py").call("made").id == "made-0"

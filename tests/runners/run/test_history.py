@@ -15,8 +15,7 @@ import wfrun
 from tests.runners.harness import User, wait_until
 from tests.runners.histories import harvest
 from wfrun.engine import events as ev
-from wfrun.engine.bag import expand
-from wfrun.engine.capabilities.observations import (
+from wfrun.engine.capabilities.estimates.observations import (
     MAX_OBSERVATIONS,
     Observation,
     Observations,
@@ -27,10 +26,17 @@ from wfrun.engine.model import Axis, Bag, Catalog, Progression, SiteSpec, Workfl
 from wfrun.engine.prediction.job import Job
 from wfrun.engine.settings import Settings
 from wfrun.engine.state import TaskStatus
-from wfrun.runners.run import history as history_module
-from wfrun.runners.run.history import Harvest, StoredClass, add_history, harvest_of, read_history
-from wfrun.runners.run.history_file import HistoryFile, history_file
-from wfrun.runners.run.store import Store
+from wfrun.engine.tasks.bag import expand
+from wfrun.runners.run.history import runtime_history as history_module
+from wfrun.runners.run.history.history_file import HistoryFile, history_file
+from wfrun.runners.run.history.runtime_history import (
+    Harvest,
+    StoredClass,
+    add_history,
+    harvest_of,
+    read_history,
+)
+from wfrun.runners.run.store.event_store import Store
 
 SITES = Catalog((SiteSpec("near", slots=2), SiteSpec("far", slots=2)))
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.runners.harness import Done, User
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.sites import node
 
 IMAGE = b"an image\n" * 20_000

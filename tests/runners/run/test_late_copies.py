@@ -14,7 +14,7 @@ from tests.network.host import UID
 from tests.network.network import Network
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities import late_copies
+from wfrun.engine.capabilities.storing import late_copies
 from wfrun.engine.model import Access, Catalog, LinkSpec, SiteSpec
 
 SIZE_BYTES = 4 << 20

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
-from wfrun.engine.link_samples import WINDOW, Sample
+from wfrun.engine.files.link_samples import WINDOW, LinkSample
 from wfrun.engine.model import ORIGIN, Access, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import (
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import (
     KnownLink,
-    Pair,
+    PlacePair,
     add_links,
     load_links,
     missing_links,
@@ -40,7 +40,7 @@ def ssh_site(name: str, host: str, user: str | None = None) -> SiteSpec:
 
 
 ALPHA, BETA = ssh_site("alpha", "a.org", "ann"), ssh_site("beta", "b.org")
-TO_ALPHA = Pair(HERE, "ann@a.org")
+TO_ALPHA = PlacePair(HERE, "ann@a.org")
 
 
 def after_run(
@@ -65,8 +65,8 @@ def after_run(
 
 
 def add(history: HistoryFile, number: int, copies: int) -> None:
-    samples = [Sample(1000.0 * number + n, 10, 0.5) for n in range(copies)]
-    write_links(history, {Pair(HERE, f"{number}.org"): (samples, "stream")})
+    samples = [LinkSample(1000.0 * number + n, 10, 0.5) for n in range(copies)]
+    write_links(history, {PlacePair(HERE, f"{number}.org"): (samples, "stream")})
 
 
 def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_link_that_has_changed_is_known_after_some_runs(tmp_path: Path) -> Non
     assert known(history)[TO_ALPHA].bandwidth_bytes_per_s == pytest.approx(MB / 10)
 
 
-def known(history: HistoryFile) -> dict[Pair, KnownLink]:
+def known(history: HistoryFile) -> dict[PlacePair, KnownLink]:
     found = load_links(history)
     assert found is not None
     return found
@@ -133,7 +133,7 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with closing(sqlite3.connect(history.path)) as db:
         assert db.execute("SELECT count(*) FROM link_copies").fetchone() == (WINDOW + 2,)
     monkeypatch.setattr(
-        "wfrun.runners.run.link_history._BOUND",
+        "wfrun.runners.run.history.link_history._BOUND",
         "DELETE FROM link_copies WHERE rowid NOT IN "
         "(SELECT rowid FROM link_copies ORDER BY at_s DESC LIMIT 5)",
     )
@@ -217,9 +217,9 @@ def test_a_catalog_is_completed_by_what_is_known(tmp_path: Path) -> None:
 
 def test_links_between_sites_follow_from_those_to_this_machine(tmp_path: Path) -> None:
     history = HistoryFile(tmp_path / "history")
-    for ends, rate in ((Pair("ann@a.org", HERE), 3e6), (Pair(HERE, "@b.org"), 2e6)):
-        small = [Sample(1.0 + n, 10, 0.5) for n in range(3)]
-        large = [Sample(9.0 + n, 10**7, rate) for n in range(3)]
+    for ends, rate in ((PlacePair("ann@a.org", HERE), 3e6), (PlacePair(HERE, "@b.org"), 2e6)):
+        small = [LinkSample(1.0 + n, 10, 0.5) for n in range(3)]
+        large = [LinkSample(9.0 + n, 10**7, rate) for n in range(3)]
         write_links(history, {ends: ([*small, *large], "stream")})
     (read,) = read_links(history, SETTINGS, Catalog((ALPHA, BETA)), 0.0)
     assert ev.LinkHistory("alpha", "beta", 2e6, 1.0, 0) in read.links

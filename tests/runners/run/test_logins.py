@@ -13,7 +13,7 @@ import pytest
 import wfrun
 from tests.runners.harness import Job, make_workflow
 from wfrun.runners.run import session
-from wfrun.runners.run.sites import make_site, terminal_prompter
+from wfrun.runners.run.sites.make_sites import make_site, terminal_prompter
 
 
 @pytest.fixture

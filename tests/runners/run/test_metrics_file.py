@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.test_docs import table
 from tests.runners.harness import Job, User, wait_until
-from wfrun.runners.run.metrics_file import METRICS
+from wfrun.runners.run.notices.metrics_file import METRICS
 
 parser = pytest.importorskip("prometheus_client.parser")
 

@@ -15,8 +15,8 @@ from wfrun import InvalidError, read_workflows
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import SiteSpec
-from wfrun.runners.run.prepare import prepare, this_machine
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
 
 PROGRAMS = ("truncate", "sleep", "sh", "true", "evil")
 
@@ -66,7 +66,7 @@ import sys
 from pathlib import Path
 
 from wfrun.engine.events import Settings
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.prepare.prepare import prepare
 from wfrun.sites.catalog import read_catalog
 
 STARTS = ("os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen")

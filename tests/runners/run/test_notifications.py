@@ -15,9 +15,9 @@ import pytest
 from tests.runners.harness import MARK, PATIENCE_S, Done, Engine, Job, User, lines_of, wait_until
 from tests.servers.ssh import FaultySSH
 from tests.servers.web import Web
-from wfrun.runners.run import notice_targets
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.notice_targets import carry_out
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.notices import notice_targets
+from wfrun.runners.run.notices.notice_targets import carry_out
 
 HOSTILE = "`touch hit` $(touch hit) ; touch hit"
 
@@ -53,7 +53,8 @@ def test_a_command_has_the_facts_and_its_output_is_kept(user: User) -> None:
     assert said == {
         "version": 1, "on": "finished", "run": "run", "directory": str(user.folder / "run"),
         "outcome": "done", "reason": None, "site": None,
-        "tasks": {"total": 1, "done": 1, "failed": 0, "blocked": 0, "dispatched": 0},
+        "tasks": {"total": 1, "done": 1, "failed": 0, "blocked": 0, "not_needed": 0,
+                  "dispatched": 0},
     }  # fmt: skip
     kept = user.folder / "run" / "notifications.log"
     assert kept.read_text().endswith(" finished: done\n  out\n")

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from wfrun.runners.run.occupancy import Capacity, Stay, holds_s
+from wfrun.runners.run.history.occupancy import Capacity, Stay, holds_s
 
 TWO = [Capacity(-inf, 2)]
 

@@ -18,13 +18,13 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.run.clock import WallClock
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Lock
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.run.directory.lock import Lock
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.storable import storable
-from wfrun.runners.run.store import Store
-from wfrun.runners.run.trust import OwnRun
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.storable import storable
 
 
 def one_task(folder: Path) -> list[Job]:

@@ -12,9 +12,9 @@ from tests.runners.stored_log import store_log
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import TaskStatus
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.stored_names import stored_name
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.files.stored_names import stored_name
+from wfrun.runners.run.store.checkpoints import read_state
 
 
 def restore(user: User, kind: str) -> tuple[RunDir, list[Workflow]]:

@@ -19,11 +19,11 @@ import pytest
 from tests.runners.harness import Engine, Job, User, lines_of, wait_until
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import RunResumed
-from wfrun.runners.run import lock as lock_module
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Holder, Lock, read_holder
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.directory import lock as lock_module
+from wfrun.runners.run.directory.lock import Holder, Lock, read_holder
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import Store
 from wfrun.sites.node.processes import identity
 
 LONG_S = 150.0
@@ -39,7 +39,8 @@ exec "$@"
 IMPATIENT = """
 import sys
 from wfrun.runners.cli.main import main
-from wfrun.runners.run import lock, session
+from wfrun.runners.run import session
+from wfrun.runners.run.directory import lock
 from wfrun.sites.node import journals
 lock.PATIENCE_S, journals.PATIENCE_S = 2.0, {patience_s}
 lock.BEAT_S = session.BEAT_S = 0.1

@@ -11,9 +11,9 @@ from wfrun import File, Task, Workflow
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.model import SiteSpec
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.new_run import NewRun
-from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.directory.new_run import NewRun
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.requests import AttemptRequests
 
 
 def twins(*names: tuple[str, str]) -> Workflow:
@@ -28,7 +28,7 @@ def output_paths(workflow: Workflow) -> list[str]:
     core.step(ev.RunStarted(0.0, "r", ev.Settings("round-robin"), (SiteSpec("s", 1),), (), 1))
     core.step(ev.WorkflowAdded(0.0, 0, "w", "d"))
     run = RunDir(Path("/run"))
-    requests = Requests(core.state, run, [SiteSpec("s", 1)])
+    requests = AttemptRequests(core.state, run, [SiteSpec("s", 1)])
     paths = [requests.output_path(0, file) for file in range(len(workflow.files))]
     return [str(path.relative_to(run.outputs)) for path in paths]
 

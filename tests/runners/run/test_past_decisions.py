@@ -13,9 +13,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.settings import Settings
-from wfrun.runners.run import checkpoints
-from wfrun.runners.run.past_decisions import PastDecision, past_decision
-from wfrun.runners.run.store import Store
+from wfrun.runners.inspect.explain.past_decisions import PastDecision, past_decision
+from wfrun.runners.run.store import checkpoints
+from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 

@@ -24,8 +24,8 @@ from tests.runners.harness import Job, User, lines_of
 from tests.runners.replicated import events_of
 from wfrun.engine import events as ev
 from wfrun.runners.cli.main import main
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 ROUNDS = 4
 """Rounds of a pair in the slow test, every other with a run that exists already."""

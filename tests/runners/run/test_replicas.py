@@ -21,8 +21,8 @@ from tests.runners.replicated import (
 )
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.replication.replication import Replication
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 KILLS = 4
 ONE_SITE = "sites:\n  alpha: {slots: 6}\n"

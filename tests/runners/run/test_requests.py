@@ -10,8 +10,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import File, SiteSpec, Task, Workflow
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.requests import AttemptRequests
 
 SITE = SiteSpec("one", slots=1)
 
@@ -29,7 +29,7 @@ def inputs(size: int | None, *, writer: bool = False, reader: bool = False) -> l
     core.step(ev.AttemptEnded(1.0, "r.0.0.1", Outcome("done", sizes=(size,))))
     # An exit record alone cannot say that a required file is absent.
     core.state.workflows[0].present[0] = size is not None
-    requests = Requests(core.state, RunDir(Path("run")), [SITE])
+    requests = AttemptRequests(core.state, RunDir(Path("run")), [SITE])
     return [link.name for link in requests.attempt("r.0.1.1", 0, 1, 0).inputs]
 
 

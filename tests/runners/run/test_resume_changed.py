@@ -16,10 +16,10 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.api import resume
 from wfrun.runners.api import run as run_workflow
-from wfrun.runners.display.run_records import run_record
-from wfrun.runners.experiments.past_run import past_run
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.experiments.subjects.past_run import past_run
+from wfrun.runners.inspect.tables.run_records import run_record
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 OTHER = 65534
 """The user `nobody`."""

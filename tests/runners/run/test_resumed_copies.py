@@ -10,8 +10,8 @@ import pytest
 from tests.network.network import Network
 from tests.runners.harness import Job, User, wait_until
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
-from wfrun.sites.transfers.endpoint import KEPT_PATTERN
+from wfrun.runners.run.store.event_store import Store
+from wfrun.sites.transfers.endpoints.endpoint import KEPT_PATTERN
 from wfrun.sites.transfers.resume import RESUME_BYTES
 
 SIZE_BYTES = RESUME_BYTES + (32 << 20)

@@ -15,17 +15,17 @@ from click.testing import CliRunner
 
 from tests.runners.harness import Job, make_workflow
 from wfrun import Catalog, Resources, SiteSpec, Workflow, write_dax
-from wfrun.engine.containers import Container
 from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.fitting.containers import Container
 from wfrun.runners.api import RunResult, resume
 from wfrun.runners.api import run as run_documents
 from wfrun.runners.cli.exit_statuses import INVALID
 from wfrun.runners.cli.main import cli
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.reuse import identities
 from wfrun.runners.run.reuse.identities import Identifier
 from wfrun.runners.run.reuse.keys import make_record, task_keys
+from wfrun.runners.run.store.checkpoints import read_state
 
 OTHER = 65534
 """The user `nobody`."""

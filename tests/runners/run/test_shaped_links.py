@@ -13,8 +13,8 @@ from tests.network.network import Network
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.model import Access, Catalog, LinkSpec, SiteSpec
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import load_links, place_of
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import load_links, place_of
 
 SIZE_BYTES = 200_000
 CATALOG_LINKS = (LinkSpec("origin", "one", 20e6), LinkSpec("origin", "two", 0.1e6))

@@ -17,18 +17,18 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.events import Event, SitePaused
 from wfrun.engine.model import Access, SiteSpec
 from wfrun.sites.local import direct_launcher
-from wfrun.sites.remote.asyncssh_login import Client, Target, unless_silent
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.local_transport import LocalProcess, LocalTransport
-from wfrun.sites.remote.transport import Transport
+from wfrun.sites.remote.transports.asyncssh_login import Client, Target, unless_silent
+from wfrun.sites.remote.transports.local_transport import LocalProcess, LocalTransport
+from wfrun.sites.remote.transports.transport import Transport
 from wfrun.sites.ssh.site import SshSite
 
 IMPATIENT = """
 import sys
 from wfrun.runners.cli.main import main
 from wfrun.sites.remote import agent_client
-from wfrun.sites.remote.asyncssh_transport import AsyncsshTransport
-from wfrun.sites.remote.openssh_transport import OpensshTransport
+from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
+from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
 kind, sys.argv[1:] = sys.argv[1], sys.argv[2:]
 agent_client.HELLO_S = 1.0
 if kind == "mute":

@@ -15,8 +15,8 @@ from tests.engine.old_logs import KINDS, read
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.sites.cluster.batches import Batches
 
 

@@ -17,13 +17,14 @@ from tests.runners.harness import Engine, Job, User, lines_of, make_workflow, wa
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
 from wfrun.engine.model import Catalog, SiteSpec
-from wfrun.runners.run import directory as rundir
-from wfrun.runners.run import lock, new_run, session
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Lock
-from wfrun.runners.run.prepare import Plan, prepare, this_machine
-from wfrun.runners.run.store import Store
+from wfrun.runners.run import session
+from wfrun.runners.run.directory import lock, new_run
+from wfrun.runners.run.directory import run_directory as rundir
+from wfrun.runners.run.directory.lock import Lock
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.prepare.prepare import Plan, prepare, this_machine
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import Store
 
 BEFORE_LOCK = """
 real = new_run.Lock
@@ -58,7 +59,8 @@ ENGINE = """
 import sys, time
 from pathlib import Path
 from wfrun.runners.cli.main import main
-from wfrun.runners.run import new_run, session
+from wfrun.runners.run import session
+from wfrun.runners.run.directory import new_run
 def hold():
     Path("held").touch()
     while not Path("go").exists():

@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runners.harness import Job, make_workflow
-from tests.runners.stored_log import lines_of
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.exchange import LauncherRequest, Outcome
-from wfrun.engine.model import Access, LinkSpec, SiteSpec
-from wfrun.runners.run.packing import DICTIONARY, packed
-from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.runners.run.store.event_store import FILE_NAME, Store
+from wfrun.runners.run.store.packing import DICTIONARY, packed
 
 SETTINGS = ev.Settings(
     "coarsening", {"size": 3, "share": 0.5, "mode": "x"}, throttle=7, on_failure="stop", seed=-1
@@ -92,9 +91,17 @@ EVENTS: list[ev.AnyEvent] = [
     ev.FilesRemoved(3.0, 1),
     ev.JobLimitReached(3.0, 1, 200),
     ev.JobLimitLifted(4.0, 1),
+    ev.PlacementTried(3.0, (4, 0), 2),
+    ev.ClaimsAsked(
+        3.0, "r1.C1", 0, 2, (ev.ClaimPart(0, LauncherRequest("r1.C1.0", 1, 4, 0, 0, 60.0)),)
+    ),
+    ev.ClaimEnded(3.5, "r1.C1", "late", "not all came"),
+    ev.JobsWait(4.0, 1, "Priority"),
+    ev.JobsWait(4.0, 1, "JobHeldUser", 3),
     ev.RunChanged(3.0, SETTINGS, (SiteSpec("a", 2),), (LinkSpec("a", "b", 1e6),), (1,)),
     ev.SiteCounted(1e10 / 3, 1, 1, {"sbatch": 2, "squeue": 40}, 0.25),
     ev.AttemptStarted(3.7, "r1.0.2.1", "r1.L1.1"),
+    ev.AttemptsKilled(8.0, 0, ("r.0.1.1", "r.0.2.1")),
     ev.JobsReallocated(9.0, (("r.0.1.1", 1),)),
     ev.JobsReallocated(9.0, (("r.0.1.1", 1),), ((99.5, 88.25),)),
     ev.AttemptsWithdrawn(3.8, 1, ("r1.0.2.1",)),
@@ -205,7 +212,7 @@ def test_a_reader_sees_whole_groups_while_a_writer_writes(tmp_path: Path) -> Non
     write(tmp_path, EVENTS[:1])
     program = (
         "import sys; from pathlib import Path; from wfrun.engine import events as ev; "
-        "from wfrun.runners.run.store import Store; store = Store(Path(sys.argv[1])); "
+        "from wfrun.runners.run.store.event_store import Store; store = Store(Path(sys.argv[1])); "
         "list(store.load())\n"
         "for n in range(200):\n"
         "    store.append([ev.TimerFired(float(n), str(i)) for i in range(3)]); store.commit()"
@@ -231,23 +238,6 @@ def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         log_of(tmp_path)
     assert FILE_NAME in str(caught.value)
     assert "upgrade" in str(caught.value)
-
-
-def test_settings_of_a_batch_system_are_read_from_older_logs(tmp_path: Path) -> None:
-    write(tmp_path, EVENTS[:2])
-    with sqlite3.connect(tmp_path / FILE_NAME) as db:
-        ((body,),) = db.execute("SELECT body FROM events").fetchall()
-        access = b'"access":{"hosts":["h"],"parallel_environment":"smp","memory_resource":null}'
-        old = lines_of(body).replace(b'"access":null', access, 1)
-        assert old != lines_of(body)
-        db.execute("UPDATE events SET version = 2, body = ?", (old,))
-    db.close()
-    started, added = log_of(tmp_path)
-    assert isinstance(started, ev.RunStarted)
-    settings = {"parallel_environment": "smp"}
-    assert started.sites[0].access == Access(hosts=("h",), batch_settings=settings)
-    assert started.sites[1] == EVENTS[0].sites[1]  # type: ignore[union-attr]
-    assert added == EVENTS[1]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +349,7 @@ def test_a_row_that_unpacks_to_more_than_a_row_is_refused(
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         db.execute("UPDATE events SET body = ?", (bomb,))
     db.close()
-    monkeypatch.setattr("wfrun.runners.run.store.ROW_BYTES", 2_000_000)
+    monkeypatch.setattr("wfrun.runners.run.store.event_store.ROW_BYTES", 2_000_000)
     with pytest.raises(InvalidError, match="larger than any event"):
         log_of(tmp_path)
 

@@ -13,12 +13,13 @@ from tests.runners.harness import Job, make_workflow
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.settings import Settings
-from wfrun.runners.display.report import summary
-from wfrun.runners.run import store, stored_documents
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.store import FILE_NAME, Store
-from wfrun.runners.run.stored_documents import StoredSequence
+from wfrun.runners.inspect.tables.report import summary
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store import event_store as store
+from wfrun.runners.run.store import stored_documents
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import FILE_NAME, Store
+from wfrun.runners.run.store.stored_documents import StoredSequence
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 

@@ -11,7 +11,7 @@ from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement import WORKFLOW_POLICIES
 from wfrun.parsers.generate import generate
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.prepare.prepare import prepare
 from wfrun.runners.simulate.simulation import Platform, simulate
 
 CATALOG = Catalog(

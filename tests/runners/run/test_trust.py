@@ -18,12 +18,12 @@ from tests.sites.users import MALLORY, as_user, scratch
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.api import resume, status
-from wfrun.runners.run.directory import RunDir, is_driven
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.new_run import NewRun
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.run.directory.new_run import NewRun
+from wfrun.runners.run.directory.run_directory import RunDir, is_driven
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.trust import OwnRun
 
 __all__ = ["scratch"]
 OTHER = 65534

@@ -15,9 +15,9 @@ import pytest
 from tests.runners.harness import Job, User, assert_refused
 from tests.runners.histories import HERE, harvest, remember
 from tests.runners.run.test_history import read, run
-from wfrun.runners.run import history_file as module
-from wfrun.runners.run.history import add_history
-from wfrun.runners.run.history_file import VERSION, HistoryFile
+from wfrun.runners.run.history import history_file as module
+from wfrun.runners.run.history.history_file import VERSION, HistoryFile
+from wfrun.runners.run.history.runtime_history import add_history
 
 
 def _execute(*statements: str) -> Callable[[Path], None]:

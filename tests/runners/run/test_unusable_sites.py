@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.runners.harness import Job, User, assert_refused, wait_until
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 CATALOG = """\
 sites:

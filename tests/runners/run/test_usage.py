@@ -9,17 +9,17 @@ from rich.console import Console
 from wfrun.engine.events import RunEnded, RunResumed, RunStarted, Settings, SiteCounted
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import SiteSpec
-from wfrun.runners.display.report import summary
-from wfrun.runners.run.usage import Usage
+from wfrun.runners.inspect.tables.report import summary
+from wfrun.runners.run.sites.usage import HeadNodeUsage
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.local_transport import LocalTransport
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 
 
 async def test_what_an_agent_ran_is_told_once() -> None:
     connection = Connection(("localhost",), lambda host, may_ask: LocalTransport())
     await connection.open(lambda reason: None)
     try:
-        usage = Usage({3: connection}, lambda: 7.0)
+        usage = HeadNodeUsage({3: connection}, lambda: 7.0)
         host = await connection.host()
         for _ in range(2):
             await host.run(["true"])
@@ -37,7 +37,7 @@ async def test_what_an_agent_ran_is_told_once() -> None:
 
 async def test_a_site_that_was_never_reached_is_not_told_of() -> None:
     connection = Connection(("nowhere",), lambda host, may_ask: LocalTransport())
-    assert await Usage({0: connection}, lambda: 7.0).new_counts() == []
+    assert await HeadNodeUsage({0: connection}, lambda: 7.0).new_counts() == []
 
 
 def test_the_summary_shows_the_sum_of_all_engines() -> None:

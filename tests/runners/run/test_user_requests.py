@@ -16,8 +16,8 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.runners.run import user_requests as ur
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Lock
+from wfrun.runners.run.directory.lock import Lock
+from wfrun.runners.run.directory.run_directory import RunDir
 
 TWO_SITES = "sites:\n  alpha: {slots: 1}\n  beta: {slots: 1}\n"
 

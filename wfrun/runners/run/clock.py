@@ -11,8 +11,8 @@ from typing import Protocol
 
 from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
-from wfrun.runners.run.storable import storable
-from wfrun.runners.run.uptime import uptime_s
+from wfrun.runners.run.directory.uptime import uptime_s
+from wfrun.runners.run.store.storable import storable
 
 LAG_S = 0.2
 """``lag_s`` of real time."""

@@ -14,9 +14,9 @@ from wfrun.engine.exchange import AttemptRequest, Cause, Outcome
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.protocols import LauncherSite, Site, Transfer
 from wfrun.runners.run.clock import Clock
-from wfrun.runners.run.lost_data import RecordCheck
-from wfrun.runners.run.removals import Removals
-from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.files.lost_data import RecordCheck
+from wfrun.runners.run.files.removals import Removals
+from wfrun.runners.run.requests import AttemptRequests
 from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.causes import failure_of
 
@@ -44,7 +44,7 @@ class Dispatcher:
         clock: Clock,
         sites: Sequence[Site],
         transfer: Transfer,
-        requests: Requests,
+        requests: AttemptRequests,
         records: RecordCheck,
     ) -> None:
         self._clock = clock
@@ -159,7 +159,7 @@ class Dispatcher:
         if isinstance(action, act.StartLaunchers):
             await site.start_launchers(action.launchers)
         elif isinstance(action, act.StopLaunchers):
-            await site.stop_launchers(action.keys)
+            await site.stop_launchers(action.keys, now=action.now)
         else:
             for key, found in (await site.find_launchers(action.keys)).items():
                 if found.state == "active":

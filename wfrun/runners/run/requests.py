@@ -7,28 +7,29 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from wfrun.engine.attempts import variant
-from wfrun.engine.bag import BagFiles
+from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
+from wfrun.engine.files.originals import original_path
+from wfrun.engine.jobs.sized import at_speed, sized_words
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
-from wfrun.engine.originals import original_path
-from wfrun.engine.sized import at_speed, sized_words
 from wfrun.engine.state import RunState, WorkflowState
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.images import sha256_of_image
-from wfrun.runners.run.output_paths import OutputPaths
-from wfrun.runners.run.stored_names import stored_as, stored_name
+from wfrun.engine.tasks.attempts import variant
+from wfrun.engine.tasks.bag import BagFiles
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.files.images import sha256_of_image
+from wfrun.runners.run.files.output_paths import OutputPaths
+from wfrun.runners.run.files.stored_names import stored_as, stored_name
 from wfrun.sites.contained import contained
-from wfrun.sites.emulate import emulated
+from wfrun.sites.local.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
 """The environment of every task without variables: one object for hundreds of thousands of
 requests."""
 
 
-class Requests:
+class AttemptRequests:
     """Makes the attempt requests of a run, and names its files at each site and at ORIGIN."""
 
     def __init__(self, state: RunState, run: RunDir, specs: Sequence[SiteSpec]) -> None:
@@ -44,11 +45,18 @@ class Requests:
         files = workflow.files
 
         attempt = self._state.attempts.get(key)
+        claims = self._state.find(ProcessorClaims)
+        claim = None if claims is None else claims.by_job.get((number, task_index))
         own = variant(key) if self._state.own_outputs else 0
 
         def name(file: int | None) -> str | None:
             return None if file is None else files[file].name
 
+        resources = at_speed(w.asked(task_index), self._specs[site].speed_ratio)
+        if claim is not None:
+            head = claim.parts[0].request
+            cores = head.cores * head.nodes
+            resources = replace(resources, cores=cores, nodes=head.nodes)
         request = AttemptRequest(
             key=key,
             argv=self._command(w, task_index),
@@ -65,13 +73,16 @@ class Requests:
             stdin=name(task.stdin),
             stdout=name(task.stdout),
             stderr=name(task.stderr),
-            resources=at_speed(w.asked(task_index), self._specs[site].speed_ratio),
+            resources=resources,
             avoid_hosts=() if self._health is None else self._health.avoided_hosts(site),
             job_walltime_s=None if attempt is None else attempt.walltime_s,
-            expected_s=self._expected_s(w, task_index, site),
+            # A placeholder was requested for as long as its job may take.
+            expected_s=self._expected_s(w, task_index, site) if claim is None else None,
             max_log_bytes=self._state.settings.max_log_bytes,
             environment=self._specs[site].environment,
             checksums=self._state.settings.verifies_copies,
+            claim="" if claim is None else claim.key,
+            claimed=() if claim is None else claim.nodes(),
         )
         if not self._state.settings.emulate:
             return request

@@ -15,65 +15,73 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
+from wfrun.engine.explain.visible import command_line, name_line
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
-from wfrun.engine.protocols import Transfer
+from wfrun.engine.protocols import LauncherSite, Transfer
 from wfrun.engine.state import RunState
-from wfrun.engine.visible import command_line, name_line
 from wfrun.runners.run import user_requests
 from wfrun.runners.run.changes import present_of
-from wfrun.runners.run.checkpoints import CheckpointWriter, read_core
-from wfrun.runners.run.cleaning import clean_sites, remove_directories
 from wfrun.runners.run.clock import WallClock
-from wfrun.runners.run.directory import (
+from wfrun.runners.run.directory.lock import BEAT_S, Lock
+from wfrun.runners.run.directory.new_run import NewRun
+from wfrun.runners.run.directory.run_directory import (
     RunDir,
     has_log,
     is_driven,
     never_started,
     not_started,
 )
+from wfrun.runners.run.directory.run_index import add_run
+from wfrun.runners.run.directory.trust import OwnRun
 from wfrun.runners.run.dispatch import Dispatcher
-from wfrun.runners.run.history import add_history, harvest_of, keep_history, read_history
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import add_links, read_links
-from wfrun.runners.run.lock import BEAT_S, Lock
+from wfrun.runners.run.files.cleaning import clean_sites, remove_directories
+from wfrun.runners.run.files.lost_data import LostFiles, RecordCheck, find_lost
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import add_links, read_links
+from wfrun.runners.run.history.runtime_history import (
+    add_history,
+    harvest_of,
+    keep_history,
+    read_history,
+)
 from wfrun.runners.run.loop import Loop, Observer
-from wfrun.runners.run.lost_data import LostFiles, RecordCheck, find_lost
-from wfrun.runners.run.lost_sites import lose_sites, unreachable_of
-from wfrun.runners.run.metrics_file import MetricsFile, check_metrics_file
-from wfrun.runners.run.new_run import NewRun
-from wfrun.runners.run.notice_targets import check_targets
-from wfrun.runners.run.notify import Notifier
-from wfrun.runners.run.prepare import Plan
-from wfrun.runners.run.requests import Requests, make_emulated_inputs
+from wfrun.runners.run.notices.metrics_file import MetricsFile, check_metrics_file
+from wfrun.runners.run.notices.notice_targets import check_targets
+from wfrun.runners.run.notices.notify import Notifier
+from wfrun.runners.run.prepare.deadlines import time_of_day_deadline
+from wfrun.runners.run.prepare.prepare import Plan
+from wfrun.runners.run.requests import AttemptRequests, make_emulated_inputs
 from wfrun.runners.run.reuse.identities import changed_documents
 from wfrun.runners.run.reuse.plan import Reuse, plan_reuse
 from wfrun.runners.run.reuse.taking import take_over
-from wfrun.runners.run.sites import (
+from wfrun.runners.run.sites.lost_sites import lose_sites, unreachable_of
+from wfrun.runners.run.sites.make_sites import (
+    connect_claims,
     make_site,
     make_transfer,
     terminal_prompter,
     with_url_inputs,
 )
-from wfrun.runners.run.storable import storable
-from wfrun.runners.run.store import Store
-from wfrun.runners.run.trust import OwnRun
-from wfrun.runners.run.unusable import raise_unusable, with_unreachable
-from wfrun.runners.run.usage import Usage
+from wfrun.runners.run.sites.unusable import raise_unusable, with_unreachable
+from wfrun.runners.run.sites.usage import HeadNodeUsage
+from wfrun.runners.run.store.checkpoints import CheckpointWriter, read_core
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.storable import storable
+from wfrun.runners.run.stuck_jobs import name_stuck_jobs
 from wfrun.runners.run.user_requests import RequestReader
+from wfrun.sites.batch.observation import OBSERVE_S
 from wfrun.sites.kind import AnySite
-from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.observation import OBSERVE_S
 from wfrun.sites.tasks import end_tasks
-from wfrun.sites.transfers.disk import remove_parts
+from wfrun.sites.transfers.local.disk import remove_parts
 
 _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
@@ -233,6 +241,7 @@ class Session:
         except WfrunError:
             self._lock.release()
             raise
+        add_run(run.path)
         if keeps_history and (path := self.state.history or self.state.link_history) is not None:
             self._history = HistoryFile(Path(path))
         self._run_id = self.state.run_id
@@ -264,7 +273,7 @@ class Session:
         )
         transfer = with_url_inputs(router, self.run.inputs, self._settings.allow_urls, workflows)
         far = {n: s.connection for n, s in enumerate(sites) if not isinstance(s, LocalSite)}
-        usage = Usage(far, self._clock.now)
+        usage = HeadNodeUsage(far, self._clock.now)
         self._notifier = Notifier(self.run, self.state, self._clock.now, far)
         opened: list[AnySite] = []
         abandoned = False
@@ -283,6 +292,7 @@ class Session:
                 remove_parts(self.run.outputs, kept=True)
             if self.state.ended == "done" and self.state.settings.keep != "all":
                 await self._clean(sites)
+            await self._name_stuck_jobs(sites)
             self._log(await usage.new_counts())
             await self._finish_notifications()
             if self._history is not None:
@@ -317,7 +327,7 @@ class Session:
         if settings.reallocate is not None:  # each round knows the queues of that time
             observe_s = min(observe_s, settings.reallocate_every_s)
         prompter = terminal_prompter()
-        return [
+        sites = [
             make_site(
                 spec, index, self._run_id, self._site_directory, directory, self._clock.now,
                 observed=observed, observe_s=observe_s, pack_logs=settings.pack_logs,
@@ -327,6 +337,9 @@ class Session:
                 zip(self._specs, self._site_directories(), strict=True)
             )
         ]  # fmt: skip
+        if settings.place is not None:
+            connect_claims(sites)
+        return sites
 
     def _site_directories(self) -> list[Path]:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
@@ -345,7 +358,7 @@ class Session:
         for site in sites:
             if isinstance(site, LocalSite):
                 remove_parts(site.store, kept=False)
-        requests = Requests(self.state, self.run, self._specs)
+        requests = AttemptRequests(self.state, self.run, self._specs)
         self._lost = await find_lost(self.state, sites, requests, self._unreachable)
 
     async def _take_over(self, sites: Sequence[AnySite]) -> None:
@@ -354,8 +367,10 @@ class Session:
         if self.reuse is not None and self.reuse.count:
             self._reused = await take_over(self.reuse, self.run, sites)
 
-    async def _run_loop(self, sites: Sequence[AnySite], transfer: Transfer, usage: Usage) -> None:
-        requests = Requests(self.state, self.run, self._specs)
+    async def _run_loop(
+        self, sites: Sequence[AnySite], transfer: Transfer, usage: HeadNodeUsage
+    ) -> None:
+        requests = AttemptRequests(self.state, self.run, self._specs)
         records = RecordCheck(sites, requests)
         self._dispatcher = Dispatcher(self._clock, sites, transfer, requests, records)
         self._store.before_commit = self._lock.check
@@ -379,8 +394,19 @@ class Session:
             raise
         finally:
             checkpoints.after_commit(last=True)
+        launching = [
+            cast(LauncherSite, site)
+            for number, (site, spec) in enumerate(zip(sites, self._specs, strict=True))
+            if spec.has_launchers and number not in self._unreachable
+        ]
+        await asyncio.gather(*(site.dismiss() for site in launching))
+
+    async def _name_stuck_jobs(self, sites: Sequence[AnySite]) -> None:
+        """Warn of jobs that sites keep after the end of the run, unless interrupted."""
         reached = [s for number, s in enumerate(sites) if number not in self._unreachable]
-        await asyncio.gather(*(s.dismiss() for s in reached if isinstance(s, BatchLauncherSite)))
+        if self.state.ended is not None and not self._interrupts:
+            with contextlib.suppress(KeyboardInterrupt):
+                await self._unless_interrupted(name_stuck_jobs(reached))
 
     async def _clean(self, sites: Sequence[AnySite]) -> None:
         """Remove the run's files from the sites, unless interrupted."""
@@ -470,7 +496,14 @@ class Session:
             ),
             *earlier,
             *(
-                ev.WorkflowAdded(now_s, number, workflow.name, digest, reused=reused)
+                ev.WorkflowAdded(
+                    now_s,
+                    number,
+                    workflow.name,
+                    digest,
+                    reused=reused,
+                    deadline_s=time_of_day_deadline(workflow, now_s),
+                )
                 for number, (workflow, digest, reused) in enumerate(
                     zip(plan.workflows, self._digests, self._reused, strict=True)
                 )
@@ -488,7 +521,7 @@ class Session:
             for observer in self.observers:
                 observer(events)
 
-    async def _watched(self, loop: Loop, usage: Usage, asked: RequestReader) -> None:
+    async def _watched(self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader) -> None:
         """Run the loop beside the tasks that look for requests of the user and count head-node
         load."""
         watchers = [

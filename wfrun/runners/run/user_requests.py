@@ -21,10 +21,10 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.explain.visible import command_line, name_line
 from wfrun.engine.state import HELD, RunState, TaskStatus
-from wfrun.engine.visible import command_line, name_line
 from wfrun.parsers.atomic import write_file
-from wfrun.runners.run.directory import RunDir, is_driven
+from wfrun.runners.run.directory.run_directory import RunDir, is_driven
 
 _LOGGER = logging.getLogger(__name__)
 MAX_BYTES = 4096
@@ -97,6 +97,7 @@ def check(request: Request, state: RunState) -> ev.Event:
         TaskStatus.DONE: "is done",
         TaskStatus.FAILED: "was cancelled already" if task in w.cancelled else "has failed",
         TaskStatus.BLOCKED: "is blocked: a task before it has failed",
+        TaskStatus.UNNEEDED: "was not needed",
     }
     if w.status[task] in settled:
         status = TaskStatus(w.status[task])

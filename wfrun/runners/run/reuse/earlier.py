@@ -12,7 +12,8 @@ from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError, WfrunError
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
 from wfrun.engine.state import RunState, TaskStatus
-from wfrun.runners.run.directory import (
+from wfrun.runners.run.directory.lock import driver
+from wfrun.runners.run.directory.run_directory import (
     RunDir,
     await_start,
     existing,
@@ -20,14 +21,13 @@ from wfrun.runners.run.directory import (
     has_log,
     is_driven,
 )
-from wfrun.runners.run.lock import driver
-from wfrun.runners.run.log_errors import replay
-from wfrun.runners.run.requests import Requests
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.files.stored_names import stored_as
+from wfrun.runners.run.requests import AttemptRequests
 from wfrun.runners.run.reuse.identities import Identifier, Record
 from wfrun.runners.run.reuse.keys import task_keys
-from wfrun.runners.run.store import Store
-from wfrun.runners.run.stored_names import stored_as
-from wfrun.runners.run.trust import OwnRun
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.log_errors import replay
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class EarlierRun:
     def __init__(self, run: RunDir, record: Record, state: RunState) -> None:
         self.run, self.record, self.state = run, record, state
         self._specs = [site.spec for site in state.sites]
-        self._requests = Requests(state, run, self._specs)
+        self._requests = AttemptRequests(state, run, self._specs)
 
     def done_tasks(self, identifier: Identifier) -> Iterator[tuple[bytes, tuple[int, int]]]:
         """Key, and (workflow, task), of each task that is done."""
@@ -119,7 +119,7 @@ def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
 
 def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[EarlierRun]:
     """The runs that a new one may reuse, the latest first: the run that ``choice`` names, or for
-    ``auto`` those of ./wfrun-runs with a workflow of one of these names.
+    ``auto`` those of the user with a workflow of one of these names.
 
     Raises InvalidError for a named run that cannot be reused; ``auto`` passes over such ones.
     """

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError
-from wfrun.sites.transfers.disk import open_regular
+from wfrun.sites.transfers.local.disk import open_regular
 
 SMALL_BYTES = 1 << 20
 """Maximum size of a file that is hashed even if no earlier run has a file like it."""

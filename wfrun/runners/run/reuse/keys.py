@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from wfrun.engine.bag import BagFiles
 from wfrun.engine.model import Catalog, Task, Workflow
+from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.run.reuse.identities import Identifier, Record, identify_all
 
 MAX_FILES = 200_000

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from wfrun.engine.model import SiteSpec, Workflow
-from wfrun.runners.run.prepare import Plan
+from wfrun.runners.run.prepare.prepare import Plan
 from wfrun.runners.run.reuse.earlier import EarlierRun, KeptFile, earlier_runs
 from wfrun.runners.run.reuse.identities import Identifier, Record
 from wfrun.runners.run.reuse.keys import make_record, task_keys

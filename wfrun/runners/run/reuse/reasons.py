@@ -11,7 +11,7 @@ from wfrun.runners.run.reuse.identities import Record
 from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
 
 
-class Reason(NamedTuple):
+class RerunReason(NamedTuple):
     """Why a task runs."""
 
     task: str
@@ -19,7 +19,7 @@ class Reason(NamedTuple):
     text: str
 
 
-def reasons(reuse: Reuse) -> Iterator[Reason]:
+def reasons(reuse: Reuse) -> Iterator[RerunReason]:
     """The reason of each task that runs although earlier runs are to be reused."""
     for tasks in reuse.workflows:
         yield from _Reasons(reuse, tasks).all()
@@ -39,11 +39,11 @@ class _Reasons:
                     self._numbers = {task.id: n for n, task in enumerate(w.workflow.tasks)}
                     return
 
-    def all(self) -> Iterator[Reason]:
+    def all(self) -> Iterator[RerunReason]:
         workflow = self._tasks.workflow
         for number, task in enumerate(workflow.tasks):
             if number not in self._tasks.reused:
-                yield Reason(task.id, self._reason(number, task))
+                yield RerunReason(task.id, self._reason(number, task))
 
     def _reason(self, number: int, task: Task) -> str:
         tasks, workflow = self._tasks, self._tasks.workflow

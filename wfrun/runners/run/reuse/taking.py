@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.output_paths import OutputPaths
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.files.output_paths import OutputPaths
+from wfrun.runners.run.files.stored_names import stored_name
 from wfrun.runners.run.reuse.earlier import KeptFile
 from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
-from wfrun.runners.run.stored_names import stored_name
 from wfrun.sites.contained import contained
 from wfrun.sites.kind import AnySite
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.transfers.disk import (
+from wfrun.sites.transfers.endpoints.endpoint import part_name
+from wfrun.sites.transfers.local.disk import (
     copy_path,
     explain_write,
     make_folders,
@@ -29,7 +30,6 @@ from wfrun.sites.transfers.disk import (
     replace,
     sync_folder,
 )
-from wfrun.sites.transfers.endpoint import part_name
 
 if TYPE_CHECKING:
     from wfrun.sites.cluster.site import ClusterSite

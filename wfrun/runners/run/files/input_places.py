@@ -1,0 +1,146 @@
+"""Where the initial inputs of a workflow are: on this machine, at sites, or at URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog, File, InputSource, SiteSpec
+from wfrun.parsers.file_urls import remote_url, scheme_of, shown_url, url_fault
+from wfrun.parsers.input_catalog.entries import InputCatalog
+from wfrun.parsers.syntax.limits import CONTROL, cut
+from wfrun.runners.run.files.located import folders, local_path, missing_inputs, some
+
+
+class _Refused(NamedTuple):
+    """An input that is at URLs alone, none of which may be fetched."""
+
+    name: str
+    url: str
+    reason: str
+    host: str
+    """Empty: allowing its host would not help."""
+
+
+class InputPlaces:
+    """Finds initial inputs, and collects those that are missing."""
+
+    def __init__(
+        self,
+        places: Sequence[Path],
+        folder: Path,
+        sites: Catalog,
+        settings: Settings,
+        catalog: InputCatalog | None,
+    ) -> None:
+        """``places`` are searched by the name of a file, relative paths start from ``folder``.
+        ``catalog``: the user's own, whose entries replace those of the document."""
+        self._places = places
+        self._folder = folder
+        self._sites = {site.name: site for site in sites.sites}
+        self._allow_urls = settings.allow_urls
+        self._catalog = catalog
+        self._missing: list[tuple[str, str]] = []
+        self._refused: list[_Refused] = []
+
+    def locate(self, file: File, *, required: bool) -> File | None:
+        """The file with the path where it is on this machine and its true size, or with the URLs
+        that it will be fetched from; and with its places at sites. None if it is at no place that
+        can be used, which ``check`` raises for a ``required`` one."""
+        sources, sha256 = self._sources(file)
+        there = [self._at_site(source) for source in sources]
+        held = tuple(source for source in there if source is not None)
+        for source in held:  # programs of the sites get these paths
+            if CONTROL.search(source.url):
+                raise InvalidError(
+                    f"the input file {file.name!r} is at {cut(shown_url(source.url))} of site "
+                    f"{source.site}, which has control characters"
+                )
+        others = [source.url for source, site in zip(sources, there, strict=True) if site is None]
+        path = self._path(file.name, others)
+        if path is not None:
+            size_bytes = path.stat().st_size
+            return replace(file, url=str(path), size_bytes=size_bytes, sources=held, sha256=sha256)
+        urls = [url for url in others if scheme_of(url) not in ("", "file")]
+        refused = [self._refusal(file.name, url) for url in urls]
+        usable = [url for url, why in zip(urls, refused, strict=True) if why is None]
+        if usable:
+            held += tuple(map(InputSource, usable[1:]))
+            return replace(file, url=usable[0], sources=held, sha256=sha256)
+        if held:
+            return replace(file, url=None, sources=held, sha256=sha256)
+        if required and urls:
+            self._refused += [why for why in refused if why is not None][:1]
+        elif required:
+            self._missing.append((file.name, others[0] if others else ""))
+        return None
+
+    def _sources(self, file: File) -> tuple[Sequence[InputSource], str | None]:
+        entry = None if self._catalog is None else self._catalog.find(file.name)
+        if entry is not None:
+            return entry.sources, entry.sha256 or file.sha256
+        if file.sources or file.url is None:
+            return file.sources, file.sha256
+        return (InputSource(file.url),), file.sha256
+
+    def _at_site(self, source: InputSource) -> InputSource | None:
+        """A place in the file system of a site of the run; None for other places."""
+        if source.site:
+            return source if source.site in self._sites else None
+        for site in self._sites.values():
+            path = _path_behind(source.url, site)
+            if path is not None:
+                return InputSource(path, site.name)
+        return None
+
+    def _path(self, name: str, urls: Sequence[str]) -> Path | None:
+        """The path on this machine: where the catalog says, else by the name of the file."""
+        named = [path for path in map(local_path, urls) if path is not None]
+        candidates = [*(self._folder / path for path in named), *(p / name for p in self._places)]
+        return next((c.absolute() for c in candidates if c.exists()), None)
+
+    def _refusal(self, name: str, url: str) -> _Refused | None:
+        """Why a URL is not fetched; None if it is."""
+        # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
+        from wfrun.sites.transfers.urls.source import allowed_hosts
+
+        fault = url_fault(url)
+        if fault is not None:
+            return _Refused(name, url, f"which {fault}", "")
+        host = remote_url(url).host
+        if host not in allowed_hosts(self._allow_urls):
+            return _Refused(name, url, "from where it is not fetched", host)
+        return None
+
+    def check(self, source: str) -> None:
+        """Raise InvalidError for the required inputs that are missing, and for those at URLs that
+        are not fetched. ``source`` is the document."""
+        if self._missing:
+            url = self._missing[0][1]
+            looked = f"for {url} and {folders(self._places)}" if url else folders(self._places)
+            raise missing_inputs([name for name, _ in self._missing], looked, source)
+        if not self._refused:
+            return
+        first, count = self._refused[0], len(self._refused)
+        hosts = sorted({each.host for each in self._refused if each.host})
+        elsewhere = "--inputs DIR names a folder that has it"
+        raise InvalidError(
+            f"the input file {first.name!r} is at {shown_url(first.url)}, {first.reason}"
+            + (f"; also: {some(each.name for each in self._refused[1:])}" if count > 1 else ""),
+            source=source,
+            hint=(f"--allow-urls {','.join(hosts)} fetches it; " if hosts else "") + elsewhere,
+        )
+
+
+def _path_behind(url: str, site: SiteSpec) -> str | None:
+    """The path at a site that its GridFTP server shows under a URL; None for other URLs."""
+    server = None if site.access is None else site.access.gridftp
+    if server is None or not url.startswith(f"{server.url}/"):
+        return None
+    return server.root.rstrip("/") + unquote(url[len(server.url) :])

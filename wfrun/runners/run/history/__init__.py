@@ -1,0 +1,1 @@
+"""What earlier runs have measured: run times, links, overheads of sites."""

@@ -1,0 +1,177 @@
+"""The file of the history across runs, and what is done about one that cannot be used.
+
+One SQLite file for all runs of a user, which several runs may use at once. It only improves
+predictions, fairness and choices of links, so a run goes on without it and says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from wfrun.engine.explain.visible import name_line
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+VERSION = 1
+"""Version of the schema (``PRAGMA user_version``). Files without a version, of development versions
+until then, are converted at the first write; their run times have no dates, and are dropped."""
+APPLICATION_ID = 0x7766_726E
+"""``PRAGMA application_id`` of the file: ``wfrn``."""
+
+_READ_TIMEOUT_S = 2.0
+"""Maximum wait for a run that writes the file, in seconds: the start of a run waits for it."""
+_WRITE_TIMEOUT_S = 10.0
+"""The same for a run that has something to add."""
+
+_STATEMENTS = (
+    """CREATE TABLE classes (
+    owner TEXT, application TEXT, cores INTEGER, site TEXT, place TEXT, latest_s REAL,
+    observations BLOB, UNIQUE (owner, application, cores, site, place))""",
+    "CREATE INDEX classes_by_end ON classes (latest_s)",
+    """CREATE TABLE IF NOT EXISTS usage (
+    run TEXT, owner TEXT, cpu_s REAL, PRIMARY KEY (run, owner)) WITHOUT ROWID""",
+    "ALTER TABLE usage ADD COLUMN ended_s REAL NOT NULL DEFAULT 0",
+    """CREATE TABLE IF NOT EXISTS link_copies (
+    source TEXT, destination TEXT, at_s REAL, size_bytes INTEGER, value REAL, method TEXT,
+    UNIQUE (source, destination, at_s, size_bytes))""",
+    "DROP TABLE IF EXISTS run_times",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""``classes``: the latest run times of each class of tasks at each site
+(`wfrun.runners.run.history.runtime_history`). ``usage``: the CPU time of each owner by run.
+``link_copies``: each row is a `wfrun.engine.files.link_samples.LinkSample`; a resumed run writes
+the copies of its first part to the same rows again."""
+_NAMES = frozenset({"classes", "classes_by_end", "usage", "link_copies", "run_times"})
+
+
+class HistoryError(Exception):
+    """The file is not a history that this wfrun can use."""
+
+
+class HistoryFile:
+    """The history file of one run or command. After a first failure it is left alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.has_failed = False
+
+    def read(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
+        """What ``work`` reads; ``default`` without a file, and if it cannot be read."""
+        if self.has_failed:
+            return default
+        try:
+            if not self.path.exists():
+                return default
+            with closing(_open(self.path, _READ_TIMEOUT_S)) as db:
+                return work(db) if _version_of(db) else default
+        except (sqlite3.Error, OSError, HistoryError) as error:
+            self.fail("read", error)
+            return default
+
+    def write(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
+        """Write in one transaction, and make the file if it is absent. Nothing is written if it
+        cannot be written; then ``default`` is returned."""
+        if self.has_failed:
+            return default
+        try:
+            _make(self.path)
+            with closing(_open(self.path, _WRITE_TIMEOUT_S)) as db:
+                # Before anything is read: what another run adds in between would be lost.
+                db.execute("BEGIN IMMEDIATE")
+                if not _version_of(db):
+                    for statement in _STATEMENTS:
+                        db.execute(statement)
+                done = work(db)
+                db.execute("COMMIT")
+                return done
+        except (sqlite3.Error, OSError, HistoryError) as error:
+            self.fail("written", error)
+            return default
+
+    def fail(self, what: str, error: Exception | str) -> None:
+        """Warn that the history cannot be read, written or used, and leave it alone from now on."""
+        self.has_failed = True
+        self.warn(what, f"{error}; going on without it")
+
+    def warn(self, what: str, error: str) -> None:
+        """Warn of the history."""
+        _LOGGER.warning(
+            "%s: the history of earlier runs cannot be %s: %s. Name another file with --history, "
+            "or do without: --no-history",
+            name_line(str(self.path)), what, name_line(error),
+        )  # fmt: skip
+
+
+def history_file(
+    given: str | Path | None, *, without: bool = False, own_only: bool = False
+) -> HistoryFile | None:
+    """The history file of a run, from the value of ``--history``: the user's file without a value.
+    None ``without`` a history, for the value ``none``, and for a name that the log cannot hold.
+
+    ``own_only``: without a value there is none either. For emulated runs, whose times are not those
+    of the sites."""
+    if without or given == "none" or (given is None and own_only):
+        return None
+    path = state_directory() / "history.sqlite" if given is None else Path(given).absolute()
+    file = HistoryFile(path)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        file.fail("used", "its name is not UTF-8")
+        return None
+    return file
+
+
+def state_directory() -> Path:
+    """Where wfrun keeps what belongs to the user and to no run."""
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "wfrun"
+
+
+def _make(path: Path) -> None:
+    """Make a history file that nobody else can read, if it is absent. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(0o600)  # its journal gets the same mode
+
+
+def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """Open a file that exists. Raises sqlite3.Error, OSError and HistoryError.
+
+    For reading and writing in any case: the journal of a run that was killed while it wrote has to
+    be rolled back. SQLite opens a file that is read-only for reading.
+    """
+    if not path.is_file():  # a FIFO would block
+        raise HistoryError("it is not a regular file")
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=timeout_s, isolation_level=None
+    )
+    db.execute("PRAGMA trusted_schema = OFF")
+    return db
+
+
+def _version_of(db: sqlite3.Connection) -> int:
+    """Version of the schema; 0 of an empty file and of one without a version. Raises HistoryError
+    for a later version and for a database of another program."""
+    ((application,),) = db.execute("PRAGMA application_id")
+    ((version,),) = db.execute("PRAGMA user_version")
+    if application == APPLICATION_ID and version > VERSION:
+        raise HistoryError(
+            f"a later wfrun wrote it (version {version}, and this one reads up to {VERSION})"
+        )
+    # A view or a trigger could run for ever.
+    known = all(
+        kind in ("table", "index") and (name in _NAMES or name.startswith("sqlite_"))
+        for kind, name in db.execute("SELECT type, name FROM sqlite_master LIMIT 100")
+    )
+    if not known or application != (APPLICATION_ID if version else 0):
+        raise HistoryError("it is a database of another program")
+    return int(version)

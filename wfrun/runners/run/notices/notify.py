@@ -1,0 +1,166 @@
+"""Notifies the user of a run by commands and URLs, as the option ``on`` says.
+
+The user is notified of each occurrence once. The log has the end of each notification, so that an
+engine that takes the run over repeats only those that were under way: at least once, and twice only
+if wfrun was killed in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.notifications import Notifications, Occurrence
+from wfrun.engine.explain.idleness import explain_idleness
+from wfrun.engine.explain.visible import name_line
+from wfrun.engine.state import Phase, RunState
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.notices.notice import Notice, as_payload, as_variables
+from wfrun.runners.run.notices.notice_targets import carry_out
+from wfrun.sites.remote.connection import Connection
+from wfrun.sites.tasks import end_tasks
+
+_LOGGER = logging.getLogger(__name__)
+LOOK_S = 0.5
+"""Interval between two looks for logins and stalls, in seconds."""
+AT_ONCE = 4
+"""Maximum number of notifications that are carried out at the same time."""
+MOVES = (
+    ev.RunStarted, ev.RunResumed, ev.AttemptStarted, ev.AttemptEnded, ev.TransferEnded,
+)  # fmt: skip
+"""Events that show that a run moves. Decisions, launchers and failed copies do not: they repeat in
+a run that gets nowhere."""
+MAX_REASONS = 10
+"""Maximum number of sites whose reasons are named in a notification."""
+
+
+class Notifier:
+    """Starts notifications, and keeps their ends for the log. ``after_commit`` is an observer of
+    events. Nothing that goes wrong here reaches the run."""
+
+    def __init__(
+        self,
+        run: RunDir,
+        state: RunState,
+        now: Callable[[], float],
+        connections: Mapping[int, Connection],
+    ) -> None:
+        """``connections`` are those that may need a login, by site."""
+        self._run, self._state, self._now, self._connections = run, state, now, connections
+        self._logins: dict[int, str] = {}
+        """The logins that the log has, or will have."""
+        self._begun: dict[Occurrence, asyncio.Task[None]] = {}
+        """Notifications under way, and those whose end is not in the log."""
+        self._ended: list[ev.NotificationEnded] = []
+        """Ends that are not in the log."""
+        self._moved_s = 0.0
+        """Time of the last movement, by the event loop."""
+        self._is_stalled = False
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._failed: set[str] = set()
+        """Kinds of notifications whose failure the user was warned of."""
+
+    def after_commit(self, events: Sequence[ev.Event]) -> None:
+        """Start the notifications that are due."""
+        if any(isinstance(event, MOVES) for event in events):
+            self._moved_s, self._is_stalled = asyncio.get_running_loop().time(), False
+        for event in events:
+            if isinstance(event, ev.NotificationEnded):
+                self._begun.pop((event.on, event.site), None)
+        self.start_due()
+
+    def start_due(self) -> None:
+        """Start those that the log implies."""
+        notifications = self._state.find(Notifications)
+        for occurrence in () if notifications is None else tuple(notifications.due()):
+            self._start(occurrence)
+
+    async def watch(self, post: Callable[[ev.Event], None]) -> None:
+        """Look for logins and stalls, and post what the log has to have, until cancelled."""
+        notifications = self._state.find(Notifications)
+        self._logins = {} if notifications is None else dict(notifications.logins)
+        while True:
+            for event in [*self._login_changes(), *self.ended()]:
+                post(event)
+            self._look_for_stall()
+            await asyncio.sleep(LOOK_S)
+
+    async def finish(self) -> None:
+        """Wait for the notifications under way, which end in limited time."""
+        if self._begun:
+            await asyncio.wait(self._begun.values())
+
+    def ended(self) -> list[ev.NotificationEnded]:
+        """The ends that are not in the log yet; each is returned once."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    async def leave(self, error: Exception) -> None:
+        """Notify that the engine cannot go on with the run, and wait for it. The log may be what it
+        cannot write, so the next engine may do so again."""
+        self._start(("failed", None), str(error))
+        await self.finish()
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await end_tasks(list(self._begun.values()))
+
+    def _login_changes(self) -> list[ev.Event]:
+        changes: list[ev.Event] = []
+        for site, connection in self._connections.items():
+            asked = connection.needs_login
+            if asked is not None and site not in self._logins:
+                self._logins[site] = asked
+                changes.append(ev.LoginNeeded(self._now(), site, asked))
+            elif asked is None and self._logins.pop(site, None) is not None:
+                changes.append(ev.LoginDone(self._now(), site))
+        return changes
+
+    def _look_for_stall(self) -> None:
+        state = self._state
+        idle_s = asyncio.get_running_loop().time() - self._moved_s
+        if self._is_stalled or not self._moved_s or state.ended is not None:
+            return
+        if idle_s >= state.settings.stalled_after_s:
+            self._is_stalled = True
+            self._start(("stalled", None))
+
+    def _start(self, occurrence: Occurrence, reason: str = "") -> None:
+        targets = {str(on): target for on, target in self._state.settings.on.items()}
+        target = targets.get(occurrence[0])
+        if target and occurrence not in self._begun:
+            work = self._carry_out(occurrence, target, reason)
+            self._begun[occurrence] = asyncio.create_task(work)
+
+    async def _carry_out(self, occurrence: Occurrence, target: str, reason: str) -> None:
+        on, site = occurrence
+        try:
+            name = None if site is None else self._state.sites[site].spec.name
+            notice = Notice(on, name, reason or self._reason(on, site), self._now())
+            payload = as_payload(notice, self._state, self._run)
+            async with self._places:
+                error = await carry_out(target, payload, as_variables(payload), self._run)
+        except Exception as defect:
+            _LOGGER.exception("the notification on %s", on)
+            error = f"internal error: {defect!r}"
+        self._ended.append(ev.NotificationEnded(self._now(), on, site, error))
+        if error and on not in self._failed:
+            self._failed.add(on)
+            _LOGGER.warning("the notification on %s failed: %s", on, name_line(error, 1000))
+
+    def _reason(self, on: str, site: int | None) -> str:
+        state = self._state
+        if site is not None:
+            return self._logins.get(site, "")
+        if on == "stalled":
+            names = [s.spec.name for s in state.sites]
+            found = zip(names, explain_idleness(state), strict=True)
+            reasons = [f"{name}: {idle.text}" for name, idle in found if idle is not None]
+            running = sum(site.phases[Phase.RUNNING] for site in state.sites)
+            return "\n".join([f"{running} tasks run", *reasons[:MAX_REASONS]])
+        if on == "failed":
+            failures = [f"{f.task} at {f.site}: {f.message}" for f in state.recent_failures]
+            return state.end_reason or "".join(failures[-1:]) or "\n".join(state.uncollected)
+        return ""

@@ -1,0 +1,1 @@
+"""From documents, catalogs and options to a run that can start."""

@@ -1,0 +1,90 @@
+"""The checks of the stage *check* that jobs have alone: what `wfrun jobs` can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wfrun.engine.capabilities.claims.requests import divided_request, node_links_of, width_of
+from wfrun.engine.components import Components
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.coallocation import IdleProcessors, place
+from wfrun.engine.model import Catalog, Resources, Workflow
+from wfrun.engine.settings import Settings
+from wfrun.parsers.read import ReadDocument
+from wfrun.parsers.syntax.sections import nearest
+
+
+def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
+    """Raise InvalidError, with the line, for a job that has several sizes or components which the
+    settings do not choose from, and for one without a run time if ``timed``."""
+    workflow = read.workflow
+    if settings.sizing is None:
+        for number in workflow.moldable:
+            raise _refusal(
+                read, number, "has several sizes",
+                "--size binary chooses one by the queues of the clusters.",
+            )  # fmt: skip
+    if settings.place is None:
+        for number in workflow.components:
+            raise _refusal(
+                read, number, "has components, and each job of this run goes to one site",
+                "--place chooses the sites of components.",
+            )  # fmt: skip
+    if timed:
+        for number, task in enumerate(workflow.tasks):
+            if task.runtime_s is None:
+                raise _refusal(
+                    read, number, "has neither a walltime nor a runtime",
+                    "A simulated job takes its runtime, else its walltime.",
+                )  # fmt: skip
+
+
+def check_claims(
+    read: ReadDocument,
+    workflow: Workflow,
+    masks: Mapping[Resources, int],
+    catalog: Catalog,
+    settings: Settings,
+) -> None:
+    """Raise InvalidError, with the line, for the first job that the policy of ``settings.place``
+    cannot place even if all sites are idle. ``workflow``: that of the document as it is run;
+    ``masks``: the sites that each request of it fits."""
+    for number, components in workflow.components.items():
+        mask = masks[workflow.tasks[number].resources]
+        if fault := _claim_fault(components, mask, catalog, settings):
+            raise _refusal(read, number, *fault)
+
+
+def _refusal(read: ReadDocument, number: int, message: str, hint: str | None) -> InvalidError:
+    name = read.workflow.tasks[number].id
+    return InvalidError(
+        f"the job {name!r} {message}",
+        source=read.workflow.source,
+        line=read.line(name),
+        hint=hint,
+    )
+
+
+def _claim_fault(
+    components: Components, mask: int, catalog: Catalog, settings: Settings
+) -> tuple[str, str | None] | None:
+    """Why a job can never be placed, and a hint; None: it can be."""
+    names = [site.name for site in catalog.sites]
+    widths = (f"{s.name}: {width_of(s, components.ppn)}" for s in catalog.sites)
+    offer = f"a component can have: {', '.join(widths)}"
+    if not components.splits and settings.place == "wf":
+        return "is to be divided, which worst fit does not", "--place fcm or ca divides jobs."
+    for part in (part for split in components.splits for part in split):
+        if part.site is not None and part.site not in names:
+            return f"has a component at {part.site!r}", nearest(part.site, names, "Sites")
+        places = [s for s in catalog.sites if part.site in (None, s.name)]
+        widest = max(width_of(site, components.ppn) for site in places)
+        if part.size > widest:
+            where = "every site" if part.site is None else part.site
+            return f"has a component of {part.size} processors, wider than {where}", offer
+    idle = IdleProcessors(site.slots for site in catalog.sites)
+    request = divided_request(components, catalog.sites, mask)
+    links = node_links_of(catalog.sites, settings.metric) if settings.place == "ca" else None
+    if place(request, idle, settings.place or "", links) is None:
+        return f"asks for {components.size} processors, which no division over the sites has", offer
+    return None

@@ -1,0 +1,169 @@
+"""From documents and options to a run that can start.
+
+Everything that can be wrong with the user's input is found here, before anything is started. Each
+document takes four stages, each of one function that gives one record: *read* (`ReadDocument`),
+*resolve* (`ResolvedDocument`), *check* (`CheckedDocument`) and *build* (`Plan`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.model import Catalog, SiteSpec, Workflow
+from wfrun.engine.policies.placement import placement_class, placement_options
+from wfrun.engine.policies.selection import selection_class
+from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.formats import may_be_commands, may_be_table
+from wfrun.parsers.input_catalog import read_input_catalog
+from wfrun.parsers.read import ReadDocument, read_document
+from wfrun.parsers.syntax.yaml_document import read_yaml
+from wfrun.runners.run.prepare.checks import CheckedDocument, check
+from wfrun.runners.run.prepare.resolve import resolve
+from wfrun.runners.run.prepare.scaling import emulated
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is going to be run, checked."""
+
+    workflows: list[Workflow]
+    catalog: Catalog
+    settings: Settings
+    warnings: tuple[str, ...]
+
+
+def this_machine() -> Catalog:
+    """The catalog of a run without ``--sites``: one local site with all cores."""
+    slots = len(os.sched_getaffinity(0))
+    return Catalog((SiteSpec("local", slots=slots),))
+
+
+def prepare(
+    documents: Sequence[Path | Workflow | ReadDocument],
+    catalog: Catalog,
+    settings: Settings,
+    *,
+    inputs: Path | None = None,
+    at_sites: bool = False,
+    template: LineTemplate | None = None,
+    needs_files: bool = True,
+    as_jobs: bool = False,
+) -> Plan:
+    """Take documents through the four stages.
+
+    Without ``needs_files`` missing inputs and executables are warnings. ``at_sites``: emulated
+    tasks run at the catalog's clusters, not at stand-ins on this machine. ``template``: for tables
+    and lists of commands. ``as_jobs``: see `check`; without ``needs_files`` such jobs need run
+    times.
+
+    Raises InvalidError for the first document that is wrong, for all missing inputs and for all
+    missing executables of a document together, for a task that fits no site, and for settings that
+    contradict each other.
+    """
+    policy = placement_class(settings.policy)
+    placement_options(policy, settings.policy_options)
+    if not documents:
+        raise InvalidError("there is no workflow to run")
+    if settings.emulate:
+        catalog = emulated(catalog, settings.time_scale, at_sites=at_sites)
+    if template is not None:
+        _check_template(template, [d for d in documents if isinstance(d, Path)])
+    input_catalog = None
+    if settings.input_catalog and not settings.emulate:
+        input_catalog = read_input_catalog(Path(settings.input_catalog))
+    now_s = time.time() if needs_files else None
+    checked: list[CheckedDocument] = []
+    for read in _read(documents, settings, template):
+        found = resolve(read, catalog, settings, inputs, input_catalog, needs_files=needs_files)
+        checked.append(
+            check(
+                found, catalog, settings, policy,
+                as_jobs=as_jobs, timed=not needs_files, now_s=now_s,
+            )
+        )  # fmt: skip
+    return _build(checked, catalog, settings)
+
+
+def _read(
+    documents: Sequence[Path | Workflow | ReadDocument],
+    settings: Settings,
+    template: LineTemplate | None,
+) -> Iterator[ReadDocument]:
+    """Read documents, one at a time, unless they are read or made already."""
+    for document in documents:
+        if isinstance(document, Path):
+            yield from read_document(document, emulate=settings.emulate, template=template)
+        else:
+            yield ReadDocument(document) if isinstance(document, Workflow) else document
+
+
+def _build(checked: Sequence[CheckedDocument], catalog: Catalog, settings: Settings) -> Plan:
+    workflows = [each.workflow for each in checked]
+    if (
+        settings.input_catalog
+        and not settings.emulate
+        and all(workflow.bag is not None for workflow in workflows)
+    ):
+        raise InvalidError("--input-catalog has no effect: bags name the paths of their inputs")
+    settings = with_selection(settings, workflows, catalog)
+    warnings = tuple(warning for each in checked for warning in each.warnings)
+    return Plan(workflows, catalog, settings, warnings)
+
+
+def _check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
+    """Raise InvalidError for a template that applies to none of the documents."""
+    if template.command is not None:
+        if not any(map(may_be_table, paths)):
+            raise InvalidError(
+                "--command is for the rows of tables, and no document is one",
+                hint="The command of a YAML document stands in it. The names of tables end with "
+                ".csv, .tsv or .txt.",
+            )
+    elif not any(map(may_be_commands, paths)):
+        raise InvalidError(
+            "--input, --output, --stdout and --estimate are for the rows of tables and for lists "
+            "of commands, and no document is one",
+            hint="In a YAML document they are keys. Tables need --command; the names of lists of "
+            "commands end with .txt.",
+        )
+
+
+def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
+    """Select bags one after another unless the settings name a selection policy.
+
+    Raises InvalidError for an unknown selection policy, and for more replicas than cores.
+    """
+    if settings.selection:
+        _check_selection(settings.selection)
+    elif any(workflow.bag is not None for workflow in workflows):
+        settings = msgspec.structs.replace(settings, selection="s-bot")
+    if settings.replicas:
+        _check_replicas(settings.replicas, workflows[0].source, catalog)
+    return settings
+
+
+def _check_selection(name: str) -> None:
+    try:
+        selection_class(name)
+    except InvalidError as error:
+        raise InvalidError(error.message, source="--selection", hint=error.hint) from error
+
+
+def _check_replicas(replicas: int, document: str, catalog: Catalog) -> None:
+    """Raise InvalidError for more replicas of a task than cores could run beside it."""
+    cores = sum(site.slots for site in catalog.sites)
+    if replicas < cores:
+        return
+    path = Path(catalog.source) if catalog.source is not None else None
+    raise InvalidError(
+        f"--replicas is {replicas}, but the sites have {cores} core{'s' * (cores != 1)} in all",
+        source=document if path is None else str(path),
+        line=read_yaml(path).line("sites") if path is not None and path.is_file() else None,
+        hint=f"A task and its replicas hold at least a core each: at most {cores - 1} replicas.",
+    )

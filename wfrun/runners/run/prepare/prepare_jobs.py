@@ -1,0 +1,208 @@
+"""What `wfrun jobs` does before `prepare`: read the jobs; let sites run each as a batch job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.fitting.fit import most_nodes
+from wfrun.engine.fitting.names import look_up
+from wfrun.engine.jobs.coallocation.node_links import Metric
+from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
+from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
+from wfrun.engine.settings import Settings
+from wfrun.engine.state import RunState
+from wfrun.parsers.formats import FORMATS, DocumentContent, has_key, unreadable
+from wfrun.parsers.jobs.build import make_jobs
+from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
+from wfrun.parsers.read import ReadDocument
+from wfrun.parsers.syntax.limits import MAX_SECONDS
+from wfrun.sites.batch.system import BatchJob, BatchSystem
+from wfrun.sites.kinds import make_batch_system
+
+_JOBS = next(each for each in FORMATS if each.holds == "jobs")
+
+DEFAULT_STRATEGY = "mst"
+"""The earliest start."""
+UNASKED_STRATEGY = "mlp"
+"""That of runs with claims, which ask none: one that needs to know nothing of the sites."""
+
+
+class JobDocuments(msgspec.Struct, frozen=True):
+    """The jobs of some documents, as they are read."""
+
+    read: list[ReadDocument]
+    arrivals_s: list[float]
+    """Time at which each is submitted in a simulation, in seconds after the start."""
+    remarks: list[str]
+    """On what was mended or dropped of workload logs."""
+
+
+def read_job_documents(
+    paths: Sequence[Path],
+    *,
+    synthetic: bool = False,
+    together: bool = False,
+    skip_bad_lines: bool = False,
+) -> JobDocuments:
+    """Read documents of parallel jobs, and workload logs if jobs without a program can be run
+    (``synthetic``). ``together``: the jobs of a document are one workflow, whoever owns them.
+    ``skip_bad_lines``: lines of logs that cannot be read are dropped. Raises InvalidError, with
+    document and line."""
+    read: list[ReadDocument] = []
+    arrivals_s: list[float] = []
+    remarks: list[str] = []
+    for path in paths:
+        try:
+            if is_log(path):
+                _check_synthetic(path, synthetic)
+                workflows, times_s, noted = read_log_jobs(path, skip_bad_lines=skip_bad_lines)
+                lines = JobLines(path)
+                read += [ReadDocument(each, path.parent, _JOBS, lines) for each in workflows]
+                arrivals_s += times_s
+                remarks += noted
+                continue
+            made = _made(path, together=together)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        read += [ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made]
+        arrivals_s += [0.0] * len(made)
+    return JobDocuments(read, arrivals_s, remarks)
+
+
+def _made(path: Path, *, together: bool) -> list[tuple[Workflow, Mapping[str, int]]]:
+    """The jobs of a document, and their lines. The error for a document of another format says
+    what runs it."""
+    try:
+        return make_jobs(path, together=together)
+    except InvalidError:
+        if not _is_for_run(DocumentContent(path)):
+            raise
+        raise InvalidError(
+            "not a document of parallel jobs, but of a workflow or of bags of tasks",
+            source=str(path),
+            hint="`wfrun run` runs it. `wfrun help jobs` describes documents of jobs.",
+        ) from None
+
+
+def _is_for_run(content: DocumentContent) -> bool:
+    """Whether a document that is none of jobs is clearly one of another format. Among those in
+    YAML, which share keys, only keys that jobs never have tell them apart."""
+    others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes != _JOBS.suffixes]
+    return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)
+
+
+def _check_synthetic(path: Path, synthetic: bool) -> None:
+    if not synthetic:
+        raise InvalidError(
+            "the jobs of a workload log have no programs",
+            source=str(path),
+            hint="--simulate runs them in virtual time, --emulate as sleeps.",
+        )
+
+
+def strategy(name: str) -> str:
+    """The name of an allocation strategy. Raises InvalidError, which suggests the most similar
+    one."""
+    strategies = {each.name: each for each in ALLOCATION_STRATEGIES}
+    return look_up(strategies, name, "allocation strategy").name
+
+
+def has_parallel_jobs(state: RunState) -> bool:
+    """Whether a run is one of parallel jobs."""
+    tasks = (w.workflow.tasks[0] for w in state.workflows if w.workflow.bag is None)
+    return any(task.resources.parallel for task in tasks)
+
+
+def direct(catalog: Catalog) -> Catalog:
+    """The same sites with a batch job for each job: no launchers, no arrays, so that each job can
+    be cancelled, and started by the batch system, on its own."""
+    return replace(catalog, sites=tuple(map(_direct, catalog.sites)))
+
+
+def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catalog:
+    """The same sites with launchers, which hold the processors of jobs: as wide and as long as the
+    site allows. ``simulated``: processors of any site can be claimed. Raises InvalidError for a
+    site without a batch system otherwise, and for a link of nodes that the policy needs and the
+    catalog does not state."""
+    for site in catalog.sites:
+        if not (simulated or (site.access is not None and site.has_batch_system)):
+            raise InvalidError(
+                f"site {site.name!r} has no batch system, so that no processors of it can be "
+                "claimed",
+                source=catalog.source,
+                line=catalog.lines.get(site.name, {}).get(""),
+                hint="leave it out of the catalog of a run with --place",
+            )
+    if settings.place == "ca":
+        _check_node_links(catalog, settings.metric)
+    return replace(catalog, sites=tuple(map(_claimable, catalog.sites)))
+
+
+def _claimable(site: SiteSpec) -> SiteSpec:
+    access = site.access or Access()
+    launchers = access.launchers or LauncherSpec(site.slots)
+    longest_s = MAX_SECONDS if site.walltime_s is None else site.walltime_s
+    nodes = most_nodes(replace(site, access=None)) or site.slots
+    if site.has_batch_system and not _takes_several_nodes(
+        make_batch_system(site.kind, access), access
+    ):
+        nodes = 1
+    widest = replace(
+        launchers, cores=site.node_cores or site.slots, nodes=nodes, min=0, max=0,
+        memory_bytes=site.memory_bytes, gpus=site.gpus, walltime_s=longest_s,
+    )  # fmt: skip
+    return replace(site, access=replace(access, dispatch="launchers", launchers=widest))
+
+
+def _check_node_links(catalog: Catalog, metric: Metric) -> None:
+    for site in catalog.sites:
+        stated = {
+            link.site
+            for link in site.node_links
+            if (link.latency_s if metric == "latency" else link.bandwidth_bytes_per_s) is not None
+        }
+        for other in catalog.sites:
+            if other.name not in stated:
+                where = f"within {site.name}"
+                if other is not site:
+                    where = f"between the nodes of {site.name} and {other.name}"
+                raise InvalidError(
+                    f"--place ca needs the {metric} {where}",
+                    source=catalog.source,
+                    line=catalog.lines.get(site.name, {}).get(""),
+                    hint="`wfrun sites links --nodes --write` measures it, for 'node_links'.",
+                )
+
+
+def _direct(site: SiteSpec) -> SiteSpec:
+    if site.access is None or not site.has_batch_system:
+        return site
+    access = replace(site.access, dispatch="jobs", launchers=None, max_array=1)
+    several = _takes_several_nodes(make_batch_system(site.kind, access), access)
+    return replace(site, access=access, max_nodes=site.max_nodes if several else 1)
+
+
+def spanning(catalog: Catalog) -> Catalog:
+    """The same sites for jobs of workload logs, which say nothing of nodes: they may span them."""
+    sites = tuple(replace(site, node_cores=None) for site in catalog.sites)
+    return replace(catalog, sites=sites)
+
+
+def _takes_several_nodes(system: BatchSystem, access: Access) -> bool:
+    """Whether the catalog lets a job have several nodes, which Grid Engine gives only by a parallel
+    environment of their number of cores."""
+    job = BatchJob(
+        name="wfrun-nodes", count=1, nodes=2, cores=1, memory_bytes=0, gpus=0, walltime_s=None,
+        queue=access.queue, account=access.account, options=(), avoid_nodes=(), log="", output="",
+        command=(),
+    )  # fmt: skip
+    try:
+        system.submit(job, "")
+    except InfeasibleError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The sites of a run, made from its catalog."""

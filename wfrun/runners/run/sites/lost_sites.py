@@ -1,0 +1,51 @@
+"""Sites that left the catalog and are out of reach: all that a run has there is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+from wfrun.engine import events as ev
+from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.explain.visible import message_block
+from wfrun.engine.state import RunState
+from wfrun.runners.run.sites.unusable import with_unreachable
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def unreachable_of(
+    left: Collection[int], results: Sequence[BaseException | None], events: Sequence[ev.Event]
+) -> dict[int, str]:
+    """Of the sites that left the catalog, those that could not be opened or have reported since
+    that they are out of reach, with the reasons."""
+    found = with_unreachable(results, events) if left else []
+    return {
+        number: error.message
+        for number, error in enumerate(found)
+        if number in left and isinstance(error, WfrunError)
+    }
+
+
+def lose_sites(state: RunState, unreachable: Mapping[int, str], now_s: float) -> list[ev.Event]:
+    """The ends of all attempts and launchers at sites that left the catalog and are out of reach,
+    by index with the reason. They count as lost: what an attempt still writes there has names of
+    its own, which nothing reads."""
+    events: list[ev.Event] = []
+    for index, reason in unreachable.items():
+        name = state.sites[index].spec.name
+        keys = [a.key for a in state.attempts.values() if a.site == index]
+        pool = pool_at(state, index)
+        launchers = [] if pool is None else list(pool.launchers)
+        message = f"site {name} left the catalog and cannot be reached: {reason}"
+        events += [ev.AttemptEnded(now_s, key, Outcome("lost", message=message)) for key in keys]
+        events += [ev.LauncherEnded(now_s, index, key, "lost", message) for key in launchers]
+        count = "1 attempt there counts" if len(keys) == 1 else f"{len(keys)} attempts there count"
+        consequence = (
+            f"{count} as lost, and so do its files; what is needed is made again elsewhere, and "
+            "what still runs there is not stopped"
+        )
+        _LOGGER.warning("%s", message_block(f"{message}; {consequence}"))
+    return events

@@ -1,0 +1,219 @@
+"""Checkpoints of a run: its state after some events, in its log file. Whoever needs the state of a
+run, to show it or to resume it, begins with one and replays the events after it.
+
+They are a cache. The events alone are the truth: a checkpoint that is absent, damaged, of another
+version of wfrun, or in a file of another user is passed over. So is one that this user's wfrun has
+not made: a frozen state can change the classes that it is made of, and a log may be the copy of
+another user's. Each has a MAC under a key of the user's (`KEY_NAME` in their state directory).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import wfrun.engine
+from wfrun.engine.core import Core
+from wfrun.engine.errors import WfrunError
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import RunState
+from wfrun.parsers.atomic import write_file
+from wfrun.parsers.read import paused_gc
+from wfrun.runners.run.directory.run_directory import START_WAIT_S, RunDir, await_start
+from wfrun.runners.run.history.history_file import state_directory
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.frozen import freeze, thaw
+from wfrun.runners.run.store.log_errors import replay
+
+MIN_EVENTS = 20_000
+"""Minimum number of events between two checkpoints; to replay them takes a quarter of a second."""
+SHARE = 0.04
+"""Maximum share of a run's time that the engine writes checkpoints. One of a million tasks takes
+0.07 s (a bag) to 0.3 s, which leaves more than the minimum between two where more than 2,700 events
+come a second."""
+BYTES_PER_EVENT = 5
+"""Maximum room of all checkpoints but the last, in bytes for each event of the log: a quarter of
+what the events take."""
+MIN_LAST_EVENTS = 1000
+"""Minimum number of events before the checkpoint that an engine makes at its end."""
+KEY_NAME = "checkpoint-key"
+_KEY_BYTES = 32
+_MAC_BYTES = 32
+MAX_BYTES = 1 << 30
+"""Maximum size of a state that is read, in bytes; that of a million tasks takes 25 MB."""
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of a run that this process drives. It stops where the state cannot be
+    frozen, such as with a policy of the user, or when one cannot be written."""
+
+    def __init__(
+        self, store: Store, core: Core, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._core, self._now_s = store, core, now_s
+        self._last, self._last_s = store.next_seq, now_s()
+        """Number of events, and the time, when the last one was written."""
+        self._interval = MIN_EVENTS
+        """Number of events until the next one."""
+        self._works: bool | None = None
+        """Whether states can be frozen, thawed and written; None: not tried yet."""
+
+    def after_commit(self, *, last: bool = False) -> None:
+        """Write a checkpoint if one is due. The log holds all events that the core has applied.
+        ``last``: the engine ends."""
+        events = self._store.next_seq - self._last
+        if events < (MIN_LAST_EVENTS if last else self._interval) or self._works is False:
+            return
+        of_event_s = (self._now_s() - self._last_s) / events
+        if self._works is None and not self._can_thaw():
+            self._works = False
+            return
+        began_s = self._now_s()
+        self._works = self._write()
+        ended_s = self._now_s()
+        if of_event_s > 0:
+            self._interval = max(MIN_EVENTS, round((ended_s - began_s) / SHARE / of_event_s))
+        self._last, self._last_s = self._store.next_seq, ended_s
+
+    def _can_thaw(self) -> bool:
+        try:
+            thaw(freeze(self._core), self._core.state.documents)
+        except Exception:  # pickle raises anything for objects that it cannot write
+            return False
+        return True
+
+    def _write(self) -> bool:
+        store = self._store
+        try:
+            body = sealed(store.next_seq, zlib.compress(freeze(self._core), 1))
+            if body is None:
+                return False
+            store.put_checkpoint(
+                _stamp(), body, surplus_of(store.checkpoint_sizes(), store.next_seq)
+            )
+        except WfrunError:  # such as a full disk, which the next commit of events reports
+            return False
+        except Exception:  # see `_can_thaw`
+            return False
+        return True
+
+
+def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
+    """Choose the checkpoints to remove before another one is written after ``events`` events, so
+    that all take at most BYTES_PER_EVENT. ``stored`` has (number of events before it, size in
+    bytes) of each, in ascending order. Removes the one with the closest neighbours first, which
+    keeps the rest spread over the log."""
+    kept, surplus = list(stored), []
+    while sum(size for _, size in kept) > BYTES_PER_EVENT * events:
+        places = [0, *(seq for seq, _ in kept), events]
+        gaps = [after - before for before, after in zip(places, places[2:], strict=False)]
+        surplus.append(kept.pop(gaps.index(min(gaps)))[0])
+    return surplus
+
+
+def read_core(
+    store: Store, before: int | None = None, documents: Mapping[str, Workflow] | None = None
+) -> Core:
+    """The core of a run after all events of its log, or as it was ``before`` the event of this
+    number. ``documents``: the workflows, if they were read already; otherwise those after a
+    checkpoint are read lazily, for readers that need few of their tasks. Raises what ``Store.load``
+    and ``replay`` raise."""
+    with paused_gc():
+        known = store.workflows(lazily=True) if documents is None else documents
+        core = _latest(store, known, before)
+        if core is None:
+            core = Core(store.workflows() if documents is None else documents)
+        first = store.next_seq
+        events = store.load_more() if before is None else islice(store.load_more(), before - first)
+        replay(core, events, store.path, first)
+    return core
+
+
+def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
+    """The state of a run from its log, also while an engine drives it. Raises the errors of
+    ``await_start`` and ``Store``."""
+    await_start(run, timeout_s)
+    store = Store(run.path, judge=run.judge)
+    try:
+        return read_core(store).state
+    finally:
+        store.close()
+
+
+def _latest(
+    store: Store, documents: Mapping[str, Workflow], before: int | None = None
+) -> Core | None:
+    """The core at the latest usable checkpoint (of those ``before`` an event), after which the
+    store reads on. None: there is none, and the store reads from the start."""
+    store.next_seq = 0
+    for seq, body in store.checkpoints(_stamp(), before):
+        try:
+            content = _opened(seq, body)
+            if content is None:
+                continue
+            inflater = zlib.decompressobj()
+            frozen = inflater.decompress(content, MAX_BYTES)
+            if not inflater.eof:
+                continue
+            core = thaw(frozen, documents)
+        except Exception:  # pickle raises anything for damaged bytes
+            continue
+        store.next_seq = seq
+        return core
+    return None
+
+
+def sealed(seq: int, content: bytes) -> bytes | None:
+    """The content of a checkpoint after its MAC; None: this user has no key, and cannot make
+    one."""
+    key = _key(make=True)
+    return None if key is None else _mac(key, seq, content) + content
+
+
+def _opened(seq: int, body: bytes) -> bytes | None:
+    """The content of a checkpoint that this user has sealed; None: they have not."""
+    key, content = _key(make=False), body[_MAC_BYTES:]
+    if key is None or not hmac.compare_digest(_mac(key, seq, content), body[:_MAC_BYTES]):
+        return None
+    return content
+
+
+def _mac(key: bytes, seq: int, content: bytes) -> bytes:
+    return hmac.digest(key, b"%d %s " % (seq, _stamp().encode()) + content, "sha256")
+
+
+def _key(*, make: bool) -> bytes | None:
+    """The key of this user, which nobody else may read."""
+    path = state_directory() / KEY_NAME
+    with contextlib.suppress(OSError):
+        if make and not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_file(path, secrets.token_bytes(_KEY_BYTES), 0o600)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            found, key = os.fstat(fd), file.read(_KEY_BYTES)
+        is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if is_own and not found.st_mode & 0o077 and len(key) == _KEY_BYTES:
+            return key
+    return None
+
+
+@lru_cache(maxsize=1)
+def _stamp() -> str:
+    """Identity of the code that interprets events: while it is developed, the version stays."""
+    folder = Path(wfrun.engine.__file__).parent
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        status = path.stat()
+        found.update(f"{path.relative_to(folder)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return found.hexdigest()[:16]

@@ -1,0 +1,39 @@
+"""One pass over the log of a run, in which something is noted of each event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from wfrun.engine.core import Core
+from wfrun.engine.events import AnyEvent
+from wfrun.engine.state import RunState
+from wfrun.runners.run.directory.run_directory import RunDir, await_start, is_driven
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.log_errors import replay
+
+
+class Collector(Protocol):
+    """Notes what it needs of the events of a log."""
+
+    def passed(self, events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
+        """Yield the events, each to be interpreted before the next one is asked for."""
+
+
+C = TypeVar("C", bound=Collector)
+
+
+def collect(run: RunDir, collector_of: Callable[[RunState], C]) -> tuple[RunState, C, bool]:
+    """Read the log of a run, also while it is written. Returns its state, the collector of the
+    state, and whether an engine drove the run before the log was read. Raises what ``await_start``
+    and ``Store`` raise."""
+    await_start(run)
+    driven = is_driven(run)
+    store = Store(run.path)
+    try:
+        core = Core(store.workflows())
+        collector = collector_of(core.state)
+        replay(core, collector.passed(store.load()), store.path)
+    finally:
+        store.close()
+    return core.state, collector, driven

@@ -1,0 +1,99 @@
+"""The state of a run at one moment as bytes, and back: with it a reader of a long log need not
+replay all of it.
+
+The bytes are a pickle in which documents are named by their digests. It holds nothing that the log
+does not imply, and is of use only to the wfrun that wrote it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from array import array
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Mapping
+from random import Random
+from typing import Any, NoReturn, cast
+
+from wfrun.engine.capability import Hooks, Part, Run
+from wfrun.engine.core import Core
+from wfrun.engine.model import Workflow
+from wfrun.engine.state import WorkflowState, children_of
+from wfrun.runners.run.store.stored_documents import StoredParents
+
+_PACKAGE = "wfrun.engine."
+_OTHERS: dict[str, Any] = {
+    f"{kind.__module__}.{kind.__qualname__}": kind
+    for kind in (
+        array, Counter, OrderedDict, defaultdict, deque, Random, int, float, set, frozenset,
+        bytearray, bytes, list, dict, tuple,
+    )
+}  # fmt: skip
+"""Classes outside of the engine that a state may hold, by name."""
+
+
+def _document(digest: str) -> NoReturn:
+    """Stands for a document in the bytes."""
+    raise pickle.UnpicklingError(f"{digest}: read in `thaw`")
+
+
+def freeze(core: Core) -> bytes:
+    """The state and the parts of a run between two events. Raises pickle.PicklingError,
+    TypeError or AttributeError if they hold what cannot be written, such as a user's policy."""
+    run = core.run
+    digests = {id(workflow): digest for digest, workflow in run.state.documents.items()}
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, protocol=5)
+    pickler.dispatch_table = copyreg.dispatch_table.copy()
+    pickler.dispatch_table[Workflow] = lambda w: (_document, (digests[id(w)],))
+    pickler.dispatch_table[WorkflowState] = _without_children
+    pickler.dispatch_table[Hooks] = lambda hooks: (Hooks, ())  # `thaw` fills it
+    pickler.dump(run)
+    return stream.getvalue()
+
+
+def _without_children(w: WorkflowState) -> Any:
+    """What pickle makes of the state of a workflow, without what follows from its document."""
+    reduced: Any = w.__reduce_ex__(5)
+    call, arguments, (_, slots), *_ = reduced
+    return call, arguments, (None, {name: slots[name] for name in slots if name != "children"})
+
+
+class _Thawer(pickle.Unpickler):
+    """Makes objects of the engine and of a few collections alone, so that no bytes run code."""
+
+    def __init__(self, body: bytes, documents: Mapping[str, Workflow]) -> None:
+        super().__init__(io.BytesIO(body))
+        self._documents = documents
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (__name__, _document.__name__):
+            return self._documents.__getitem__
+        if (module, name) == ("array", "_array_reconstructor"):
+            return super().find_class(module, name)
+        if module.startswith(_PACKAGE) and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        found = _OTHERS.get(f"{module}.{name}")
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a state")
+        return found
+
+
+def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
+    """The core whose state was frozen. Raises what pickle raises for bytes that `freeze` has not
+    made, or another version of it."""
+    run = _Thawer(body, documents).load()
+    if not isinstance(run, Run):
+        raise pickle.UnpicklingError("it holds no run")
+    for w in run.state.workflows:
+        parents = w.workflow.parents
+        if isinstance(parents, StoredParents):
+            w.children = parents.children
+        else:
+            w.children = children_of(w.workflow)
+    for part in run.state.parts.values():
+        run.hooks.add(cast(Part, part))
+    return Core(documents, run)
