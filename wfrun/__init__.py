@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from wfrun.parsers.generate import generate
     from wfrun.parsers.read import read_workflow, read_workflows
     from wfrun.parsers.workflows.graph import to_networkx
-    from wfrun.parsers.workflows.write_dax import write_dax
-    from wfrun.parsers.workflows.write_wfformat import write_wfformat
+    from wfrun.parsers.workflows.writers.write_dax import write_dax
+    from wfrun.parsers.workflows.writers.write_wfformat import write_wfformat
     from wfrun.runners.api import RunResult, resume, resume_async, run, run_async, status
     from wfrun.runners.experiments.api import SimulationResult, simulate
-    from wfrun.runners.run.functions import FunctionWorkflow, function_bag
+    from wfrun.runners.run.prepare.functions import FunctionWorkflow, function_bag
     from wfrun.sites.catalog import read_catalog
 
 _WHERE = {
     "Catalog": "wfrun.engine.model",
     "File": "wfrun.engine.model",
-    "FunctionWorkflow": "wfrun.runners.run.functions",
+    "FunctionWorkflow": "wfrun.runners.run.prepare.functions",
     "InfeasibleError": "wfrun.engine.errors",
     "InvalidError": "wfrun.engine.errors",
     "LinkSpec": "wfrun.engine.model",
@@ -45,7 +45,7 @@ _WHERE = {
     "WfrunError": "wfrun.engine.errors",
     "Workflow": "wfrun.engine.model",
     "bag": "wfrun.parsers.bags.make",
-    "function_bag": "wfrun.runners.run.functions",
+    "function_bag": "wfrun.runners.run.prepare.functions",
     "generate": "wfrun.parsers.generate",
     "read_catalog": "wfrun.sites.catalog",
     "read_workflow": "wfrun.parsers.read",
@@ -57,8 +57,8 @@ _WHERE = {
     "simulate": "wfrun.runners.experiments.api",
     "status": "wfrun.runners.api",
     "to_networkx": "wfrun.parsers.workflows.graph",
-    "write_dax": "wfrun.parsers.workflows.write_dax",
-    "write_wfformat": "wfrun.parsers.workflows.write_wfformat",
+    "write_dax": "wfrun.parsers.workflows.writers.write_dax",
+    "write_wfformat": "wfrun.parsers.workflows.writers.write_wfformat",
 }
 
 __all__ = [
@@ -93,6 +93,10 @@ __all__ = [
     "write_dax",
     "write_wfformat",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

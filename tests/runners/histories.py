@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from wfrun.engine.capabilities.observations import Class, Observation
-from wfrun.runners.run.history import Harvest, StoredClass, add_history
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import place_of
+from wfrun.engine.capabilities.estimates.observations import Class, Observation
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import place_of
+from wfrun.runners.run.history.runtime_history import Harvest, StoredClass, add_history
 
 HERE = place_of(None)
 NOW_S = time.time()

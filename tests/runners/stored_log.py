@@ -9,8 +9,8 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.model import Workflow
-from wfrun.runners.run.packing import unpacked
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
+from wfrun.runners.run.store.packing import unpacked
 
 
 def store_log(run: Path, events: Sequence[ev.AnyEvent], documents: Mapping[str, Workflow]) -> None:

@@ -34,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_public_name_is_there_and_documented() -> None:
+    assert dir(wfrun) == sorted(wfrun.__all__)
     for name in wfrun.__all__:
         assert getattr(wfrun, name).__doc__
     with pytest.raises(AttributeError, match="'no_such_name'"):

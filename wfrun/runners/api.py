@@ -20,26 +20,27 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import msgspec
 
 from wfrun.engine.events import Event
-from wfrun.engine.failures import Failure
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import all_settings, make_settings
 from wfrun.engine.state import RunState
+from wfrun.engine.tasks.failures import Failure
 from wfrun.parsers.bags.line_template import LineTemplate
-from wfrun.runners.run import directory as rundir
+from wfrun.parsers.record_types import check_document
 from wfrun.runners.run.changes import changed_run
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.history_file import history_file
-from wfrun.runners.run.plugins import load_policies
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.run.directory import run_directory as rundir
+from wfrun.runners.run.directory.trust import find_own
+from wfrun.runners.run.history.history_file import history_file
+from wfrun.runners.run.prepare.plugins import load_policies
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.trust import find_own
+from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.simulate.simulated_run import refuse_simulated
 from wfrun.sites.catalog import read_catalog
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wfrun.runners.run.arguments import ResumeArguments, RunArguments
+    from wfrun.runners.run.prepare.arguments import ResumeArguments, RunArguments
 
 Document = str | Path | Workflow
 Observer = Callable[[Sequence[Event]], None]
@@ -65,6 +66,8 @@ class RunResult(msgspec.Struct, frozen=True):
     """Seconds from the start of the run to its last event; None: the run did not finish."""
     failures: tuple[Failure, ...]
     """The latest failed attempts."""
+    unneeded: int = 0
+    """Optional tasks that were not needed."""
 
 
 _P = ParamSpec("_P")
@@ -119,7 +122,7 @@ async def run_async(
     The arguments are options of ``wfrun run``; those of the run itself are the fields of
     ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
     one; None is this machine. ``reuse`` is an earlier run whose tasks need not run again, ``auto``
-    for the latest ones in ``wfrun-runs``, or ``none``. ``observer`` is called with every group of
+    for the user's latest ones, or ``none``. ``observer`` is called with every group of
     events once it is in the log. Cancelling the coroutine leaves running tasks running; ``resume``
     continues the run.
 
@@ -133,7 +136,7 @@ async def run_async(
         catalog = this_machine()
     else:
         catalog = sites if isinstance(sites, Catalog) else read_catalog(sites)
-    read = [d if isinstance(d, Workflow) else Path(d) for d in documents]
+    read = [check_document(document) for document in documents]
     plan = prepare(
         read,
         catalog,
@@ -164,7 +167,7 @@ async def resume_async(
 ) -> RunResult:
     """Resume a run, and wait for its end.
 
-    ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run.
+    ``run`` is the path of a run directory, the name of a run, or None for the last run.
     ``observer`` is called with every group of events once it is in the log. Tasks that are done are
     not run again, running tasks are adopted, failed tasks get all their retries again.
     ``dead_hosts`` are names of hosts that are down with all that they ran for the run. ``sites``,
@@ -191,7 +194,7 @@ resume = _blocking(resume_async, "resume")
 def status(run: str | Path | None = None) -> RunResult:
     """The state of a run, also while another process drives it.
 
-    ``run`` is the path of a run directory, a name in ``wfrun-runs``, or None for the last run. A
+    ``run`` is the path of a run directory, the name of a run, or None for the last run. A
     starting run has no tasks yet. Raises InvalidError if there is no such run, or if it was never
     started.
     """
@@ -218,6 +221,7 @@ def _result(state: RunState, run: rundir.RunDir) -> RunResult:
         done=state.done,
         failed=state.failed,
         blocked=state.blocked,
+        unneeded=state.unneeded,
         reused=state.reused,
         makespan_s=state.end_s - state.started_s if state.ended == "done" else None,
         failures=tuple(state.recent_failures),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wfrun.engine import events as ev
-from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
+from wfrun.engine.exchange import Cause, LauncherRequest, Outcome, claim_of
 from wfrun.engine.model import SiteSpec
-from wfrun.testing.fake_sites import FakeSite, RunningAttempt, SiteContext, SubmittedAttempt
+from wfrun.testing.fake_sites import FakeAttempt, FakeSite, FakeSiteContext, SubmittedAttempt
 
 
 class FakeLauncher:
@@ -44,7 +44,7 @@ class FakeLauncherSite(FakeSite):
     time. A task that is longer than any walltime starts in any launcher, and expires.
     """
 
-    def __init__(self, index: int, spec: SiteSpec, world: SiteContext) -> None:
+    def __init__(self, index: int, spec: SiteSpec, world: FakeSiteContext) -> None:
         super().__init__(index, spec, world)
         self._launchers: dict[str, FakeLauncher] = {}
         self._ended_launchers: dict[str, tuple[Cause, str | None]] = {}
@@ -69,12 +69,12 @@ class FakeLauncherSite(FakeSite):
             self._report(ev.LaunchersSubmitted(world.now_s, self.index, (key,)), key, key)
             world.at(world.now_s + plan.wait_s, lambda x=launcher: self._begin(x))  # type: ignore[misc]
 
-    def stop_launchers(self, keys: Sequence[str]) -> None:
+    def stop_launchers(self, keys: Sequence[str], *, now: bool) -> None:
         """Stop launchers, after the delay of the behaviour."""
         world = self._world
         for key in keys:
             delay_s = world.behaviour.cancel_s(key)
-            world.at(world.now_s + delay_s, lambda k=key: self._stop(k))  # type: ignore[misc]
+            world.at(world.now_s + delay_s, lambda k=key: self._stop(k, now=now))  # type: ignore[misc]
 
     def find_launchers(self, keys: Sequence[str]) -> None:
         """Report ended launchers, and let live ones reconnect."""
@@ -94,7 +94,7 @@ class FakeLauncherSite(FakeSite):
 
     def dismiss(self) -> None:
         """Stop all launchers."""
-        self.stop_launchers(tuple(self._launchers))
+        self.stop_launchers(tuple(self._launchers), now=False)
 
     # What happens
 
@@ -120,13 +120,17 @@ class FakeLauncherSite(FakeSite):
     def start_waiting(self) -> None:
         """Start waiting attempts in launchers with free cores."""
         world = self._world
-        while self.waiting:
-            entry = self.waiting[0]
+        passed = 0
+        while len(self.waiting) > passed:
+            entry = self.waiting[passed]
             cores = world.cores(entry.key)
             launcher = self._choose(entry, cores)
             if launcher is None:
-                return
-            self.waiting.popleft()
+                if not world.claim(entry.key):
+                    return
+                passed += 1  # Nobody else waits for its placeholder.
+                continue
+            del self.waiting[passed]
             launcher.free_cores -= cores
             self._start(entry, cores, launcher.key)
 
@@ -139,6 +143,8 @@ class FakeLauncherSite(FakeSite):
         for launcher in self._launchers.values():
             ends_s = launcher.ends_s
             if ends_s is None or launcher.free_cores < cores or not self._takes_tasks(launcher):
+                continue
+            if claim_of(launcher.key) != world.claim(entry.key):
                 continue
             in_time = world.now_s + runtime_s <= ends_s or runtime_s >= launcher.request.walltime_s
             if in_time and ends_s > best_s:
@@ -203,11 +209,14 @@ class FakeLauncherSite(FakeSite):
         event = ev.LauncherDraining(self._world.now_s, self.index, key, launcher.draining)
         self._report(event, key, key)
 
-    def _stop(self, key: str) -> None:
+    def _stop(self, key: str, *, now: bool) -> None:
         launcher = self._launchers.get(key)
         if launcher is None:
             return
         launcher.stopping = True
+        if now and launcher.ends_s is not None:
+            self._end_launcher(launcher, "done", None, "reclaimed")
+            return
         if launcher.ends_s is None:
             self._end_launcher(launcher, "cancelled", None)
         else:
@@ -246,22 +255,22 @@ class FakeLauncherSite(FakeSite):
 
     # Attempts
 
-    def _attempts_in(self, launcher: FakeLauncher) -> list[RunningAttempt]:
+    def _attempts_in(self, launcher: FakeLauncher) -> list[FakeAttempt]:
         return [running for running in self.running.values() if running.launcher == launcher.key]
 
-    def _end(self, running: RunningAttempt, outcome: Outcome) -> ev.Event | None:
+    def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
         """Outcomes in a disconnected launcher are reported when it reconnects."""
         if self._is_out_of_reach(running):
             self._unreported.setdefault(running.entry.key, outcome)
             return None
         return super()._end(running, outcome)
 
-    def _release(self, running: RunningAttempt) -> None:
+    def _release(self, running: FakeAttempt) -> None:
         launcher = self._launchers.get(running.launcher)
         if launcher is not None:
             launcher.free_cores += running.cores
             self._end_if_stopped(launcher)
 
-    def _is_out_of_reach(self, running: RunningAttempt) -> bool:
+    def _is_out_of_reach(self, running: FakeAttempt) -> bool:
         launcher = self._launchers.get(running.launcher)
         return launcher is not None and launcher.is_disconnected

@@ -72,7 +72,7 @@ class Behaviour:
         return 0.0
 
 
-class SiteContext(Protocol):
+class FakeSiteContext(Protocol):
     """What a site uses of its world."""
 
     behaviour: Behaviour
@@ -92,6 +92,9 @@ class SiteContext(Protocol):
 
     def cores(self, key: str) -> int:
         """Number of cores that an attempt holds."""
+
+    def claim(self, key: str) -> str:
+        """Key of the claim that an attempt runs in; empty: none."""
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
         """(workflow, file) of the inputs that an attempt does not find."""
@@ -117,7 +120,7 @@ class SubmittedAttempt(NamedTuple):
     task: int
 
 
-class RunningAttempt(NamedTuple):
+class FakeAttempt(NamedTuple):
     """An attempt that runs, or that is being cancelled before its start."""
 
     entry: SubmittedAttempt
@@ -130,12 +133,12 @@ class RunningAttempt(NamedTuple):
 class FakeSite:
     """A site with a FCFS queue."""
 
-    def __init__(self, index: int, spec: SiteSpec, world: SiteContext) -> None:
+    def __init__(self, index: int, spec: SiteSpec, world: FakeSiteContext) -> None:
         self.index = index
         self.spec = spec
         self.channel = f"site {index}"
         self.waiting: deque[SubmittedAttempt] = deque()
-        self.running: dict[str, RunningAttempt] = {}
+        self.running: dict[str, FakeAttempt] = {}
         self.ended: dict[str, Outcome] = {}
         """Exit records, for engines that missed the events."""
         self._missed: dict[str, tuple[tuple[int, int], ...]] = {}
@@ -191,7 +194,7 @@ class FakeSite:
         """Fail: this site has no launchers."""
         raise AssertionError("launchers were requested at a site that has none")
 
-    def stop_launchers(self, keys: Sequence[str]) -> None:
+    def stop_launchers(self, keys: Sequence[str], *, now: bool) -> None:
         """Fail: this site has no launchers."""
         raise AssertionError("launchers were stopped at a site that has none")
 
@@ -242,7 +245,7 @@ class FakeSite:
     def _start(self, entry: SubmittedAttempt, cores: int, launcher: str) -> None:
         world = self._world
         key = entry.key
-        self.running[key] = running = RunningAttempt(entry, cores, world.now_s, launcher)
+        self.running[key] = running = FakeAttempt(entry, cores, world.now_s, launcher)
         self._report_start(key)
         outcome = world.behaviour.outcome(key, self.index) or world.outcome(*entry)
         ends_s = world.now_s + world.attempt_runtime_s(entry.workflow, entry.task, self.index)
@@ -251,7 +254,7 @@ class FakeSite:
             outcome, ends_s = Outcome("staging", message="an input vanished"), world.now_s
         world.at(ends_s, lambda: self._end(running, outcome))
 
-    def _end(self, running: RunningAttempt, outcome: Outcome) -> ev.Event | None:
+    def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
         """End an attempt, unless it has ended or was dropped."""
         key = running.entry.key
         if self.running.get(key) is not running:
@@ -283,7 +286,7 @@ class FakeSite:
             self._report(ev.FilesLost(now_s, self.index, lost), key, channel)
         self._report(ev.AttemptEnded(now_s, key, self.ended[key]), key, channel)
 
-    def _release(self, running: RunningAttempt) -> None:
+    def _release(self, running: FakeAttempt) -> None:
         self._free += running.cores
 
     def _cancel(self, key: str, queued_only: bool) -> None:
@@ -294,13 +297,13 @@ class FakeSite:
         if running is None:
             entry = next(e for e in self.waiting if e.key == key)
             self.waiting.remove(entry)
-            self.running[key] = running = RunningAttempt(entry, 0, None, "")
+            self.running[key] = running = FakeAttempt(entry, 0, None, "")
         elif queued_only or self._is_out_of_reach(running):
             return
         cancelled = Outcome(cause="cancelled")
         self._world.at(self._world.now_s, lambda: self._end(running, cancelled))
 
-    def _is_out_of_reach(self, running: RunningAttempt) -> bool:
+    def _is_out_of_reach(self, running: FakeAttempt) -> bool:
         return False
 
     def _report_start(self, key: str) -> None:

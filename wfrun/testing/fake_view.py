@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from wfrun.engine.open_sums import Weight
+from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
 
 

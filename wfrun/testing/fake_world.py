@@ -11,12 +11,13 @@ import msgspec
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.attempts import variant
+from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import CopyCause, Outcome
+from wfrun.engine.files.network import Network
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
-from wfrun.engine.network import Network
+from wfrun.engine.tasks.attempts import variant
 from wfrun.testing.fake_launchers import FakeLauncherSite
 from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite, SubmittedAttempt
 
@@ -27,7 +28,7 @@ Result = Callable[[str, int, int], Outcome]
 """Function (key, workflow, task) → outcome of an attempt."""
 
 
-class CopyFailure(NamedTuple):
+class FakedCopyFailure(NamedTuple):
     """How a copy fails; see ``TransferFailed``."""
 
     cause: CopyCause
@@ -36,12 +37,14 @@ class CopyFailure(NamedTuple):
 
 
 _FAILURES = {
-    "transient": CopyFailure("unknown", transient=True),
-    "infeasible": CopyFailure("unknown"),
-    "absent": CopyFailure("absent"),
+    "transient": FakedCopyFailure("unknown", transient=True),
+    "infeasible": FakedCopyFailure("unknown"),
+    "absent": FakedCopyFailure("absent"),
 }
 
-Fails = Callable[[act.CopyFile], Literal["transient", "infeasible", "absent"] | CopyFailure | None]
+Fails = Callable[
+    [act.CopyFile], Literal["transient", "infeasible", "absent"] | FakedCopyFailure | None
+]
 """Function copy → how it fails; None if the file arrives."""
 
 METHODS = "first", "second"
@@ -125,6 +128,8 @@ class FakeWorld:
         files of its own."""
         self._cores: dict[str, int] = {}
         """Numbers of cores of submitted attempts, by key."""
+        self._claims: dict[str, str] = {}
+        """By attempt, the claim that it was submitted for."""
         self._gone: set[tuple[int, int, int]] = set()
         """Files that vanished at a site: (workflow, file, site). Copies from there succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
@@ -298,6 +303,10 @@ class FakeWorld:
         """Number of cores that an attempt holds."""
         return self._cores[key]
 
+    def claim(self, key: str) -> str:
+        """Key of the claim that an attempt runs in; empty: none."""
+        return self._claims.get(key, "")
+
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
         """(workflow, file) of the inputs that an attempt does not find."""
         number, missed = entry.workflow, []
@@ -348,6 +357,10 @@ class FakeWorld:
                 attempt = self.core.state.attempts[key]
                 asked = self._workflows[workflow].tasks[task].resources
                 self._cores[key] = attempt.cores if self._holds_sizes else asked.cores
+                claims = self.core.state.find(ProcessorClaims)
+                claim = None if claims is None else claims.claim_for(attempt)
+                if claim is not None:
+                    self._claims[key] = claim.key
             self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)
@@ -363,7 +376,7 @@ class FakeWorld:
         elif isinstance(action, act.StartLaunchers):
             self._sites[action.site].start_launchers(action.launchers)
         elif isinstance(action, act.StopLaunchers):
-            self._sites[action.site].stop_launchers(action.keys)
+            self._sites[action.site].stop_launchers(action.keys, now=action.now)
         elif isinstance(action, act.FindLaunchers):
             self._sites[action.site].find_launchers(action.keys)
         elif isinstance(action, act.EndRun):

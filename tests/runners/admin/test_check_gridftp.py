@@ -10,7 +10,7 @@ import pytest
 from tests.sites.transfers.gridftp_server import NEEDS_SERVER, Server
 from wfrun.engine.model import GridFtpServer
 from wfrun.runners.admin import check_gridftp
-from wfrun.runners.admin.lines import Finding, Report
+from wfrun.runners.admin.lines import Finding, SiteFindings
 
 pytestmark = NEEDS_SERVER
 
@@ -24,7 +24,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 async def found(server: GridFtpServer, directory: Path) -> Finding:
     findings: list[Finding] = []
-    report = Report("alpha", findings.append)
+    report = SiteFindings("alpha", findings.append)
     await check_gridftp.check_gridftp(server, str(directory), report)
     (finding,) = findings
     return finding

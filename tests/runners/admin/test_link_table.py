@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.runners.harness import User
-from wfrun.engine.link_samples import Sample
+from wfrun.engine.files.link_samples import LinkSample
 from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.admin.link_table import Found, LinkNow, ago, keep, links_now
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.admin.link_table import FoundLink, LinkNow, ago, keep, links_now
 from wfrun.runners.admin.links import Measured
-from wfrun.runners.run.history_file import HistoryFile, history_file
-from wfrun.runners.run.link_history import Pair, load_links, write_links
+from wfrun.runners.run.history.history_file import HistoryFile, history_file
+from wfrun.runners.run.history.link_history import PlacePair, load_links, write_links
 from wfrun.sites.catalog import read_catalog
 
 CATALOG = """\
@@ -43,9 +43,9 @@ def learn(source: str, destination: str, copies: int = 4, rate: float = 7e6) -> 
     history = history_file(None)
     assert history is not None
     now_s = time.time()
-    small = [Sample(now_s - 7300 - n, 10, 0.25) for n in range(copies)]
-    large = [Sample(now_s - 7300 - n, 10**7, rate) for n in range(copies)]
-    write_links(history, {Pair(source, destination): ([*small, *large], "stream")})
+    small = [LinkSample(now_s - 7300 - n, 10, 0.25) for n in range(copies)]
+    large = [LinkSample(now_s - 7300 - n, 10**7, rate) for n in range(copies)]
+    write_links(history, {PlacePair(source, destination): ([*small, *large], "stream")})
 
 
 def test_the_table_says_where_each_figure_is_from(user: User, catalog: str) -> None:
@@ -119,7 +119,7 @@ def test_a_simulation_takes_links_that_the_catalog_lacks(user: User, catalog: st
 def test_a_link_too_slow_for_several_copies_is_known_as_slow(tmp_path: Path) -> None:
     history = HistoryFile(tmp_path / "history")
     sites = [SiteSpec("one", 1, kind="ssh", access=Access(hosts=("one.org",)))]
-    samples = [Sample(10.0, 1000, 2.0), Sample(20.0, 131_072, 5e4)]
+    samples = [LinkSample(10.0, 1000, 2.0), LinkSample(20.0, 131_072, 5e4)]
     keep(history, sites, [Measured(LinkSpec("origin", "one", 5e4, 2.0), "stream", samples)])
     (link,) = (load_links(history) or {}).values()
     assert (link.bandwidth_bytes_per_s, link.latency_s, link.at_s) == (5e4, 2.0, 20.0)
@@ -128,19 +128,19 @@ def test_a_link_too_slow_for_several_copies_is_known_as_slow(tmp_path: Path) -> 
 def test_measured_figures_are_those_that_the_next_run_assumes(user: User) -> None:
     (user.folder / "sites.yaml").write_text(CATALOG)
     catalog = read_catalog(user.folder / "sites.yaml")
-    small = [Sample(10.0 + n, 1000, 0.01 * n) for n in (1, 2, 3)]
-    large = [Sample(20.0 + n, 10**6, 1e6 * n) for n in (1, 2, 9)]
+    small = [LinkSample(10.0 + n, 1000, 0.01 * n) for n in (1, 2, 3)]
+    large = [LinkSample(20.0 + n, 10**6, 1e6 * n) for n in (1, 2, 9)]
     way = Measured(LinkSpec("origin", "one", 9e6, 0.02), "stream", [*small, *large])
     ends = (way.link.source, way.link.destination)
     history = HistoryFile(user.folder / "history")
 
-    def shown(found: Found) -> LinkNow:
+    def shown(found: FoundLink) -> LinkNow:
         rows = links_now(catalog, load_links(history) or {}, found)
         return next(row for row in rows if (row.source, row.destination) == ends)
 
-    now = shown(Found({ends: way}, {}))
+    now = shown(FoundLink({ends: way}, {}))
     keep(history, catalog.sites, [way])
-    later = shown(Found({}, {}))
+    later = shown(FoundLink({}, {}))
     assert now.known_from == ("measured",)
     assert later.known_from == ("history",)
     assert (now.bandwidth_bytes_per_s, now.latency_s) == (2e6, 0.02)

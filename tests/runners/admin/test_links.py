@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec
-from wfrun.runners.admin.links import Link, write_links
+from wfrun.runners.admin.links import MeasuredLink, write_links
 from wfrun.sites.catalog import parse_catalog, read_catalog
 
 DOCUMENT = "sites:\n  one: {kind: ssh, host: one, slots: 2}\n  two: {slots: 3}  # here\n"
-LINK = Link(LinkSpec("origin", "one", 2e6, 0.01), LinkSpec("one", "origin", 3e6, 0.02))
+LINK = MeasuredLink(LinkSpec("origin", "one", 2e6, 0.01), LinkSpec("one", "origin", 3e6, 0.02))
 
 
 def test_the_catalog_keeps_its_permissions_and_its_place(tmp_path: Path) -> None:

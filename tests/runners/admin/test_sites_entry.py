@@ -16,15 +16,15 @@ from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import cluster_entry, quoted, size, walltime
 from wfrun.runners.admin.init import name_of
 from wfrun.runners.admin.limits import cluster_mismatches
-from wfrun.runners.admin.survey import Place, System, choose_place, place_of
-from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.runners.admin.survey import StoragePlace, System, choose_place, place_of
+from wfrun.sites.batch.offers import BatchQueue, Offer
 from wfrun.sites.batch.slurm import offer as slurm_offer
 from wfrun.sites.catalog import read_catalog
 
 GIB = 1 << 30
-HOME = Place("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)
-LOCAL = Place("/scratch/$USER", "/scratch/ann", "xfs", "/dev/sdb1", 900 * GIB)
-SHARED = Place("$WORK", "/work/ann", "lustre", "10.0.0.1@tcp:/work", 5000 * GIB)
+HOME = StoragePlace("~", "/home/ann", "ext4", "/dev/sda1", 9 * GIB)
+LOCAL = StoragePlace("/scratch/$USER", "/scratch/ann", "xfs", "/dev/sdb1", 900 * GIB)
+SHARED = StoragePlace("$WORK", "/work/ann", "lustre", "10.0.0.1@tcp:/work", 5000 * GIB)
 
 
 def sites(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def sites(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def entry(places: list[Place], offer: Offer, kind: str = "slurm", **access: str) -> str:
+def entry(places: list[StoragePlace], offer: Offer, kind: str = "slurm", **access: str) -> str:
     return cluster_entry(
         "alpha",
         msgspec.convert({"hosts": ("login.alpha.org",), **access}, Access),
@@ -61,6 +61,7 @@ def test_an_entry_says_what_was_chosen_and_what_else_there_is(tmp_path: Path) ->
     assert spec.access is not None
     assert (spec.kind, spec.slots, spec.memory_bytes) == ("slurm", 12, 4 * GIB)
     assert (spec.walltime_s, spec.directory) == (86400, "$WORK/wfrun-scratch")
+    assert spec.node_cores == 4
     assert (spec.access.queue, spec.access.max_array, spec.access.max_jobs) == ("main", 1000, 100)
     assert (spec.access.hosts, spec.access.user) == (("login.alpha.org",), "ann")
     assert spec.access.ssh_config == str(tmp_path / "my config")
@@ -83,7 +84,7 @@ def test_tasks_run_in_launchers_of_a_whole_node(tmp_path: Path) -> None:
 
 
 def test_the_entry_of_a_slurm_without_anything_special_is_short(tmp_path: Path) -> None:
-    offer = Offer((Queue("on", is_default=True, cores=4),))  # a name that YAML takes for true
+    offer = Offer((BatchQueue("on", is_default=True, cores=4),))  # a name that YAML takes for true
     spec = read(entry([HOME], offer), tmp_path)
     assert spec.access is not None
     assert (spec.access.queue, spec.walltime_s, spec.memory_bytes) == ("on", None, 0)
@@ -117,7 +118,7 @@ def test_what_df_prints(line: str, file_system: str, free: int, shared: bool) ->
 
 
 def test_a_directory_that_another_site_has_is_not_taken_twice() -> None:
-    offer = Offer((Queue("main", cores=4),))
+    offer = Offer((BatchQueue("main", cores=4),))
     text = cluster_entry(
         "second", Access(hosts=("a",)), System("slurm", "Slurm"), offer, [HOME],
         base=Path("/"), taken=frozenset({"~/wfrun-scratch"}),
@@ -159,7 +160,7 @@ def spec(**changes: object) -> SiteSpec:
     return msgspec.structs.replace(plain, **changes)
 
 
-MAIN = Queue(
+MAIN = BatchQueue(
     "main", cores=16, node_cores=4, node_memory_bytes=4 * GIB, node_gpus=0, walltime_s=3600
 )
 
@@ -171,6 +172,7 @@ MAIN = Queue(
         (spec(slots=17), "slots: the catalog says 17, the limit is 16 in main"),
         (spec(walltime_s=3601), "walltime: the catalog says 01:00:01, the limit is 01:00:00"),
         (spec(memory_bytes=5 * GIB), "memory: the catalog says 5 GiB"),
+        (spec(node_cores=5), "node_cores: the catalog says 5, the limit is 4 on a node of main"),
         (spec(gpus=1), "gpus: the catalog says 1, the limit is 0"),
     ],
 )
@@ -197,7 +199,7 @@ def test_launchers_that_fit_on_no_node(launchers: LauncherSpec, words: str) -> N
 
 
 def test_limits_that_a_cluster_has() -> None:
-    right = spec(slots=16, walltime_s=3600, memory_bytes=4 * GIB)
+    right = spec(slots=16, walltime_s=3600, memory_bytes=4 * GIB, node_cores=4)
     assert cluster_mismatches(right, Offer((MAIN,))) == []
     closed = msgspec.structs.replace(MAIN, is_open=False)
     assert cluster_mismatches(right, Offer((closed,)))[0][0] == "queue main is closed"
@@ -310,9 +312,9 @@ def test_a_host_cannot_write_lines_of_the_catalog(tmp_path: Path, end: str) -> N
     """YAML has more line ends than a reader may think of; a further key could make the site run its
     commands on this machine."""
     path = f"/scratch/x{end}    transport: local{end}    # "
-    evil = Place("/scratch/$USER", path, "nfs", "server:/scratch", GIB)
+    evil = StoragePlace("/scratch/$USER", path, "nfs", "server:/scratch", GIB)
     name = f"q{end}    transport: local{end}    #"
-    queue = Queue("q", cores=4, node_cores=4, node_memory_bytes=GIB, walltime_s=60.0)
+    queue = BatchQueue("q", cores=4, node_cores=4, node_memory_bytes=GIB, walltime_s=60.0)
     other = msgspec.structs.replace(queue, name=f"{name}2", cores=2)
     offer = Offer((queue, other), max_jobs=5, max_jobs_why=f"why{end}    transport: local")
     text = entry([SHARED, evil], offer)

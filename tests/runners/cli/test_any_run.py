@@ -27,11 +27,12 @@ from tests.runners.run.test_old_runs import restore
 from tests.runners.run.test_starting import WINDOWS
 from tests.runners.run.test_starting import start as start_held
 from wfrun.engine import events as ev
-from wfrun.runners.run import checkpoints, store
-from wfrun.runners.run import directory as rundir
-from wfrun.runners.run.prepare import prepare, this_machine
+from wfrun.runners.run.directory import run_directory as rundir
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.store import FILE_NAME, Store
+from wfrun.runners.run.store import checkpoints
+from wfrun.runners.run.store import event_store as store
+from wfrun.runners.run.store.event_store import FILE_NAME, Store
 
 RUN = "wfrun-runs/run"
 READERS = (

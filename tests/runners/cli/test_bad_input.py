@@ -188,8 +188,9 @@ def test_documents_that_are_none(user: User) -> None:
     assert ".: cannot be read: Is a directory" in refused(user, ".")
     assert "gone.dax: cannot be read: No such file or directory" in refused(user, "gone.dax")
     assert "Did you mean 'resume' or 'results'?" in refused(user, "resum")
+    assert "no command and no file 'stpo'. Did you mean 'cancel'?" in refused(user, "stpo")
     assert "no command and no file 'stop'. Did you mean 'cancel'?" in refused(user, "stop")
-    assert "Commands are: bench, cancel, " in refused(user, "frobnicate")
+    assert "Commands are: run, jobs, resume, " in refused(user, "frobnicate")
     assert "Missing argument 'DOCUMENT...'" in refused(user, "run")
 
 
@@ -222,7 +223,7 @@ def test_one_bad_document_among_good_ones(user: User) -> None:
 
 
 def test_runs_that_are_none(user: User) -> None:
-    assert "there is no run in ./wfrun-runs" in refused(user, "resume")
+    assert "there is no run in ./wfrun-runs, and none of yours elsewhere" in refused(user, "resume")
     assert "there is no run 'my-run'" in refused(user, "status", "my-run")
     assert "there is no run 'my-run'" in refused(user, "cancel", "my-run")
     done = user.wfrun(document(user, GOOD), "--run-dir", "run", "--quiet")

@@ -19,12 +19,12 @@ from wfrun.engine.model import Access
 from wfrun.engine.state import TaskStatus
 from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.display.failures import nothing_succeeds
-from wfrun.runners.experiments.workloads import POLICIES
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.prepare import prepare
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.experiments.subjects.workloads import POLICIES
+from wfrun.runners.inspect.failures.failures import nothing_succeeds
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.prepare.prepare import prepare
+from wfrun.runners.run.store.checkpoints import read_state
 
 SWEEP = """\
 owner: alice

@@ -15,9 +15,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.bench import bench_workflow, measure, sizes_of
-from wfrun.runners.admin.bench_figures import Figures, Sizes, figures_of
+from wfrun.runners.admin.bench_figures import BenchCounts, Figures, figures_of
 
-SIZES = Sizes(empty=4, chain=2, short=4)
+SIZES = BenchCounts(empty=4, chain=2, short=4)
 LAUNCHERS = Access(hosts=("h",), dispatch="launchers", launchers=LauncherSpec(cores=2, max=2))
 
 
@@ -72,8 +72,8 @@ def test_a_log_that_breaks_off_gives_what_it_has() -> None:
 
 def test_a_site_is_asked_for_no_more_than_it_bears() -> None:
     jobs = SiteSpec("a", 10, kind="slurm", access=Access(hosts=("h",)), walltime_s=30.0)
-    assert sizes_of(jobs, None) == Sizes(20, 3, 20)
-    assert sizes_of(SiteSpec("a", 8), None) == Sizes(5000, 50, 400)
+    assert sizes_of(jobs, None) == BenchCounts(20, 3, 20)
+    assert sizes_of(SiteSpec("a", 8), None) == BenchCounts(5000, 50, 400)
     assert sizes_of(SiteSpec("a", 8), 7).empty == 7
     workflow = bench_workflow(jobs, SIZES)
     assert {task.resources.walltime_s for task in workflow.tasks} == {30.0}
@@ -86,7 +86,7 @@ def test_a_real_site_is_measured_and_left_as_it_was(
     spec = SiteSpec("a", 2, directory=str(tmp_path / "site"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    result = asyncio.run(measure(spec, Sizes(40, 5, 8), 60.0))
+    result = asyncio.run(measure(spec, BenchCounts(40, 5, 8), 60.0))
     assert result.problem is None
     figures = result.figures
     assert figures.rate is not None

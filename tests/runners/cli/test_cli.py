@@ -17,7 +17,7 @@ from wfrun import read_workflow
 from wfrun.engine.events import SCHEMA_VERSION
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.runners.cli.main import cli
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 ONE_SITE = "sites:\n  alpha: {slots: 2}\n"
 POLICIES = tuple(PLACEMENT)
@@ -40,14 +40,14 @@ def summaries() -> dict[str, str]:
     """What `wfrun --help` says of each command."""
     formatter = click.HelpFormatter(width=100)
     cli.format_commands(click.Context(cli), formatter)
-    lines = formatter.getvalue().splitlines()[1:]
+    lines = [line for line in formatter.getvalue().splitlines() if line.startswith("  ")]
     return {words[0]: words[1] for words in (line.split(maxsplit=1) for line in lines)}
 
 
 def test_help_fits_its_lines(user: User) -> None:
     told = user.wfrun("--help")
     assert told.status == 0
-    assert "..." not in told.out.partition("Commands:")[2]
+    assert "..." not in told.out.partition("Run:")[2]
     assert "Exit status: 0 all done, 1 some tasks failed, 2 wrong input" in told.out
     assert user.wfrun("-h").out == told.out
 
@@ -81,8 +81,9 @@ def test_a_look_at_a_run_imports_nothing_that_drives_one(user: User) -> None:
     """The imports of the engine would take half of the time."""
     assert user.wfrun("run", user.write([Job("a", "true")]), "--run-dir", "run").status == 0
     of_engines = ("wfrun.sites.transfers", "wfrun.sites.simulated", "wfrun.runners.run.session")
-    for command in ("status", "launchers"):
-        found = modules_of(command, user.folder / "run")
+    run = user.folder / "run"
+    for words in (("status", run), ("launchers", run), ("list", "--all")):
+        found = modules_of(*words)
         assert not [module for module in found if module.startswith(of_engines)]
 
 

@@ -15,8 +15,8 @@ from click.shell_completion import ShellComplete
 from tests.runners.harness import WFRUN, Job, User, wait_until
 from tests.runners.terminal import Terminal
 from wfrun.runners.cli.completion import MAX_NAMES
+from wfrun.runners.cli.inspect.tasks_command import STATES
 from wfrun.runners.cli.main import cli
-from wfrun.runners.cli.tasks_command import STATES
 
 CATALOG = "sites:\n  alpha: {slots: 2}\n  beta: {slots: 1}\n"
 

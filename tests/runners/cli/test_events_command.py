@@ -14,7 +14,7 @@ from tests.engine import old_logs
 from tests.places import DATA
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent
-from wfrun.runners.display.progress import event_record
+from wfrun.runners.inspect.live.progress import event_record
 
 
 def records(text: str) -> list[dict[str, Any]]:

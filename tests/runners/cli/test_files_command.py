@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runners.harness import Job, User, lines_of, wait_until
-from wfrun.engine.capabilities.cleanup import BATCH_BYTES
+from wfrun.engine.capabilities.storing.cleanup import BATCH_BYTES
 
 SIZE = BATCH_BYTES + 1
 

@@ -13,8 +13,8 @@ from wfrun.parsers.generate.bots_log import bags_of_log
 from wfrun.parsers.generate.bots_model import ROWS
 from wfrun.parsers.generate.bots_statistics import statistics_of
 from wfrun.parsers.read import read_workflows
-from wfrun.runners.cli.generate import generate
-from wfrun.runners.cli.generate_bags_command import even_clusters
+from wfrun.runners.cli.simulate.generate import generate
+from wfrun.runners.cli.simulate.generate_bags_command import even_clusters
 
 SITES = "sites:\n  vu: {slots: 60}\n  tud: {slots: 40, speed: 1.5}\n"
 

@@ -14,9 +14,9 @@ from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine.model import Task, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.shape import shape_of
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.display.graph import dot
-from wfrun.runners.display.graph_drawing import drawing_of
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.inspect.graph.graph import dot
+from wfrun.runners.inspect.graph.graph_drawing import drawing_of
 
 
 def montage(user: User, tasks: int = 25) -> str:

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.reallocation import ALGORITHMS
+from wfrun.engine.jobs.reallocation import ALGORITHMS
 from wfrun.runners.cli.main import cli
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 
 def jobs(*arguments: str | Path) -> Result:
@@ -316,3 +316,22 @@ def test_wfrun_run_gives_moldable_jobs_their_smallest_size(tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     assert "2 jobs get their smallest sizes; `wfrun jobs --size` chooses others" in result.output
     assert (run / "outputs/a/size").read_text() == "1 1\n"
+
+
+def test_jobs_of_logs_may_span_nodes_in_a_simulation_and_others_only_as_they_ask(
+    tmp_path: Path,
+) -> None:
+    """A log says how many processors a job had, and nothing of its nodes."""
+    sites, log, document = (tmp_path / name for name in ("s.yaml", "l.swf", "j.yaml"))
+    sites.write_text("sites: {a: {kind: slurm, host: a, slots: 16, node_cores: 4}}\n")
+    log.write_text("; MaxProcs: 16\n1 0 0 10 8 -1 -1 8 20 -1 1 1 1 1 1 1 -1 -1\n")
+    result = jobs(log, "--simulate", "--sites", sites)
+    assert result.exit_code == 0, result.output
+    text = "walltime: 60\njobs:\n  - {job: a, command: x, size: 8, ppn: PPN}\n"
+    document.write_text(text.replace("PPN", "4"))
+    result = jobs(document, "--simulate", "--sites", sites)
+    assert result.exit_code == 0, result.output
+    document.write_text(text.replace("PPN", "8"))
+    result = jobs(document, "--simulate", "--sites", sites)
+    assert isinstance(result.exception, InvalidError)
+    assert "a: 16 cores, nodes of 4 cores" in str(result.exception)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.runners.cli.test_jobs import jobs
 from wfrun.engine import events as ev
-from wfrun.engine.fit import admitted_sizes, fits
+from wfrun.engine.fitting.fit import admitted_sizes, fits
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 from wfrun.sites.cluster.submission import one_node_note
 
 JOB = Resources(walltime_s=100.0, parallel=True)

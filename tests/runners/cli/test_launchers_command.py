@@ -10,7 +10,7 @@ from tests.runners.harness import Job, User, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 SPEC = LauncherSpec(cores=4, max=4)
 CLUSTER = Access(hosts=("alpha",), dispatch="launchers", launchers=SPEC)

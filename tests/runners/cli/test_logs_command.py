@@ -13,11 +13,11 @@ import pytest
 
 import wfrun
 from tests.runners.harness import WFRUN, Engine, Job, User, make_workflow, wait_until
-from wfrun.runners.display import log_files, log_following
-from wfrun.runners.display.log_files import LocalFiles, LogPart, tail_start
-from wfrun.runners.display.log_printer import LogPrinter, TaskNumber
-from wfrun.runners.display.logs import print_logs
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.inspect.logs import log_files, log_following
+from wfrun.runners.inspect.logs.log_files import LocalFiles, LogPart, tail_start
+from wfrun.runners.inspect.logs.log_printer import LogPrinter, TaskNumber
+from wfrun.runners.inspect.logs.logs import print_logs
+from wfrun.runners.run.directory.run_directory import RunDir
 
 MEASURED = """
 import resource, subprocess, sys

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.settings import Settings, all_settings
-from wfrun.parsers.units import parse_duration
-from wfrun.runners.cli.jobs_command import jobs
+from wfrun.parsers.syntax.units import parse_duration
 from wfrun.runners.cli.options import settings_from, settings_options
-from wfrun.runners.cli.running import run
+from wfrun.runners.cli.run.jobs_command import jobs
+from wfrun.runners.cli.run.running import run
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 

@@ -6,20 +6,21 @@ import contextlib
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import pytest
 
 from tests.runners.harness import Done, Job, User, assert_refused, wait_until
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
 from wfrun.engine.model import Catalog, Resources, SiteSpec
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
+from wfrun.engine.policies.placement.round_robin import RoundRobin
 from wfrun.engine.settings import Settings
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.experiments.plan_alternatives import candidates
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.forecast.plan_alternatives import candidates
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.queues import SimulatedJob
 
@@ -153,6 +154,31 @@ def test_a_faster_policy_is_named(user: User) -> None:
     best = plan["comparison"]["alternatives"][0]
     assert best["makespan_s"] < plan["run"]["makespan_s"]
     assert best["policy"] != "single-cluster"
+
+
+def test_a_policy_that_raises_is_left_out_of_the_comparison(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(RoundRobin):
+        def place(self, *_: object) -> NoReturn:
+            raise KeyError("no such site")
+
+    class Unmade(RoundRobin):
+        def __init__(self, *_: object) -> None:
+            raise RuntimeError("not today")
+
+    for policy in (Broken, Unmade):
+        monkeypatch.setitem(PLACEMENT, policy.__name__.lower(), policy)
+    options = ("montage.dax", "--sites", "sites.yaml", "--emulate", "--compare", "60")
+    plan = planned(user.ask("plan", *options, "--json"))
+    assert set(plan["comparison"]["broken"]) == {"broken", "unmade"}
+    assert len(plan["comparison"]["alternatives"]) > 5
+    out = user.ask("plan", *options).out
+    assert "policy 'broken' raised KeyError: 'no such site'" in out
+    assert "test_plan.py:" in out
+    assert "policy 'unmade' raised RuntimeError: not today" in out
+    refused = user.ask("plan", *options, "--policy", "broken")
+    assert "policy 'broken' raised" in refused.err
 
 
 def test_a_site_that_cannot_be_reached_has_no_part_in_the_plan(user: User) -> None:

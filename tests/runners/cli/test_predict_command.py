@@ -17,7 +17,7 @@ from wfrun import read_workflow
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.methods import METHODS
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_dax import write_dax
 
 HEADER = "; MaxProcs: 8\n; UnixStartTime: 0\n"
 
@@ -139,8 +139,8 @@ def test_bad_input_gets_one_message(user: User, words: str, told: list[str]) -> 
 def test_a_published_log() -> None:
     """More specific classes are more accurate (thesis, section 7.2.3)."""
     from wfrun.parsers.logs import read_log
-    from wfrun.runners.experiments.log_accuracy import accuracies, log_history
-    from wfrun.runners.experiments.log_predictors import candidates
+    from wfrun.runners.forecast.log_accuracy import accuracies, log_history
+    from wfrun.runners.forecast.log_predictors import candidates
 
     (path,) = Path(CORPUS / "swf").glob("KTH-SP2-*.gz")
     jobs, _, _ = read_log(path)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.runners.harness import User, assert_refused
 from wfrun.parsers.logs import LoggedJob, LogHeader, WorkloadLog, write_swf
-from wfrun.runners.cli.predict_grid import MODE
+from wfrun.runners.cli.predict.predict_grid import MODE
 from wfrun.runners.simulate.grid.grids import GRIDS
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runners.harness import User, assert_refused
-from wfrun.runners.run.history_file import history_file
+from wfrun.runners.run.history.history_file import history_file
 
 
 def rows_of(path: Path) -> list[tuple[object, ...]]:

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,10 +15,11 @@ from tests.runners import histories
 from tests.runners.harness import Done, User, assert_refused, wait_until
 from wfrun import read_workflow
 from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.round_robin import RoundRobin
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
-from wfrun.runners.experiments.workloads import POLICIES
-from wfrun.runners.run.history_file import history_file
+from wfrun.parsers.workflows.writers.write_dax import write_dax
+from wfrun.runners.experiments.subjects.workloads import POLICIES
+from wfrun.runners.run.history.history_file import history_file
 
 SITES = """\
 sites:
@@ -75,6 +77,40 @@ def test_all_policies_are_compared(user: User) -> None:
     makespans = [float(row[1].replace(",", "")) for row in list(rows.values())[1:]]
     assert makespans == sorted(makespans)
     assert next(iter(list(rows.values())[1:]))[2] == "best"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_policy_that_raises_costs_its_own_runs_only(
+    user: User, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    class Broken(RoundRobin):
+        name = "broken"
+
+        def place(self, *_: object) -> NoReturn:
+            raise KeyError("no such site")
+
+    class Unmade(RoundRobin):
+        name = "unmade"
+
+        def __init__(self, *_: object) -> None:
+            raise RuntimeError("not today")
+
+    for policy in (Broken, Unmade):
+        monkeypatch.setitem(PLACEMENT, policy.name, policy)
+    options = ("simulate", "montage.dax", "--sites", "sites.yaml", "--seeds", "2", "-j", jobs)
+    alone = user.ask(*options, "--policy", "heft,round-robin")
+    done = user.ask(*options, "--policy", "heft,broken,unmade,round-robin", "-o", "all.csv")
+    assert (done.status, done.out) == (3, alone.out)
+    assert done.err.count("policy 'broken' raised KeyError: 'no such site'") == 1
+    assert "test_simulate.py:" in done.err
+    assert done.err.count("policy 'unmade' raised RuntimeError: not today") == 1
+    monkeypatch.setitem(PLACEMENT, "broken", RoundRobin)
+    again = user.ask(*options, "--policy", "heft,broken,round-robin", "-o", "all.csv")
+    assert again.status == 0, again.text
+    assert {"heft", "broken", "round-robin"} <= rows_of(again.out).keys()
+    only = user.ask(*options, "--policy", "unmade")
+    assert (only.status, only.out) == (3, "")
+    assert "policy 'unmade' raised" in only.err
 
 
 def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -> None:

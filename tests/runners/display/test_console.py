@@ -13,7 +13,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.runners.display.console import EscapingConsole, Hanging, name_cell, stderr_above
+from wfrun.runners.display.console import (
+    EscapingConsole,
+    Hanging,
+    make_console,
+    name_cell,
+    stderr_above,
+)
 
 HOSTILE = "a\x1b[35m\x1b]8;;http://x\x1b\\b\x1b[2J\u202e[bold]c[/bold]:smile:"
 SHOWN = "a\\x1b[35m\\x1b]8;;http://x\\x1b\\b\\x1b[2J\\u202e[bold]c[/bold]:smile:"
@@ -113,4 +119,18 @@ def test_a_hanging_text_in_a_part_that_fits_is_one_line_without_padding() -> Non
     )
     assert [line.rstrip() for line in drawn(console).splitlines()] == [
         "  alpha: needs 1", "    core, 0 of 4", "    free"
+    ]  # fmt: skip
+
+
+def test_lines_are_not_wrapped_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and paths in them are copied, and programs read them."""
+    monkeypatch.setattr(sys, "stdout", stream := io.StringIO())
+    console = make_console()
+    path = "/a/long/path" * 50
+    table = Table(box=None)
+    table.add_column("fits")
+    table.add_row("cell")
+    console.print(f"run {path}", Group(Hanging(Text(f"first {path}\nto do: see {path}")), table))
+    assert stream.getvalue().splitlines() == [
+        f"run {path}", f"first {path}", f"  to do: see {path}", " fits ", " cell ",
     ]  # fmt: skip

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from wfrun.engine.events import Event
+from wfrun.engine.explain.time_left import TimeLeft
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.settings import Settings
-from wfrun.engine.time_left import TimeLeft
 from wfrun.parsers.generate import generate
 from wfrun.runners.display import eta
 from wfrun.runners.display.eta import Eta, eta_text

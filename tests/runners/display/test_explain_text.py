@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from wfrun.runners.display.explain import ColumnRecord, DecisionRecord, ScoreRecord
-from wfrun.runners.display.explain_text import decision_parts
+from wfrun.runners.inspect.explain.explain import ColumnRecord, DecisionRecord, ScoreRecord
+from wfrun.runners.inspect.explain.explain_text import decision_parts
 
 
 class _Moment:

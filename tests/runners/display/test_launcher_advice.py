@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.core import Core
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.model import Access, LauncherSpec, SiteSpec, Task, Workflow
+from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
-from wfrun.runners.display.launcher_advice import launcher_advice
-from wfrun.runners.display.report import summary
+from wfrun.runners.inspect.tables.launcher_advice import launcher_advice
+from wfrun.runners.inspect.tables.report import summary
+from wfrun.runners.run.changes import changed_run
 
 SLURM = SiteSpec("alpha", 32, kind="slurm", access=Access(("head",)))
 
@@ -36,10 +40,28 @@ def test_the_advice_has_the_times_that_it_follows_from() -> None:
     advice = launcher_advice(state)
     assert advice is not None
     assert advice.startswith("alpha: tasks take 1.0 s, a job costs 1.1 s more. With 'dispatch: ")
+    assert "of a new run" in advice
+    assert "resume" not in advice  # all is done
     console = Console(width=200)
     with console.capture() as shown:
         console.print(summary(state))
     assert "a job costs 1.1 s more" in shown.get()
+
+
+def test_what_is_advised_for_a_run_that_goes_on_is_accepted_by_resume() -> None:
+    state = ran(SLURM, 1.0, 1.1)
+    state.ended = None
+    advice = launcher_advice(state)
+    assert advice is not None
+    assert "`wfrun resume --sites` takes a new entry of another name" in advice
+    launchers = LauncherSpec(cores=32, max=1)
+    new = replace(SLURM, access=Access(("head",), dispatch="launchers", launchers=launchers))
+    with pytest.raises(InvalidError, match="the dispatch of site 'alpha' was 'jobs'"):
+        changed_run(state, {}, Catalog((new,)))
+    change = changed_run(state, {}, Catalog((replace(new, name="beta"),)))
+    assert change is not None
+    assert [site.name for site in change.sites] == ["alpha", "beta"]
+    assert change.left == (0,)
 
 
 def test_nothing_is_advised_where_launchers_would_not_pay() -> None:

@@ -15,11 +15,11 @@ from wfrun.engine.model import SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.runners.display.console import EscapingConsole
 from wfrun.runners.display.counts import progress_line
-from wfrun.runners.display.failures import nothing_succeeds
-from wfrun.runners.display.layout import share
-from wfrun.runners.display.live import LiveProgress
-from wfrun.runners.display.progress import LineProgress
-from wfrun.runners.display.report import workflow_table
+from wfrun.runners.inspect.failures.failures import nothing_succeeds
+from wfrun.runners.inspect.live.layout import share
+from wfrun.runners.inspect.live.live import LiveProgress
+from wfrun.runners.inspect.live.progress import LineProgress
+from wfrun.runners.inspect.tables.report import workflow_table
 
 
 def console(columns: int, lines: int) -> Console:

@@ -17,9 +17,9 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.settings import Settings
-from wfrun.runners.display.results import Collector, Results
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.store import FILE_NAME
+from wfrun.runners.inspect.tables.results import OutcomeCollector, RunResults
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.event_store import FILE_NAME
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 
@@ -54,7 +54,7 @@ def test_the_log_is_not_interpreted_again(tmp_path: Path, monkeypatch: pytest.Mo
         raise AssertionError(f"{event} is interpreted")
 
     monkeypatch.setattr(Interpreter, "apply", applied)
-    table = Results(RunDir(run))
+    table = RunResults(RunDir(run))
     rows = [dict(zip(table.columns(), row, strict=True)) for row in table.rows()]
     assert {row["state"] for row in rows} == {"done"}
     assert all(row["attempts"] == 1 + row["replicas"] for row in rows)
@@ -68,7 +68,7 @@ def collected(*parts: str) -> list[tuple[int, int, int, int]]:
     sites = tuple(SiteSpec(f"s{n}", 2) for n in range(4))
     core.apply_undecided(ev.RunStarted(0, "r", Settings("rr"), sites, (), 1))
     core.apply_undecided(ev.WorkflowAdded(0, 0, "x", "x"))
-    collector, found = Collector(core.state), []
+    collector, found = OutcomeCollector(core.state), []
     for part in parts:
         if part.startswith("+"):
             collector.note(ev.AttemptPlaced(1, part[1:], 0, 0, int(part[1:])))

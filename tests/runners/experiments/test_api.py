@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from math import inf
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -13,11 +14,14 @@ from rich.console import Console
 import wfrun
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
-from wfrun.runners.cli.simulate import simulate as command
+from wfrun.engine.policies.placement import PLACEMENT
+from wfrun.engine.policies.placement.round_robin import RoundRobin
+from wfrun.engine.policies.policy_error import PolicyError
+from wfrun.runners.cli.simulate.simulate import simulate as command
 from wfrun.runners.experiments.api import _FLAGS
 from wfrun.runners.experiments.concerns import CONCERNS
-from wfrun.runners.experiments.parts import LoadTables, size_table
-from wfrun.runners.experiments.table import ResultTable
+from wfrun.runners.experiments.tables.parts import LoadTables, size_table
+from wfrun.runners.experiments.tables.table import ResultTable
 
 CATALOG = Catalog(
     (SiteSpec("near", slots=4), SiteSpec("far", slots=8, speed_ratio=2.0)),
@@ -29,6 +33,21 @@ SOUND = {
 }  # fmt: skip
 """Measures of a run that finished."""
 MONTAGE = wfrun.generate("montage", 30, seed=1)
+
+
+def test_a_policy_that_raises_is_among_the_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(RoundRobin):
+        name = "broken"
+
+        def place(self, *_: object) -> NoReturn:
+            raise KeyError("no such site")
+
+    monkeypatch.setitem(PLACEMENT, "broken", Broken)
+    result = wfrun.simulate(MONTAGE, sites=CATALOG, policy=["broken", "heft"], jobs=1)
+    assert [row.policy for row in result.rows] == ["heft"]
+    assert any("policy 'broken' raised KeyError: 'no such site'" in w for w in result.warnings)
+    with pytest.raises(PolicyError, match="policy 'broken' raised"):
+        wfrun.simulate(MONTAGE, sites=CATALOG, policy="broken", jobs=1)
 
 
 def test_a_run_that_did_not_finish_has_no_makespan_and_is_never_the_best(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from wfrun.engine.errors import InvalidError
-from wfrun.runners.experiments.results import Results
 from wfrun.runners.experiments.run_cells import run_cells
+from wfrun.runners.experiments.tables.results import Results
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

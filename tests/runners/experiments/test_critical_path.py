@@ -7,8 +7,8 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
-from wfrun.runners.experiments.metrics.critical_path import PARTS, CriticalPath, critical_path
-from wfrun.runners.experiments.metrics.log import run_timings
+from wfrun.runners.metrics.critical_path import PARTS, CriticalPath, critical_path
+from wfrun.runners.metrics.log import run_timings
 from wfrun.testing.fake_world import FakeWorld, Result
 
 
@@ -64,6 +64,19 @@ def test_failed_attempts_and_delays_of_retries_are_a_part_of_the_path() -> None:
     found = sums(path)
     assert found["runtime_s"] == 5
     assert found["earlier_s"] >= 3  # the first attempt, and what was waited for the next
+    assert path.length_s == pytest.approx(makespan_s)
+
+
+def test_what_earlier_attempts_waited_for_are_waits() -> None:
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        return Outcome(cause="exit" if task == 2 and key.endswith(".1") else "done", exit_code=1)
+
+    path, makespan_s = path_of(fork({"a": 1, "b": 7, "c": 1, "d": 1}), slots=1, result=result)
+    assert [step.task for step in path.steps] == ["a", "c", "d"]
+    found = sums(path)
+    assert found["queue_s"] == pytest.approx(7)  # of the first attempt, behind b
+    assert found["runtime_s"] == 3
+    assert found["earlier_s"] == pytest.approx(makespan_s - 10)
     assert path.length_s == pytest.approx(makespan_s)
 
 

@@ -6,9 +6,9 @@ from math import inf, isnan, nan
 
 import pytest
 
-from wfrun.runners.experiments.metrics.degradation import degradations, mean_degradations, ranks
-from wfrun.runners.experiments.metrics.grid import GRID_METRICS
-from wfrun.runners.studies.allocation.paper import TABLE_4, TABLE_6
+from wfrun.runners.metrics.degradation import degradations, mean_degradations, ranks
+from wfrun.runners.metrics.grid import GRID_METRICS
+from wfrun.studies.allocation.paper import TABLE_4, TABLE_6
 
 
 def test_the_degradation_is_relative_to_the_best() -> None:

@@ -17,13 +17,12 @@ from wfrun.runners.display.parquet import check_parquet, write_parquet
 from wfrun.runners.display.pictures import check_picture
 from wfrun.runners.experiments.cells import Cell, Row, short_names
 from wfrun.runners.experiments.command import open_results
-from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment
-from wfrun.runners.experiments.old_results import old_formats
-from wfrun.runners.experiments.parts import workflow_table
-from wfrun.runners.experiments.plot import plot
-from wfrun.runners.experiments.results import Results
-from wfrun.runners.experiments.table import ResultTable
+from wfrun.runners.experiments.subjects.documents import Documents
+from wfrun.runners.experiments.tables.parts import workflow_table
+from wfrun.runners.experiments.tables.plot import plot
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.runners.experiments.tables.table import ResultTable
 from wfrun.runners.simulate.background import HORIZON_S, WARM_UP_S, background_of, unfit
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
@@ -219,65 +218,6 @@ def test_damaged_results_are_refused_with_the_line(
         open_results(experiment, path)
 
 
-def in_old_format(experiment: Experiment, rows: list[Row], age: int = -1) -> str:
-    """A file as version 0.1 wrote it; with age 0, as it was before the present format."""
-    old = old_formats(experiment)[age]
-    lines = [",".join(old.columns)]
-    for row in rows:
-        values = {**msgspec.structs.asdict(row), "workflow": row.workload, **old.identity}
-        for name in ("makespans_s", "class_bags", "class_makespan_s", "class_nsl"):
-            values[name] = " ".join(map(repr, values[name]))
-        cells = ("" if values[name] is None else str(values[name]) for name in old.columns)
-        lines.append(",".join(f'"{cell}"' if "," in cell else cell for cell in cells))
-    return "\n".join(lines) + "\n"
-
-
-@pytest.mark.parametrize("age", [-1, 0, 1])
-@pytest.mark.parametrize("separately", [False, True])
-def test_results_of_earlier_versions_are_continued(
-    tmp_path: Path, separately: bool, age: int
-) -> None:
-    path = tmp_path / "out.csv"
-    experiment = experiment_of(separately=separately, selections=("s-t",))
-    whole = finished(experiment)
-    path.write_text(in_old_format(experiment, whole.rows[:3], age) + "cut o")
-    results = open_results(experiment, path)
-    assert results.torn
-    assert results.rows == whole.rows[:3]
-    results.add(whole.rows[3])
-    results.close()
-    again = open_results(experiment, path)
-    again.close()
-    assert again.rows == whole.rows[:4]
-    assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
-
-
-@pytest.mark.parametrize("age", [-1, 0, 1])
-def test_failed_runs_of_earlier_results_have_no_makespan(tmp_path: Path, age: int) -> None:
-    path = tmp_path / "out.csv"
-    experiment = experiment_of()
-    rows = finished(experiment).rows[:2]
-    rows[0] = msgspec.structs.replace(rows[0], failed=3)
-    path.write_text(in_old_format(experiment, rows, age))
-    results = open_results(experiment, path)
-    results.close()
-    failed, done = results.rows
-    assert (failed.makespan_s, failed.nsl, failed.makespans_s) == (None, None, ())
-    assert failed.failure == "3 tasks failed"
-    assert done == rows[1]
-
-
-def test_results_of_version_0_1_with_other_settings_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "out.csv"
-    text = in_old_format(experiment_of(), finished(experiment_of()).rows)
-    path.write_text(text)
-    with pytest.raises(InvalidError, match=r"out.csv:2: .*another value of workflows"):
-        open_results(experiment_of(settings=Settings("", retries=5)), path)
-    with pytest.raises(InvalidError, match=r"out.csv:2: .*another value of world"):
-        open_results(experiment_of(platform=Platform(CATALOG, SiteModel(poll_s=5.0))), path)
-    assert path.read_text() == text
-
-
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe\n", b"no newline"])
 def test_files_of_others_are_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "data.csv"
@@ -417,7 +357,7 @@ def test_without_pyarrow_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(InfeasibleError, match=r"pip install 'wfrun\[parquet\]'"):
+    with pytest.raises(InfeasibleError, match=r"pip install pyarrow"):
         check_parquet(tmp_path / "out.parquet")
 
 
@@ -477,7 +417,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(InfeasibleError, match=r"pip install 'wfrun\[plots\]'"):
+    with pytest.raises(InfeasibleError, match=r"pip install matplotlib"):
         check_picture(tmp_path / "out.png")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import wfrun
-from tests.runners.harness import Job, User, make_workflow
+from tests.runners.harness import Job, User, assert_refused, make_workflow
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings
 from wfrun.parsers.logs import read_gwf, read_swf
-from wfrun.runners.experiments.export.trace import COLUMNS
+from wfrun.runners.inspect.export.trace import COLUMNS
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 
@@ -117,3 +117,13 @@ def test_another_suffix_is_refused(user: User) -> None:
     assert done.status == 2
     assert "name the file .csv, .gwf or .swf" in done.err
     assert not (user.folder / "sim.xlsx").exists()
+
+
+def test_the_suffix_names_the_format(user: User) -> None:
+    simulated(user.folder)
+    for name, start in (("a.csv", "run,"), ("a.SWF", ";"), ("a.json", "{"), ("a.zip", "PK")):
+        done = user.ask("export", "sim", "-o", name)
+        assert done.status == 0, done.text
+        assert (user.folder / name).read_bytes().startswith(start.encode()), name
+    for words in ((), ("-o", "a.txt"), ("-o", "folder")):
+        assert_refused(user.ask("export", "sim", *words), 2, ["--format (wfformat, ", ".json"])

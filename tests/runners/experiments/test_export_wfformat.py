@@ -190,7 +190,7 @@ def test_names_that_the_format_forbids_are_replaced_and_stay_different(user: Use
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run"], "Missing option '--format'"),
+        (["run"], "the format is not given"),
         (["run", "--format", "cwl"], "'cwl' is not"),
         (["rum", "--format", "wfformat"], "there is no run 'rum'"),
         (["run", "--format", "wfformat", "-o", "absent/x.json"], "cannot be written"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from wfrun.engine.prediction.run_times import NO_DETAILS, Details, JobClass
-from wfrun.runners.experiments.forecast_runtimes import EarlierTasks
+from wfrun.runners.forecast.forecast_runtimes import EarlierTasks
 
 KIND = JobClass("me", "blast", 1)
 SPEEDS = {"slow": 0.5, "fast": 2.0}

@@ -10,8 +10,8 @@ from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
 from wfrun.engine.prediction.methods import METHODS
 from wfrun.parsers.logs import LoggedJob
-from wfrun.runners.experiments.log_accuracy import LogHistory, accuracies, log_history
-from wfrun.runners.experiments.log_predictors import CHAIN, Candidate, candidates
+from wfrun.runners.forecast.log_accuracy import LogHistory, accuracies, log_history
+from wfrun.runners.forecast.log_predictors import CHAIN, Candidate, candidates
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.places import ROOT
 from wfrun.engine import events as ev
@@ -20,8 +21,8 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.runners.api import run
-from wfrun.runners.experiments.metrics.grid import GRID_METRICS, GridSchedule, grid_metrics
-from wfrun.runners.experiments.metrics.jobs import (
+from wfrun.runners.metrics.grid import GRID_METRICS, MeasuredSchedule, grid_metrics
+from wfrun.runners.metrics.jobs import (
     JobTiming,
     bounded_slowdown,
     busy_cores,
@@ -29,17 +30,11 @@ from wfrun.runners.experiments.metrics.jobs import (
     total_makespan_s,
     utilization,
 )
-from wfrun.runners.experiments.metrics.log import RunTimings, run_timings
-from wfrun.runners.experiments.metrics.samples import cumulative, percentile, summarize, t_critical
-from wfrun.runners.experiments.metrics.workflows import (
-    WorkflowTiming,
-    bag_schedule_length,
-    critical_path_s,
-)
-from wfrun.runners.experiments.metrics.workflows import (
-    total_makespan_s as total_makespan_of_workflows_s,
-)
-from wfrun.runners.run.store import Store
+from wfrun.runners.metrics.log import RunTimings, run_timings
+from wfrun.runners.metrics.samples import cumulative, percentile, summarize, t_critical
+from wfrun.runners.metrics.workflows import WorkflowTiming, bag_schedule_length, critical_path_s
+from wfrun.runners.metrics.workflows import total_makespan_s as total_makespan_of_workflows_s
+from wfrun.runners.run.store.event_store import Store
 from wfrun.testing.fake_world import FakeWorld
 
 # Samples
@@ -213,12 +208,12 @@ BY_HAND = {
 
 
 def test_the_24_metrics_by_hand() -> None:
-    assert grid_metrics(GridSchedule(JOBS, [4, 8])) == pytest.approx(BY_HAND)
+    assert grid_metrics(MeasuredSchedule(JOBS, [4, 8])) == pytest.approx(BY_HAND)
     assert len(GRID_METRICS) == 24
 
 
 def test_options_of_the_24_metrics() -> None:
-    schedule = GridSchedule(JOBS, [4, 8], origin_s=0, threshold_s=1)
+    schedule = MeasuredSchedule(JOBS, [4, 8], origin_s=0, threshold_s=1)
     found = grid_metrics(schedule)
     assert found["SCT"] == 394
     assert found["SD_b"] == found["SD"]
@@ -226,18 +221,18 @@ def test_options_of_the_24_metrics() -> None:
 
 
 def test_what_has_no_value_is_nan() -> None:
-    found = grid_metrics(GridSchedule([JobTiming(5, 5, 5)], [4]))
+    found = grid_metrics(MeasuredSchedule([JobTiming(5, 5, 5)], [4]))
     nan = {symbol for symbol, value in found.items() if math.isnan(value)}
     assert nan == {"ρ", "SD", "Th", "U"}
 
 
 def test_schedules_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InvalidError, match="without jobs"):
-        GridSchedule([], [4])
+        MeasuredSchedule([], [4])
     with pytest.raises(InvalidError, match=r"at site 1, but there are sizes for sites 0 to 0"):
-        GridSchedule(JOBS, [4])
+        MeasuredSchedule(JOBS, [4])
     with pytest.raises(InvalidError, match="no processors"):
-        GridSchedule(JOBS, [4, 0])
+        MeasuredSchedule(JOBS, [4, 0])
 
 
 # Workflows
@@ -390,7 +385,7 @@ def test_what_ran_through_a_crash_counts_once() -> None:
     assert found.workflows[0].makespan_s == 109
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(workflows(max_tasks=12), min_size=1, max_size=2), catalogs(), settings_of_runs())
 def test_waits_of_any_run_add_up(
     drawn: list[Workflow], catalog: Catalog, settings: ev.Settings
@@ -429,7 +424,7 @@ def test_a_real_run_is_read_from_its_directory(tmp_path: Path) -> None:
     assert metrics.nsl is not None
     assert metrics.nsl > 1
     assert metrics.transfers == 0  # there is one site
-    grid_metrics(GridSchedule(found.jobs(), [site.slots for site in found.sites]))
+    grid_metrics(MeasuredSchedule(found.jobs(), [site.slots for site in found.sites]))
 
 
 def test_the_page_lists_the_24_as_they_are() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.runners.experiments.processes import run_missing
-from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.tables.results import Results
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -15,14 +16,14 @@ from typing import Any
 import pytest
 
 import wfrun
-from tests.runners.harness import Job, User, make_workflow
+from tests.runners.harness import Job, User, assert_refused, make_workflow
 from wfrun.engine.model import Task, Workflow
-from wfrun.runners.experiments.metrics.statistics import read_statistics
-from wfrun.runners.experiments.metrics.workflows import TaskTiming
-from wfrun.runners.experiments.report_html import gantt as report_gantt
-from wfrun.runners.experiments.report_html.figures import figures
-from wfrun.runners.experiments.report_html.gantt import lanes, run_spans
-from wfrun.runners.run.directory import find
+from wfrun.runners.inspect.report_html import gantt as report_gantt
+from wfrun.runners.inspect.report_html.figures import figures
+from wfrun.runners.inspect.report_html.gantt import lanes, run_spans
+from wfrun.runners.metrics.statistics import read_statistics
+from wfrun.runners.metrics.workflows import TaskTiming
+from wfrun.runners.run.directory.run_directory import find
 
 NAMES = (
     "</script><img src=x onerror=alert(1)>\x1b[31m",
@@ -78,6 +79,22 @@ def test_a_report_is_one_file_in_which_names_are_text(user: User) -> None:
     assert all("<" not in name for name in names)
 
 
+def test_date_command_and_sites_are_at_the_top(user: User) -> None:
+    run = user.folder / "run"
+    document = user.write([Job("a", "true")])
+    wfrun.run(
+        document, run_dir=run, throttle=3, policy="heft", emulate=True,
+        on={"finished": "mail -s secret"},
+    )  # fmt: skip
+    page = report_of(user, run)
+    top = page.partition("<nav>")[0]
+    assert re.search(r"<td>started</td><td>\d{4}-\d\d-\d\d \d\d:\d\d \w+, took ", top)
+    assert f"<td>wfrun run {document} --policy heft --throttle 3 --emulate</td>" in top
+    assert "<td>local (local, " in top
+    assert "secret" not in page.partition("application/gzip")[0]
+    assert len(page) < 2_500_000
+
+
 def test_attempts_that_share_a_core_share_a_lane_also_if_ends_are_reported_late() -> None:
     """By the clock of a site that is an hour late."""
 
@@ -123,7 +140,10 @@ def test_only_the_scripts_of_the_page_run(user: User) -> None:
     policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
     assert policy is not None
     rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
-    scripts = re.findall(r"<script>(.*?)</script>", page.partition('id="figures"')[2], re.S)
+    packed = re.search(r'id="library">([^<]*)<', page)
+    assert packed is not None
+    scripts = [gzip.decompress(base64.b64decode(packed[1])).decode()]
+    scripts += re.findall(r"<script>(.*?)</script>", page, re.S)
     assert len(scripts) == 2
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
@@ -132,8 +152,22 @@ def test_only_the_scripts_of_the_page_run(user: User) -> None:
     assert "\r" not in "".join(scripts)
 
 
+def test_only_a_report_of_the_same_run_is_replaced(user: User) -> None:
+    page = user.folder / "report.html"
+    page.write_text("mine")
+    for name in "ab":
+        wfrun.run(make_workflow([Job("a", "true")]), run_dir=user.folder / name)
+    for words in (("report", "a"), ("report", "b")):
+        refused = user.ask(*words)
+        assert_refused(refused, 2, ["report.html exists, and is no report of the run", "-o"])
+        assert page.read_text() == "mine"
+    assert user.ask("report", "a", "-o", "report.html").status == 0
+    assert user.ask("report", "b").status == 2
+    assert user.ask("report", "a").out == "report.html written\n"
+
+
 _CLICK = """<script>
-addEventListener("load", () => {
+started.then(() => {
   const bars = () => document.querySelectorAll("#gantt .trace.bars").length;
   const facts = document.body.dataset, page = document.documentElement;
   const charts = [...document.querySelectorAll(".chart")];

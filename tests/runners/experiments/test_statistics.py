@@ -27,11 +27,11 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.runners.experiments.metrics.log import TimingCollector, run_timings
-from wfrun.runners.experiments.metrics.statistics import RunReading, RunStatistics, run_statistics
-from wfrun.runners.experiments.metrics.time_spans import TimeSpans
-from wfrun.runners.experiments.report_html.figures import figures
-from wfrun.runners.experiments.statistics_table import METRICS, notes
+from wfrun.runners.inspect.report_html.figures import figures
+from wfrun.runners.inspect.statistics.statistics_table import METRICS, notes
+from wfrun.runners.metrics.log import TimingCollector, run_timings
+from wfrun.runners.metrics.statistics import RunReading, RunStatistics, run_statistics
+from wfrun.runners.metrics.time_spans import TimeSpans
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld
 

@@ -11,9 +11,9 @@ from wfrun.engine import events as ev
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate.brokers import BrokerRun, BrokerWorld, simulate_brokers
-from wfrun.runners.studies.workflows.experiments import one_file_per_task
 from wfrun.sites.simulated.head_node import HeadModel
 from wfrun.sites.simulated.queues import SimulatedJob
+from wfrun.studies.workflows.experiments import one_file_per_task
 
 SITES = (SiteSpec("one", 8, speed_ratio=2.0), SiteSpec("two", 8))
 LINKS = (LinkSpec("one", "two", 1e7, 0.0), LinkSpec("two", "one", 1e7, 0.0))

@@ -20,8 +20,8 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
-from wfrun.runners.experiments.measured import completed
-from wfrun.runners.run.overheads import Overheads, SiteOverheads, measure
+from wfrun.runners.experiments.subjects.measured import completed
+from wfrun.runners.run.history.overheads import Overheads, SiteOverheads, measure
 from wfrun.runners.simulate.simulation import Platform, complete_links, simulate
 
 SITES = Catalog((SiteSpec("alpha", 40), SiteSpec("beta", 40)))

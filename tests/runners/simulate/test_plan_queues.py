@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from wfrun.runners.simulate.plan_queues import ASSUMED_S, MIN_AGE_S, jobs_ahead
-from wfrun.sites.batch.jobs import Job, State
+from wfrun.sites.batch.jobs import JobInQueue, State
 from wfrun.sites.simulated.queues import SimulatedJob
 
 NOW_S = 10_000.0
 
 
-def job(cores: int, state: State = "running", started_s: float | None = None) -> Job:
-    return Job("1", 1, "theirs", "other", state, cores, started_s=started_s)
+def job(cores: int, state: State = "running", started_s: float | None = None) -> JobInQueue:
+    return JobInQueue("1", 1, "theirs", "other", state, cores, started_s=started_s)
 
 
 def lengths(jobs: list[SimulatedJob]) -> list[tuple[int, float]]:
@@ -42,22 +42,24 @@ def test_waiting_jobs_have_the_site_s_share_of_the_queue() -> None:
 
 
 def test_limits_of_jobs_shorten_their_expected_times() -> None:
-    limited = Job("1", 1, "theirs", "other", "running", 4, started_s=9_000.0, requested_s=1_500.0)
+    limited = JobInQueue(
+        "1", 1, "theirs", "other", "running", 4, started_s=9_000.0, requested_s=1_500.0
+    )
     (ahead,) = jobs_ahead([limited], 4, 0, 4, NOW_S)
     assert ahead.requested_s == 500
     # It has run for 1,000 s: of P(R > r) = 1000 / (1000 + r) a third is before the limit of 500 s,
     # and half of that third is before 200 s.
     assert ahead.runtime_s == pytest.approx(200)
-    waiting = Job("2", 1, "theirs", "other", "queued", 2, requested_s=1_000.0)
+    waiting = JobInQueue("2", 1, "theirs", "other", "queued", 2, requested_s=1_000.0)
     _, behind = jobs_ahead([job(4, started_s=9_000.0), waiting], 4, 0, 4, NOW_S)
     assert behind.requested_s == 1_000
     assert behind.runtime_s == pytest.approx(1_000 / 3)
 
 
 def test_a_job_past_its_limit_is_about_to_end() -> None:
-    late = Job("1", 1, "theirs", "other", "running", 4, started_s=0.0, requested_s=60.0)
+    late = JobInQueue("1", 1, "theirs", "other", "running", 4, started_s=0.0, requested_s=60.0)
     (ahead,) = jobs_ahead([late], 4, 0, 4, NOW_S)
     assert 0 < ahead.runtime_s < ahead.requested_s == MIN_AGE_S
-    unseen = Job("1", 1, "theirs", "other", "running", 4, requested_s=60.0)
+    unseen = JobInQueue("1", 1, "theirs", "other", "running", 4, requested_s=60.0)
     (ahead,) = jobs_ahead([unseen], 4, 0, 4, NOW_S)
     assert 0 < ahead.runtime_s < ahead.requested_s == 60

@@ -17,10 +17,10 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.experiments.cells import SIZES, Cell, Row, size_class
 from wfrun.runners.experiments.experiment import Experiment
-from wfrun.runners.experiments.load_of_arrivals import at_load_of_arrivals
-from wfrun.runners.experiments.loads import loads_of
-from wfrun.runners.experiments.workloads import Workloads, row_of
-from wfrun.runners.simulate.bags import BagRun, simulate_bags
+from wfrun.runners.experiments.subjects.load_of_arrivals import at_load_of_arrivals
+from wfrun.runners.experiments.subjects.loads import loads_of
+from wfrun.runners.experiments.subjects.workloads import Workloads, row_of
+from wfrun.runners.simulate.bags import BagsOutcome, simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
@@ -43,7 +43,7 @@ def run(
     selection: str = "s-t",
     catalog: Catalog = TWO,
     replicas: int | None = None,
-) -> BagRun:
+) -> BagsOutcome:
     names = tuple(spec.name for spec in catalog.sites)
     workload = BotWorkload("hand", names, bags, 3.0, bags[-1].arrival_s)
     settings = Settings(policy=policy, selection=selection, replicas=replicas)

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_invariants import InvariantChecker
 from tests.places import CORPUS
@@ -34,11 +35,11 @@ from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
-from wfrun.runners.display import report
-from wfrun.runners.run.checkpoints import read_state
+from wfrun.runners.inspect.tables import report
 from wfrun.runners.run.clock import VirtualClock
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -409,7 +410,7 @@ def worlds(draw: st.DrawFn) -> Platform:
     )
 
 
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=examples(100), deadline=None)
 @given(st.lists(workflows(max_tasks=12), min_size=1, max_size=3), worlds(), settings_of_runs())
 def test_invariants_hold_in_any_simulated_world(
     several: list[Workflow], platform: Platform, settings: ev.Settings

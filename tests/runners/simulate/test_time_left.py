@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from wfrun.engine.events import Event
+from wfrun.engine.explain.time_left import TimeLeft, TimeLeftEstimator
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings
-from wfrun.engine.time_left import TimeLeft, TimeLeftEstimator
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate.simulation import Platform, begun
 

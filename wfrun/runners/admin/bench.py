@@ -16,13 +16,13 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.admin.bench_figures import TASK_S, Figures, Sizes, figures_of
+from wfrun.runners.admin.bench_figures import TASK_S, BenchCounts, Figures, figures_of
 from wfrun.runners.display.durations import duration
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.prepare.prepare import prepare
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 from wfrun.sites.remote.connection import connection_of
-from wfrun.sites.remote.directory import find_directory
+from wfrun.sites.remote.files.directory import find_directory
 
 WALLTIME_S = 60.0
 """Requested walltime of each task, if the site grants it."""
@@ -31,7 +31,7 @@ GRACE_S = 60.0
 _LOGGER = logging.getLogger(__name__)
 
 
-class Result(NamedTuple):
+class BenchResult(NamedTuple):
     """The measurement of one site."""
 
     spec: SiteSpec
@@ -46,12 +46,12 @@ class Result(NamedTuple):
         return self.figures.rate is not None
 
 
-def sizes_of(spec: SiteSpec, tasks: int | None) -> Sizes:
+def sizes_of(spec: SiteSpec, tasks: int | None) -> BenchCounts:
     """Numbers of tasks for this site: ``tasks`` without work, by default as many as take some
     seconds. They are few if every task is a batch job, which costs the batch system."""
     if is_batch(spec):
-        return Sizes(tasks or min(100, 2 * spec.slots), 3, min(100, 2 * spec.slots))
-    return Sizes(tasks or 5000, 50, min(5000, 50 * spec.slots))
+        return BenchCounts(tasks or min(100, 2 * spec.slots), 3, min(100, 2 * spec.slots))
+    return BenchCounts(tasks or 5000, 50, min(5000, 50 * spec.slots))
 
 
 def is_batch(spec: SiteSpec) -> bool:
@@ -59,7 +59,7 @@ def is_batch(spec: SiteSpec) -> bool:
     return spec.has_batch_system and spec.access is not None and spec.access.dispatch == "jobs"
 
 
-def bench_workflow(spec: SiteSpec, sizes: Sizes) -> Workflow:
+def bench_workflow(spec: SiteSpec, sizes: BenchCounts) -> Workflow:
     """One task, then the tasks without work, then the chain, then the short tasks."""
     granted_s = WALLTIME_S if spec.walltime_s is None else min(WALLTIME_S, spec.walltime_s)
     resources = Resources(walltime_s=granted_s)
@@ -83,7 +83,7 @@ def bench_workflow(spec: SiteSpec, sizes: Sizes) -> Workflow:
     return Workflow("bench-dispatch", "wfrun bench dispatch", tasks, [], parents)
 
 
-async def measure(spec: SiteSpec, sizes: Sizes, limit_s: float) -> Result:
+async def measure(spec: SiteSpec, sizes: BenchCounts, limit_s: float) -> BenchResult:
     """Run the workflow at this site, in a directory that is removed afterwards, here and at the
     site. The run is cancelled after ``limit_s``."""
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-", ignore_cleanup_errors=True) as folder:
@@ -98,7 +98,7 @@ async def measure(spec: SiteSpec, sizes: Sizes, limit_s: float) -> Result:
         finally:
             await _forget(spec, session)
         figures = figures_of(_logged(session), spec, sizes)
-    return Result(spec, figures, run.problem(), run.interrupted)
+    return BenchResult(spec, figures, run.problem(), run.interrupted)
 
 
 def _logged(session: Session) -> list[ev.AnyEvent]:

@@ -14,7 +14,7 @@ TASK_S = 0.1
 """Duration of the tasks whose makespan is compared with the ideal."""
 
 
-class Sizes(NamedTuple):
+class BenchCounts(NamedTuple):
     """Numbers of tasks of each kind."""
 
     empty: int
@@ -43,7 +43,7 @@ class Figures(NamedTuple):
     """Makespan of the short tasks: from when they were ready to the last known end."""
 
 
-def figures_of(events: Iterable[ev.Event], spec: SiteSpec, sizes: Sizes) -> Figures:
+def figures_of(events: Iterable[ev.Event], spec: SiteSpec, sizes: BenchCounts) -> Figures:
     """The figures of a run of ``bench_workflow``, as far as its log goes."""
     log = _Log(spec)
     for event in events:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -23,19 +22,20 @@ from wfrun.runners.admin.check_gridftp import check_gridftp
 from wfrun.runners.admin.entry import describe, rounded
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.limits import Mismatch, cluster_mismatches, host_mismatches
-from wfrun.runners.admin.lines import CheckFailedError, Finding, Printer, Report
-from wfrun.runners.admin.links import Link, Measured, measure_ways
+from wfrun.runners.admin.lines import CheckFailedError, Finding, Printer, SiteFindings
+from wfrun.runners.admin.links import Measured, MeasuredLink, measure_ways
 from wfrun.runners.admin.survey import ask_offer, look_at, look_at_machine, probe
-from wfrun.runners.admin.trial_job import TrialJob
-from wfrun.runners.display.ascii_json import as_ascii
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.admin.trial_job import TrialJob, until_gone
+from wfrun.runners.display.ascii_json import print_json
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.kind import AnySite
 from wfrun.sites.local.site import LocalSite, available_cores
-from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.directory import make_directory
+from wfrun.sites.remote.files.directory import make_directory
 from wfrun.sites.remote.host import Host
+from wfrun.sites.remote.transports.asyncssh_login import Prompter
+from wfrun.sites.remote.transports.login_shell import profile_of
 
 ANSWERS_S = 120.0
 """Timeout of each step before the test job."""
@@ -50,7 +50,7 @@ class Checked(NamedTuple):
     """The result of the checks of all sites."""
 
     has_failures: bool
-    links: list[Link]
+    links: list[MeasuredLink]
     """Of the sites whose links were measured."""
     measured: list[Measured]
     """The ways of these links."""
@@ -70,13 +70,15 @@ async def check(
             printer.finding(finding)
 
     line = asyncio.Lock()
-    trials = [_Trial(site, wait_s, prompter, Report(site.name, on_finding), line) for site in sites]
+    trials = [
+        _Trial(site, wait_s, prompter, SiteFindings(site.name, on_finding), line) for site in sites
+    ]
     await asyncio.gather(*(trial.run() for trial in trials))
     with_failures = {finding.site for finding in findings if finding.state == "failed"}
     failed = [site.name for site in sites if site.name in with_failures]
     if as_json:
         documents = [_document(site.name, findings, site.name in failed) for site in sites]
-        print(as_ascii(json.dumps(documents, indent=1).encode()).decode())
+        print_json(documents)
     else:
         printer.end(len(sites), failed)
     links = [trial.link for trial in trials if trial.link is not None]
@@ -98,11 +100,11 @@ class _Trial:
         spec: SiteSpec,
         wait_s: float | None,
         prompter: Prompter | None,
-        report: Report,
+        report: SiteFindings,
         line: asyncio.Lock,
     ) -> None:
         """``line`` is held while a link is measured: all sites share this machine's network."""
-        self.link: Link | None = None
+        self.link: MeasuredLink | None = None
         """What was measured of the link to the site."""
         self.measured: tuple[Measured, ...] = ()
         self._line = line
@@ -158,6 +160,7 @@ class _Trial:
             finally:
                 if not self._job.is_stuck:
                     with contextlib.suppress(WfrunError, asyncio.TimeoutError):
+                        await until_gone(site)
                         await asyncio.wait_for(_remove(connection, base), ANSWERS_S)
         finally:
             await site.close()
@@ -213,7 +216,8 @@ class _Trial:
                 "batch system",
                 f"{kind} is not found: {error.message}",
                 "Is 'kind' right in the catalog? `wfrun sites init` shows what is there. If the "
-                "batch system needs `module load`, put that into ~/.profile there.",
+                "batch system needs `module load`, put that into "
+                f"{profile_of((await host.facts()).shell)} there.",
             )
             raise CheckFailedError from error
         try:
@@ -263,7 +267,7 @@ class _Trial:
         async with self._line:
             try:
                 up, down = self.measured = await measure_ways(self._spec, connection, base)
-                self.link = Link(up.link, down.link)
+                self.link = MeasuredLink(up.link, down.link)
             except (TransientError, OSError) as error:
                 self._report.note("link", f"it was not measured: {error}")
             except InfeasibleError as error:

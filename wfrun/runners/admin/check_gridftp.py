@@ -7,16 +7,16 @@ import time
 
 from wfrun.engine.errors import TransientError
 from wfrun.engine.model import GridFtpServer
-from wfrun.runners.admin.lines import Report
-from wfrun.sites.transfers.gridftp_client import PROGRAM, GridFtpClient
-from wfrun.sites.transfers.gridftp_errors import explain
-from wfrun.sites.transfers.gridftp_url import server_url
+from wfrun.runners.admin.lines import SiteFindings
+from wfrun.sites.transfers.gridftp.gridftp_client import PROGRAM, GridFtpClient
+from wfrun.sites.transfers.gridftp.gridftp_errors import explain
+from wfrun.sites.transfers.gridftp.gridftp_url import server_url
 
 ANSWERS_S = 30.0
 _OTHERWISE = "Until then files go by another method."
 
 
-async def check_gridftp(server: GridFtpServer, directory: str, report: Report) -> None:
+async def check_gridftp(server: GridFtpServer, directory: str, report: SiteFindings) -> None:
     """Let the client list a directory of the site by its server. Files go by another method where
     that fails, so it is a note."""
     client = GridFtpClient()

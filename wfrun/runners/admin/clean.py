@@ -22,19 +22,20 @@ from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Lock
-from wfrun.runners.run.sites import make_site, terminal_prompter
-from wfrun.runners.run.store import FILE_NAME
-from wfrun.runners.run.trust import OwnRun
+from wfrun.runners.admin.trial_job import until_gone
+from wfrun.runners.run.directory.lock import Lock
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.sites.make_sites import make_site, terminal_prompter
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import FILE_NAME
 from wfrun.sites.kind import AnySite, RemoteSite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.remote.agent import remove
-from wfrun.sites.remote.directory import find_directory
+from wfrun.sites.remote.files.directory import find_directory
 from wfrun.sites.remote.host import Host
-from wfrun.sites.transfers.disk import remove_parts
+from wfrun.sites.transfers.local.disk import remove_parts
 
 SITE_S = 1800.0
 """Maximum time for a site, in seconds, as that of a removal: the run may have left directories of
@@ -169,6 +170,7 @@ async def _end_work(site: AnySite, keys: Sequence[str], launchers: Sequence[str]
             await asyncio.wait_for(site.end_jobs(), END_S)
         except asyncio.TimeoutError:
             raise InfeasibleError("jobs of launchers do not end") from None
+    await until_gone(site)
 
 
 async def _remove_there(state: RunState, site: RemoteSite) -> None:

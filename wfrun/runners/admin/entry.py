@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from wfrun.engine.explain.visible import name_line, visible
 from wfrun.engine.model import Access
-from wfrun.engine.visible import name_line, visible
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.admin.survey import Machine, Place, System, choose_place
-from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.runners.admin.survey import Machine, StoragePlace, System, choose_place
+from wfrun.sites.batch.offers import BatchQueue, Offer
 from wfrun.sites.ssh.kind import SSH
 
 FOLDER = posixpath.basename(DEFAULT_DIRECTORY)
@@ -30,7 +30,7 @@ _LAUNCHER_S = 4 * 3600.0
 """Maximum walltime of the launchers that are proposed: longer jobs wait longer in most queues."""
 
 
-class Lines:
+class EntryLines:
     """The lines of an entry, indented below the site's name."""
 
     def __init__(self, name: str) -> None:
@@ -84,7 +84,7 @@ def walltime(seconds: float) -> str:
     return f"{days}-{clock}" if days else clock
 
 
-def access_lines(lines: Lines, access: Access, base: Path) -> None:
+def access_lines(lines: EntryLines, access: Access, base: Path) -> None:
     """Add how the site is reached. Paths below the catalog's folder ``base`` become relative."""
     if access.transport == "local":
         lines.add("transport", "local")
@@ -103,8 +103,13 @@ def access_lines(lines: Lines, access: Access, base: Path) -> None:
 
 
 def directory_lines(
-    lines: Lines, places: Sequence[Place], *, nodes_see_it: bool, taken: frozenset[str], name: str
-) -> Place | None:
+    lines: EntryLines,
+    places: Sequence[StoragePlace],
+    *,
+    nodes_see_it: bool,
+    taken: frozenset[str],
+    name: str,
+) -> StoragePlace | None:
     """Add the site's directory and comments with the alternatives. Other sites have ``taken``."""
     chosen = choose_place(list(places), nodes_see_it=nodes_see_it)
     if chosen is None:
@@ -122,12 +127,12 @@ def directory_lines(
     return chosen
 
 
-def _written(place: Place, folder: str) -> str:
+def _written(place: StoragePlace, folder: str) -> str:
     head = place.path if "/" in place.label else place.label
     return f"{head.rstrip('/')}/{folder}"
 
 
-def _room(place: Place) -> str:
+def _room(place: StoragePlace) -> str:
     kind = f" on {place.file_system}" if place.file_system else ""
     return f"{rounded(place.free_bytes)} free{kind}"
 
@@ -137,14 +142,14 @@ def cluster_entry(
     access: Access,
     system: System,
     offer: Offer,
-    places: Sequence[Place],
+    places: Sequence[StoragePlace],
     *,
     base: Path,
     taken: frozenset[str],
 ) -> str:
     """The entry of a cluster, with the queue that is the best to begin with."""
     queue = offer.best()
-    lines = Lines(name)
+    lines = EntryLines(name)
     lines.comment(f"{system.version}, as of {time.strftime('%Y-%m-%d')}")
     for note in offer.notes:
         for line in textwrap.wrap(note, _COMMENT_WIDTH):
@@ -163,7 +168,7 @@ def cluster_entry(
     return lines.text()
 
 
-def _launcher_lines(lines: Lines, queue: Queue) -> None:
+def _launcher_lines(lines: EntryLines, queue: BatchQueue) -> None:
     """Let tasks run in launchers of a whole node. That is the default since it pays for tasks of up
     to minutes, and costs longer ones nothing."""
     if not queue.node_cores:
@@ -186,11 +191,11 @@ def _launcher_lines(lines: Lines, queue: Queue) -> None:
     lines.mapping("launchers", keys)
 
 
-def _usable(queue: Queue) -> int:
+def _usable(queue: BatchQueue) -> int:
     return max(1, queue.cores - queue.down_cores or queue.cores)
 
 
-def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
+def _queue_lines(lines: EntryLines, queue: BatchQueue, queues: Sequence[BatchQueue]) -> None:
     out = f", {queue.down_cores} more are out of service" if queue.down_cores else ""
     lines.add("queue", queue.name, "the default" if queue.is_default else "")
     others = [other for other in queues if other is not queue]
@@ -199,6 +204,8 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
     if len(others) > _MAX_LISTED:
         lines.comment(f"or one of {len(others) - _MAX_LISTED} more")
     lines.add("slots", _usable(queue), f"all cores of {queue.name}{out}; lower it to leave some")
+    if queue.node_cores:
+        lines.add("node_cores", queue.node_cores, "of the largest node")
     if queue.node_memory_bytes >= _MIB:
         lines.add("memory", size(queue.node_memory_bytes), "of the largest node")
     if queue.node_gpus:
@@ -207,7 +214,7 @@ def _queue_lines(lines: Lines, queue: Queue, queues: Sequence[Queue]) -> None:
         lines.add("walltime", walltime(queue.walltime_s))
 
 
-def _choice_lines(lines: Lines, queue: Queue) -> None:
+def _choice_lines(lines: EntryLines, queue: BatchQueue) -> None:
     """Add the keys that only this batch system has."""
     for note in queue.notes:
         for line in textwrap.wrap(note, _COMMENT_WIDTH):
@@ -218,7 +225,7 @@ def _choice_lines(lines: Lines, queue: Queue) -> None:
             lines.add(key, first, f"or {', '.join(others)}" if others else "")
 
 
-def describe(queue: Queue) -> str:
+def describe(queue: BatchQueue) -> str:
     """Cores, largest node and walltime of a queue, for readers."""
     parts = [f"{queue.cores} cores"]
     if queue.node_cores:
@@ -238,13 +245,13 @@ def host_entry(
     name: str,
     access: Access,
     machine: Machine,
-    places: Sequence[Place],
+    places: Sequence[StoragePlace],
     *,
     base: Path,
     taken: frozenset[str],
 ) -> str:
     """The entry of a host without a batch system."""
-    lines = Lines(name)
+    lines = EntryLines(name)
     day = time.strftime("%Y-%m-%d")
     lines.comment(f"No batch system was found on {day}: tasks are processes of this host.")
     lines.add("kind", SSH.name)

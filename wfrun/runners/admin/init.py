@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError
+from wfrun.engine.explain.visible import command_line
 from wfrun.engine.model import Access, Catalog
-from wfrun.engine.visible import command_line
 from wfrun.parsers.catalog.add_site import with_site
 from wfrun.parsers.catalog.read import ORIGIN_NAME
-from wfrun.parsers.yaml_document import read_yaml
+from wfrun.parsers.syntax.yaml_document import read_yaml
 from wfrun.runners.admin import entry as site_entry
 from wfrun.runners.admin.catalog_file import rewrite
 from wfrun.runners.admin.survey import (
@@ -29,9 +29,10 @@ from wfrun.runners.admin.survey import (
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
 from wfrun.sites.catalog import parse_catalog, read_catalog
-from wfrun.sites.remote.asyncssh_login import Prompter
+from wfrun.sites.kinds import LOGIN_VARIABLES
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
+from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 SURVEY_S = 120.0
 """Timeout of all questions to the host together, after the connection is open, in seconds."""
@@ -108,7 +109,7 @@ async def connected(
     Raises InvalidError for a problem that only the user can solve, such as an unknown host key, and
     TransientError if the host cannot be reached.
     """
-    connection = connection_of(access, prompter)
+    connection = connection_of(access, prompter, LOGIN_VARIABLES)
     try:
         try:
             await connection.open(ignore_status)

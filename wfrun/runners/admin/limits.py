@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
 from wfrun.runners.admin.entry import rounded, walltime
 from wfrun.runners.admin.survey import Machine
-from wfrun.sites.batch.offers import Offer, Queue
+from wfrun.sites.batch.offers import BatchQueue, Offer
 
 
 class Mismatch(NamedTuple):
@@ -41,7 +41,7 @@ def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:
     return found + _against_choices(access, queue)
 
 
-def _against_service(queue: Queue, names: str) -> list[Mismatch]:
+def _against_service(queue: BatchQueue, names: str) -> list[Mismatch]:
     if not queue.is_open:
         hint = f"Wait, or name another with 'queue' in the catalog. There are: {names}."
         return [Mismatch(f"queue {queue.name} is closed", hint)]
@@ -51,10 +51,13 @@ def _against_service(queue: Queue, names: str) -> list[Mismatch]:
     return []
 
 
-def _against_queue(spec: SiteSpec, queue: Queue) -> list[Mismatch]:
+def _against_queue(spec: SiteSpec, queue: BatchQueue) -> list[Mismatch]:
     found = []
     if queue.cores and spec.slots > queue.cores:
         found.append(_too_much("slots", str(spec.slots), f"{queue.cores} in {queue.name}"))
+    if queue.node_cores and spec.node_cores and spec.node_cores > queue.node_cores:
+        limit = f"{queue.node_cores} on a node of {queue.name}"
+        found.append(_too_much("node_cores", str(spec.node_cores), limit))
     if queue.walltime_s and spec.walltime_s and spec.walltime_s > queue.walltime_s:
         limit = f"{walltime(queue.walltime_s)} in {queue.name}"
         found.append(_too_much("walltime", walltime(spec.walltime_s), limit))
@@ -67,7 +70,7 @@ def _against_queue(spec: SiteSpec, queue: Queue) -> list[Mismatch]:
     return found
 
 
-def _launchers_against_node(launchers: LauncherSpec, queue: Queue) -> list[Mismatch]:
+def _launchers_against_node(launchers: LauncherSpec, queue: BatchQueue) -> list[Mismatch]:
     found = []
     if queue.node_cores and launchers.cores > queue.node_cores:
         limit = f"{queue.node_cores} on a node of {queue.name}"
@@ -81,7 +84,7 @@ def _launchers_against_node(launchers: LauncherSpec, queue: Queue) -> list[Misma
     return found
 
 
-def _against_choices(access: Access, queue: Queue) -> list[Mismatch]:
+def _against_choices(access: Access, queue: BatchQueue) -> list[Mismatch]:
     """The keys that only this batch system has."""
     found = []
     for key, written in access.batch_settings.items():

@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
     """What to do; never empty for a failure."""
 
 
-class Report:
+class SiteFindings:
     """Makes the findings of one site and passes them on."""
 
     def __init__(self, site: str, on_finding: Callable[[Finding], None]) -> None:

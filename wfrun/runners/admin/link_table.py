@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import tempfile
 import time
@@ -14,31 +13,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from rich.table import Table
 
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.link_samples import MIN_COPIES, Sample, bandwidth_of, latency_of, split
+from wfrun.engine.explain.visible import message_block
+from wfrun.engine.files.link_samples import MIN_COPIES, LinkSample, bandwidth_of, latency_of, split
+from wfrun.engine.files.network import DEFAULT_BANDWIDTH_BYTES_PER_S
 from wfrun.engine.model import ORIGIN, Catalog, SiteSpec
-from wfrun.engine.network import DEFAULT_BANDWIDTH_BYTES_PER_S
-from wfrun.engine.visible import message_block
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.runners.admin.init import connected
 from wfrun.runners.admin.links import LinkMeasurement, Measured, SiteDirectory
-from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.display.ascii_json import print_json
 from wfrun.runners.display.console import make_console
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import (
+from wfrun.runners.display.record_table import RecordColumn, number_column, record_table
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import (
     KnownLink,
-    Pair,
+    PlacePair,
     by_names,
     links_through_origin,
     load_links,
     pairs_of,
     write_links,
 )
-from wfrun.sites.remote.asyncssh_login import Prompter
-from wfrun.sites.remote.directory import make_directory
+from wfrun.sites.remote.files.directory import make_directory
+from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 CONNECT_S = 60.0
 """Timeout of the login to a site and the making of its directory."""
@@ -65,7 +64,7 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was not measured."""
 
 
-class Found(NamedTuple):
+class FoundLink(NamedTuple):
     """What was measured: the ways, or why there is none."""
 
     ways: Mapping[tuple[str, str], Measured]
@@ -89,12 +88,11 @@ async def show_links(
         if history is not None:
             keep(history, catalog.sites, [way])
 
-    found = await _measure(catalog, prompter, say, measured) if measures else Found({}, {})
+    found = await _measure(catalog, prompter, say, measured) if measures else FoundLink({}, {})
     known = load_links(history) if history is not None else None
     rows = links_now(catalog, known or {}, found)
     if as_json:
-        document = json.dumps(msgspec.to_builtins(rows), indent=1)
-        print(as_ascii(document.encode()).decode())
+        print_json(rows)
     else:
         _print(rows)
     return bool(found.problems)
@@ -113,7 +111,7 @@ def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Mea
     write_links(history, links, anew=True)
 
 
-def _enough(samples: Sequence[Sample]) -> list[Sample]:
+def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
     """The samples, repeated where they are too few to count: the measurement of a slow link ends
     before, and must not leave it as an unknown one, which looks fast."""
     found = list(samples)
@@ -123,7 +121,9 @@ def _enough(samples: Sequence[Sample]) -> list[Sample]:
     return found
 
 
-def links_now(catalog: Catalog, history: Mapping[Pair, KnownLink], found: Found) -> list[LinkNow]:
+def links_now(
+    catalog: Catalog, history: Mapping[PlacePair, KnownLink], found: FoundLink
+) -> list[LinkNow]:
     """Every pair of places, this machine first."""
     names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
     index = {name: place for place, name in enumerate(names, ORIGIN)}
@@ -181,7 +181,7 @@ async def _measure(
     prompter: Prompter | None,
     say: Callable[[str], None],
     measured: Callable[[Measured], None],
-) -> Found:
+) -> FoundLink:
     """Measure the links between this machine and the connected sites, and between these, one after
     another, since all share this machine's network. ``measured`` is called after each."""
     async with AsyncExitStack() as stack:
@@ -213,7 +213,7 @@ async def _measure(
                     measured(ways[ends])
                 except (WfrunError, OSError) as error:
                     problems[ends] = str(error)
-        return Found(ways, problems)
+        return FoundLink(ways, problems)
 
 
 async def _open(
@@ -250,25 +250,17 @@ async def _directory(spec: SiteSpec, prompter: Prompter | None) -> AsyncIterator
 def _print(rows: Sequence[LinkNow]) -> None:
     console = make_console()
     now_s = time.time()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("from", "to"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("latency", "MB/s"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("method", no_wrap=True)
-    table.add_column("known from")
-    table.add_column("latest", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row.source,
-            row.destination,
-            "-" if row.latency_s is None else f"{row.latency_s * 1e3:.3g} ms",
-            _rate(row.bandwidth_bytes_per_s),
-            row.method or "-",
-            ", ".join(_known_from(row)) or "same host",
-            "-" if row.latest_s is None else ago(now_s - row.latest_s),
-        )
-    console.print(table)
+    columns = (
+        RecordColumn("from", "source", wraps=True),
+        RecordColumn("to", "destination", wraps=True),
+        number_column("latency", "latency_s", "{:.3g} ms", 1e-3),
+        number_column("MB/s", "bandwidth_bytes_per_s", "{:.3g}", 1e6),
+        RecordColumn("method", lambda row: row.method or None),
+        RecordColumn("known from", lambda row: ", ".join(_known_from(row)) or "same host",
+                     wraps=True),
+        RecordColumn("latest", "latest_s", lambda latest_s: ago(now_s - latest_s)),
+    )  # fmt: skip
+    console.print(record_table(rows, columns))
     for text in _problems(rows):
         console.print(message_block(text), soft_wrap=True)
 
@@ -292,10 +284,6 @@ def _problems(rows: Sequence[LinkNow]) -> Iterator[str]:
 
 def _known_from(row: LinkNow) -> list[str]:
     return [f"{row.copies} copies" if word == "history" else word for word in row.known_from]
-
-
-def _rate(bytes_per_s: float | None) -> str:
-    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e6:.3g}"
 
 
 def ago(seconds: float) -> str:

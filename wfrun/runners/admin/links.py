@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
-from wfrun.engine.link_samples import LinkSamples, Sample, bandwidth_of, latency_of
+from wfrun.engine.files.link_samples import LinkSample, LinkSamples, bandwidth_of, latency_of
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.parsers.catalog.read import ORIGIN_NAME
 from wfrun.parsers.catalog.set_links import as_written, not_editable, with_links
 from wfrun.runners.admin.catalog_file import rewrite
-from wfrun.runners.run.sites import make_transfer
+from wfrun.runners.run.sites.make_sites import make_transfer
 from wfrun.sites.catalog import parse_catalog
 from wfrun.sites.remote.connection import Connection
 
@@ -49,7 +49,7 @@ _NOISE = 'head -c "$1" /dev/urandom >"$2"'
 """Makes a file that no compression on the way shrinks."""
 
 
-class Link(NamedTuple):
+class MeasuredLink(NamedTuple):
     """The ways from this machine to a site and back. Latencies are those of whole copies: the time
     that each file takes whatever its size."""
 
@@ -71,7 +71,7 @@ class Measured(NamedTuple):
     link: LinkSpec
     method: str
     """The transfer method of the copies."""
-    samples: list[Sample]
+    samples: list[LinkSample]
 
 
 class SiteDirectory:
@@ -86,10 +86,10 @@ class SiteDirectory:
         return f"{self.directory}/files/{name}"
 
 
-async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -> Link:
+async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -> MeasuredLink:
     """The ways between this machine and a site. Raises the errors of ``measure_ways``."""
     up, down = await measure_ways(spec, connection, directory)
-    return Link(up.link, down.link)
+    return MeasuredLink(up.link, down.link)
 
 
 async def measure_ways(
@@ -233,7 +233,7 @@ def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
     )
 
 
-def write_links(path: Path, links: Sequence[Link]) -> None:
+def write_links(path: Path, links: Sequence[MeasuredLink]) -> None:
     """Write measured links into a catalog, in place of those between the same places. Its comments,
     its order and all other lines stay.
 

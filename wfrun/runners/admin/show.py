@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import secrets
 import time
 from collections.abc import Sequence
@@ -13,20 +12,21 @@ import msgspec
 from rich.table import Table
 
 from wfrun.engine.errors import TransientError, WfrunError
+from wfrun.engine.explain.visible import message_block
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.visible import message_block
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.links import measure_link
-from wfrun.runners.admin.site_now import ANSWERS_S, Cores, QueueNow, SiteNow, ask_site
-from wfrun.runners.display.ascii_json import as_ascii
+from wfrun.runners.admin.site_now import ANSWERS_S, QueueNow, SiteNow, ask_site
+from wfrun.runners.display.ascii_json import print_json
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration
+from wfrun.runners.display.record_table import RecordColumn, number_column, record_table
 from wfrun.runners.simulate.plan_queues import jobs_ahead
 from wfrun.runners.simulate.queue_waits import BOUND, expected_wait
-from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection
-from wfrun.sites.remote.directory import make_directory
+from wfrun.sites.remote.files.directory import make_directory
+from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 REQUESTED_S = 3600.0
 """Time that the jobs request whose waits are predicted, in seconds."""
@@ -47,8 +47,7 @@ async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json:
         for spec, (now, queue) in zip(sites, looks, strict=True)
     ]
     if as_json:
-        document = json.dumps(msgspec.to_builtins(found), indent=1)
-        print(as_ascii(document.encode()).decode())
+        print_json(found)
     else:
         console = make_console()
         console.print(_table(found))
@@ -118,32 +117,21 @@ def _waits(found: Sequence[SiteNow]) -> Table:
     return table
 
 
+_COLUMNS = (
+    RecordColumn("site", "site"),
+    number_column("slots", "slots"),
+    number_column("idle", "idle_cores"),
+    number_column("ours", "ours", lambda cores: f"{cores.running} + {cores.queued}"),
+    number_column("others", "others", lambda cores: f"{cores.running} + {cores.queued}"),
+    number_column("latency", "latency_s", "{:.1f} ms", 1e-3),
+    number_column("MB/s up", "upload_bytes_per_s", "{:.3g}", 1e6),
+    number_column("down", "download_bytes_per_s", "{:.3g}", 1e6),
+    RecordColumn("state", "state"),
+)
+
+
 def _table(found: Sequence[SiteNow]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("site", no_wrap=True)
-    for heading in ("slots", "idle", "ours", "others", "latency", "MB/s up", "down"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    for now in found:
-        table.add_row(
-            now.site,
-            str(now.slots),
-            "-" if now.idle_cores is None else str(now.idle_cores),
-            _jobs(now.ours),
-            _jobs(now.others),
-            "-" if now.latency_s is None else f"{now.latency_s * 1e3:.1f} ms",
-            _rate(now.upload_bytes_per_s),
-            _rate(now.download_bytes_per_s),
-            now.state,
-        )
+    table = record_table(found, _COLUMNS)
     table.caption = "ours, others: cores of running jobs + cores of waiting jobs"
     table.caption_justify = "left"
     return table
-
-
-def _jobs(cores: Cores | None) -> str:
-    return "-" if cores is None else f"{cores.running} + {cores.queued}"
-
-
-def _rate(bytes_per_s: float | None) -> str:
-    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e6:.3g}"

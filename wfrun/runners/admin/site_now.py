@@ -15,12 +15,12 @@ from wfrun.engine.model import SiteSpec
 from wfrun.runners.admin.init import ignore_status, not_reached
 from wfrun.runners.admin.survey import ask_offer, look_at_machine, run
 from wfrun.runners.simulate.queue_waits import ExpectedWait
-from wfrun.sites.batch.jobs import Job, QueueUnknownError
-from wfrun.sites.kinds import make_batch_system
+from wfrun.sites.batch.jobs import JobInQueue, QueueUnknownError
+from wfrun.sites.kinds import LOGIN_VARIABLES, make_batch_system
 from wfrun.sites.local.site import available_cores
-from wfrun.sites.remote.asyncssh_login import Prompter
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Host
+from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 ANSWERS_S = 60.0
 """Timeout of all questions to a connected site, and of a measurement that follows them."""
@@ -64,7 +64,7 @@ class SiteNow(msgspec.Struct, frozen=True, kw_only=True):
 class QueueNow(msgspec.Struct, frozen=True):
     """Jobs in the queue of a cluster."""
 
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[JobInQueue, ...] = ()
     cores: int = 0
     """Cores of the queue's nodes; 0: unknown."""
     node_cores: int = 0
@@ -84,7 +84,7 @@ async def ask_site(
     if spec.access is None:
         idle = max(0, available_cores() - round(os.getloadavg()[0]))
         return msgspec.structs.replace(plain, idle_cores=idle), QueueNow()
-    connection = connection_of(spec.access, prompter)
+    connection = connection_of(spec.access, prompter, LOGIN_VARIABLES)
     try:
         await connection.open(ignore_status)
         now, queue = await asyncio.wait_for(_ask(plain, spec, connection), ANSWERS_S)
@@ -169,6 +169,6 @@ async def _ask_batch_system(now: SiteNow, spec: SiteSpec, host: Host) -> tuple[S
     return now, found
 
 
-def _cores(jobs: Sequence[Job]) -> Cores:
+def _cores(jobs: Sequence[JobInQueue]) -> Cores:
     running = sum(job.cores for job in jobs if job.state in ("running", "ending", "suspended"))
     return Cores(running, sum(job.cores for job in jobs) - running)

@@ -16,7 +16,7 @@ from wfrun.parsers.foreign import decimal_of, number_of
 from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import Offer
 from wfrun.sites.kinds import BATCH_KINDS
-from wfrun.sites.remote.host import Host, Result
+from wfrun.sites.remote.host import CommandResult, Host
 
 PROBE_S = 20.0
 """Timeout of a command of a batch system."""
@@ -55,7 +55,7 @@ class System(NamedTuple):
     """Name and version: ``Slurm 22.05.8``."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class StoragePlace(msgspec.Struct, frozen=True):
     """A directory that can hold the site's files."""
 
     label: str
@@ -82,15 +82,17 @@ class Machine(NamedTuple):
     gpus: int
 
 
-async def run(host: Host, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Result:
+async def run(
+    host: Host, argv: Sequence[str], env: Mapping[str, str] | None = None
+) -> CommandResult:
     """Run a program at the host. One that is not installed counts as failed."""
     try:
         return await host.run(argv, env=env, timeout_s=PROBE_S)
     except InfeasibleError as error:
-        return Result(None, b"", error.message.encode())
+        return CommandResult(None, b"", error.message.encode())
 
 
-def _failure(argv: Sequence[str], result: Result) -> QueueUnknownError:
+def _failure(argv: Sequence[str], result: CommandResult) -> QueueUnknownError:
     # The script of `sh -c` begins with "exec" and the program.
     program = argv[0] if argv[0] != "sh" else argv[-1].removeprefix("exec ").partition(" ")[0]
     code = result.exit_code
@@ -140,17 +142,17 @@ async def ask_offer(host: Host, kind: str) -> Offer:
     return survey.read(answers)
 
 
-async def find_places(host: Host) -> list[Place]:
+async def find_places(host: Host) -> list[StoragePlace]:
     """The customary places where the user can write, best first."""
     found = await asyncio.gather(*(_look(host, label) for label in _PLACES))
-    places: dict[str, Place] = {}
+    places: dict[str, StoragePlace] = {}
     for place in found:
         if place is not None:
             places.setdefault(place.path.rstrip("/") or "/", place)
     return list(places.values())
 
 
-async def _look(host: Host, label: str) -> Place | None:
+async def _look(host: Host, label: str) -> StoragePlace | None:
     script = f"set -- {_PLACES[label]}\n{_LOOK}"
     result = await host.run(["sh", "-c", script], timeout_s=LOOK_S)
     path, _, line = _text(result).strip().partition("\n")
@@ -159,22 +161,22 @@ async def _look(host: Host, label: str) -> Place | None:
     return place_of(label, path, line)
 
 
-async def look_at(host: Host, path: str) -> Place | None:
+async def look_at(host: Host, path: str) -> StoragePlace | None:
     """This directory; None if it cannot be written to or its file system hangs."""
     result = await host.run(["sh", "-c", _LOOK, "look", path], timeout_s=LOOK_S)
     shown, _, line = _text(result).strip().partition("\n")
     return place_of(path, shown, line) if result.exit_code == 0 else None
 
 
-def place_of(label: str, path: str, line: str) -> Place:
+def place_of(label: str, path: str, line: str) -> StoragePlace:
     """The place of a line of ``df -P -k``, with or without the type of file system."""
     match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
     if match is None:
-        return Place(label, path, "", "", 0)
-    return Place(label, path, match[2] or "", match[1], number_of(match[5], 0) * 1024)
+        return StoragePlace(label, path, "", "", 0)
+    return StoragePlace(label, path, match[2] or "", match[1], number_of(match[5], 0) * 1024)
 
 
-def choose_place(places: list[Place], *, nodes_see_it: bool) -> Place | None:
+def choose_place(places: list[StoragePlace], *, nodes_see_it: bool) -> StoragePlace | None:
     """The first place that is safe to use. If compute nodes must see it, that is one on a shared
     file system or on that of the home directory."""
     home = next((place for place in places if place.label == "~"), None)
@@ -212,5 +214,5 @@ def ssh_command(access: Access) -> str:
     return shlex.join([*words, host if access.user is None else f"{access.user}@{host}"])
 
 
-def _text(result: Result) -> str:
+def _text(result: CommandResult) -> str:
     return result.output.decode("utf-8", "replace")

@@ -8,7 +8,6 @@ import time
 
 import msgspec
 
-from wfrun.engine.containers import SiteEnvironment
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import (
     AttemptEnded,
@@ -20,8 +19,9 @@ from wfrun.engine.events import (
     LauncherStarted,
 )
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome, OutputFile
+from wfrun.engine.fitting.containers import SiteEnvironment
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.runners.admin.lines import CheckFailedError, Report
+from wfrun.runners.admin.lines import CheckFailedError, SiteFindings
 from wfrun.sites.cluster.site import ClusterSite
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
@@ -34,6 +34,8 @@ TEST_WALLTIME_S = 60.0
 LAUNCHER_WALLTIME_S = 300.0
 LEFT_S = 60.0
 """Further timeout for the end of a job that has left the queue."""
+GONE_S = 30.0
+"""Maximum time for which jobs that have ended are waited for in the queue."""
 DISMISS_S = 5.0
 """Timeout for a dismissed launcher to end."""
 _KEY = "check-1"
@@ -59,7 +61,7 @@ class TrialJob:
     """The test job of one site, and an array of such jobs. A launcher runs them if it runs the
     site's tasks."""
 
-    def __init__(self, spec: SiteSpec, directory: str, wait_s: float, report: Report) -> None:
+    def __init__(self, spec: SiteSpec, directory: str, wait_s: float, report: SiteFindings) -> None:
         self._spec = spec
         self._directory = directory
         self._wait_s = wait_s
@@ -266,6 +268,15 @@ class TrialJob:
         where = f" on {outcome.host}" if outcome.host else ""
         self._report.ok(check, f"done{where}: {', '.join(parts)}")
         return True
+
+
+async def until_gone(site: AnySite) -> None:
+    """Wait until the queue shows no job of ours any more, for a limited time. PBS delivers what a
+    job has printed after its end: without the directory it tries for half a minute, in which the
+    job keeps its cores, and mails its user."""
+    if isinstance(site, ClusterSite | BatchLauncherSite):
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(site.until_gone(), GONE_S)
 
 
 def _has_arrays(site: AnySite) -> bool:

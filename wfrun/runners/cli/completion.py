@@ -27,7 +27,7 @@ _Items = list[CompletionItem]
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> _Items:
-    """Names of runs in ./wfrun-runs, the latest first, and ``last``; folders if none matches."""
+    """Names of the user's runs, the latest first, and ``last``; folders if none matches."""
     found = _matching([*_runs(), "last"], incomplete)
     return found or [CompletionItem(incomplete, type="dir")]
 
@@ -93,17 +93,17 @@ def _matching(names: Iterable[str], incomplete: str) -> _Items:
 
 
 def _runs() -> list[str]:
-    from wfrun.runners.run.directory import existing
+    from wfrun.runners.run.directory.run_directory import existing, names
 
-    return [run.name for run in reversed(existing())]
+    return names(existing())[::-1]
 
 
 def _state(ctx: click.Context) -> RunState | None:
     """The state of the command's run; None if it cannot be read."""
     from wfrun.engine.errors import WfrunError
-    from wfrun.runners.display.followed_run import FollowedRun
-    from wfrun.runners.run.directory import find
-    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.inspect.tables.followed_run import FollowedRun
+    from wfrun.runners.run.directory.run_directory import find
+    from wfrun.runners.run.prepare.plugins import load_policies
 
     # Click leaves all arguments unparsed if the last word is an option without its value.
     run = ctx.params.get("run") or next(iter(ctx.args), None)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from wfrun.engine.visible import visible
+from wfrun.engine.explain.visible import visible
 
 
 def _complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -11,7 +11,7 @@ from wfrun.runners.cli.completion import complete_files
 from wfrun.runners.cli.sections import option
 
 if TYPE_CHECKING:
-    from wfrun.runners.run.history_file import HistoryFile
+    from wfrun.runners.run.history.history_file import HistoryFile
 
 _C = TypeVar("_C", bound=Callable[..., Any])
 _DEFAULT = "Default: ~/.local/state/wfrun/history.sqlite."
@@ -38,7 +38,7 @@ def history_options(section: str, what: str, *, default: str = _DEFAULT) -> Call
 def chosen_history(options: Mapping[str, Any], *, emulate: bool = False) -> HistoryFile | None:
     """The history file that the options name; None: no file. An emulated run has only one that was
     named. Raises UsageError for both options."""
-    from wfrun.runners.run.history_file import history_file
+    from wfrun.runners.run.history.history_file import history_file
 
     given: str | None = options["history"]
     if given is not None and options["no_history"]:

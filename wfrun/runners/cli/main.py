@@ -17,101 +17,145 @@ from wfrun.runners.cli.exit_statuses import INTERRUPTED, INVALID, SITE
 from wfrun.runners.cli.streams import escape_standard_streams
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
-_COMMANDS = {
-    "bench": ("wfrun.runners.cli.sites", "Measure sites."),
-    "cancel": ("wfrun.runners.cli.running", "Stop RUN; `wfrun resume` can continue it later."),
-    "clean": (
-        "wfrun.runners.cli.cleaning",
-        "Remove all that RUN has left, on every site and here.",
-    ),
-    "control": (
-        "wfrun.runners.cli.control_command",
-        "Pause sites, raise priorities and cancel tasks of RUN while it runs.",
-    ),
-    "events": (
-        "wfrun.runners.cli.events_command",
-        "Print the log of RUN (default: `last`), an event a line.",
-    ),
-    "explain": (
-        "wfrun.runners.cli.explain_command",
-        "Explain why TASK of RUN waits, or why it went to its site.",
-    ),
-    "export": (
-        "wfrun.runners.cli.export_command",
-        "Write RUN (default: `last`) in a format that other programs read.",
-    ),
-    "failures": (
-        "wfrun.runners.cli.failures_command",
-        "Show the failures of RUN (default: `last`), by cause and error text.",
-    ),
-    "files": (
-        "wfrun.runners.cli.looking",
-        "Show where the files of RUN are (default: `last`).",
-    ),
-    "generate": (
-        "wfrun.runners.cli.generate",
-        "Write a synthetic workflow of a family, or a workload of bags.",
-    ),
-    "graph": (
-        "wfrun.runners.cli.graph",
-        "Show the layers, critical path, width and parallelism of workflows.",
-    ),
-    "help": (
-        "wfrun.runners.cli.help_command",
-        "Show a page of the documentation, or list the pages.",
-    ),
-    "jobs": (
-        "wfrun.runners.cli.jobs_command",
-        "Run parallel jobs on several clusters, each in its own batch job.",
-    ),
-    "launchers": (
-        "wfrun.runners.cli.looking",
-        "Show the launchers of RUN (default: `last`).",
-    ),
-    "list": ("wfrun.runners.cli.looking", "List the runs in ./wfrun-runs."),
-    "logs": ("wfrun.runners.cli.looking", "Print the output of TASK of RUN."),
-    "plan": (
-        "wfrun.runners.cli.plan_command",
-        "Plan a run of workflows and bags, and start nothing.",
-    ),
-    "policies": ("wfrun.runners.cli.looking", "List the placement and selection policies."),
-    "predict": (
-        "wfrun.runners.cli.predict_command",
-        "Predict run times, waits and ends; measure how accurate predictions are.",
-    ),
-    "report": (
-        "wfrun.runners.cli.report_command",
-        "Write a report of RUN (default: `last`) as one HTML file.",
-    ),
-    "results": ("wfrun.runners.cli.looking", "Tabulate the tasks of RUN (default: `last`)."),
-    "resume": (
-        "wfrun.runners.cli.running",
-        "Continue RUN after a crash, an interrupt or a failure.",
-    ),
-    "run": ("wfrun.runners.cli.running", "Run workflows and bags of tasks together, as one run."),
-    "simulate": (
-        "wfrun.runners.cli.simulate",
-        "Simulate SUBJECTS in virtual time, and compare policies.",
-    ),
-    "sites": (
-        "wfrun.runners.cli.sites",
-        "Add clusters to a catalog, check them, and show their state.",
-    ),
-    "stats": (
-        "wfrun.runners.cli.stats_command",
-        "Show statistics of RUN (default: `last`), or compare several runs.",
-    ),
-    "status": ("wfrun.runners.cli.looking", "Show the state of RUN (default: `last`)."),
-    "study": ("wfrun.runners.cli.simulate", "Simulate the experiments of a paper."),
-    "tasks": ("wfrun.runners.cli.tasks_command", "List tasks of RUN (default: `last`)."),
-    "watch": (
-        "wfrun.runners.cli.watch_command",
-        "Show RUN (default: `last`) live, from any terminal.",
-    ),
+_GROUPS = {
+    "Run": {
+        "run": (
+            "wfrun.runners.cli.run.running",
+            "Run workflows and bags of tasks together, as one run.",
+        ),
+        "jobs": (
+            "wfrun.runners.cli.run.jobs_command",
+            "Run parallel jobs on several clusters, each in its own batch job.",
+        ),
+        "resume": (
+            "wfrun.runners.cli.run.running",
+            "Continue RUN after a crash, an interrupt or a failure.",
+        ),
+        "cancel": (
+            "wfrun.runners.cli.run.running",
+            "Stop RUN; `wfrun resume` can continue it later.",
+        ),
+        "control": (
+            "wfrun.runners.cli.run.control_command",
+            "Pause sites, raise priorities and cancel tasks of RUN while it runs.",
+        ),
+        "clean": (
+            "wfrun.runners.cli.run.cleaning",
+            "Remove all that RUN has left, on every site and here.",
+        ),
+    },
+    "Look": {
+        "list": (
+            "wfrun.runners.cli.inspect.looking",
+            "List the runs in ./wfrun-runs.",
+        ),
+        "status": (
+            "wfrun.runners.cli.inspect.looking",
+            "Show the state of RUN (default: `last`).",
+        ),
+        "watch": (
+            "wfrun.runners.cli.inspect.watch_command",
+            "Show RUN (default: `last`) live, from any terminal.",
+        ),
+        "tasks": (
+            "wfrun.runners.cli.inspect.tasks_command",
+            "List tasks of RUN (default: `last`).",
+        ),
+        "failures": (
+            "wfrun.runners.cli.inspect.failures_command",
+            "Show the failures of RUN (default: `last`), by cause and error text.",
+        ),
+        "logs": (
+            "wfrun.runners.cli.inspect.looking",
+            "Print the output of TASK of RUN.",
+        ),
+        "results": (
+            "wfrun.runners.cli.inspect.looking",
+            "Tabulate the tasks of RUN (default: `last`).",
+        ),
+        "explain": (
+            "wfrun.runners.cli.inspect.explain_command",
+            "Explain why TASK of RUN waits, or why it went to its site.",
+        ),
+        "events": (
+            "wfrun.runners.cli.inspect.events_command",
+            "Print the log of RUN (default: `last`), an event a line.",
+        ),
+        "files": (
+            "wfrun.runners.cli.inspect.looking",
+            "Show where the files of RUN are (default: `last`).",
+        ),
+        "launchers": (
+            "wfrun.runners.cli.inspect.looking",
+            "Show the launchers of RUN (default: `last`).",
+        ),
+        "stats": (
+            "wfrun.runners.cli.inspect.stats_command",
+            "Show statistics of RUN (default: `last`), or compare several runs.",
+        ),
+        "report": (
+            "wfrun.runners.cli.inspect.report_command",
+            "Write a report of RUN (default: `last`) as one HTML file.",
+        ),
+        "export": (
+            "wfrun.runners.cli.inspect.export_command",
+            "Write RUN (default: `last`) in a format that other programs read.",
+        ),
+    },
+    "Sites": {
+        "sites": (
+            "wfrun.runners.cli.sites.sites",
+            "Add clusters to a catalog, check them, and show their state.",
+        ),
+        "bench": (
+            "wfrun.runners.cli.sites.sites",
+            "Measure sites.",
+        ),
+    },
+    "Before a run": {
+        "plan": (
+            "wfrun.runners.cli.simulate.plan_command",
+            "Plan a run of workflows and bags, and start nothing.",
+        ),
+        "predict": (
+            "wfrun.runners.cli.predict.predict_command",
+            "Predict run times, waits and ends; measure how accurate predictions are.",
+        ),
+        "simulate": (
+            "wfrun.runners.cli.simulate.simulate",
+            "Simulate SUBJECTS in virtual time, and compare policies.",
+        ),
+        "policies": (
+            "wfrun.runners.cli.inspect.looking",
+            "List the placement and selection policies.",
+        ),
+        "graph": (
+            "wfrun.runners.cli.inspect.graph",
+            "Show the layers, critical path, width and parallelism of workflows.",
+        ),
+        "generate": (
+            "wfrun.runners.cli.simulate.generate",
+            "Write a synthetic workflow of a family, or a workload of bags.",
+        ),
+    },
+    "Research": {
+        "study": (
+            "wfrun.runners.cli.simulate.simulate",
+            "Simulate the experiments of a paper.",
+        ),
+    },
+    "Help": {
+        "help": (
+            "wfrun.runners.cli.help_command",
+            "Show a page of the documentation, or list the pages.",
+        ),
+    },
 }
-"""The module of each command, and its summary: the first line of its help text, repeated here so
-that `wfrun --help` imports no command. A test compares the two."""
+"""By the heading of each group in `wfrun --help`: the module of each command, and its summary: the
+first line of its help text, repeated here so that `wfrun --help` imports no command. A test
+compares the two."""
 
+_COMMANDS = {name: each for group in _GROUPS.values() for name, each in group.items()}
 
 _FUNCTIONS = {"help": "help_", "list": "list_"}
 """Functions of commands that would hide a builtin."""
@@ -132,8 +176,10 @@ class _Commands(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+        width = max(map(len, _COMMANDS))
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{width}}", group[name][1]) for name in group])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {"--help", "-h", "--version", *_COMMANDS}:
@@ -176,8 +222,10 @@ def _refuse_mistyped(ctx: click.Context, word: str) -> None:
 
     if not _WORD.fullmatch(word) or Path(word).exists():
         return
+    commands = {name: name for name in _COMMANDS} | _OTHER_NAMES
     other = _OTHER_NAMES.get(word.lower())
-    near = [other] if other else get_close_matches(word.lower(), _COMMANDS, n=2)
+    close = [other] if other else get_close_matches(word.lower(), commands, n=2)
+    near = dict.fromkeys(commands.get(name, name) for name in close)
     hint = (
         f"Did you mean {' or '.join(map(repr, near))}?"
         if near

@@ -23,7 +23,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from wfrun.engine.settings import Setting, Settings, all_settings, as_flag, make_settings
-from wfrun.parsers.units import parse_duration, parse_size
+from wfrun.parsers.syntax.units import parse_duration, parse_size
 from wfrun.runners.cli.completion import complete_files
 from wfrun.runners.cli.sections import option
 
@@ -217,7 +217,7 @@ def _complete_selection(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def _installed(policies: Mapping[str, object], incomplete: str) -> list[str]:
-    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare.plugins import load_policies
 
     load_policies()
     return [name for name in policies if name.startswith(incomplete)]

@@ -14,7 +14,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from wfrun.engine.visible import visible
+from wfrun.engine.explain.visible import visible
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
+
 _OTHERS = re.compile(r"[^\x00-\x7e]+")
+
+
+def print_json(document: object) -> None:
+    """Print records as a document of JSON."""
+    text = json.dumps(msgspec.to_builtins(document), indent=1)  # paths may be no UTF-8
+    print(as_ascii(text.encode()).decode())
 
 
 def as_ascii(document: bytes) -> bytes:

@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Span, Text
 
-from wfrun.engine.visible import name_line, visible
+from wfrun.engine.explain.visible import name_line, visible
 
 PIPE_COLUMNS = 200
 """Width of tables that are not printed on a terminal, in columns."""
@@ -80,7 +80,9 @@ class Hanging:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(1, options.max_width - len(_INDENT))
-        for number, line in enumerate(_visible_text(self._text).wrap(console, width)):
+        text = _visible_text(self._text)
+        lines = text.split() if options.no_wrap else text.wrap(console, width)
+        for number, line in enumerate(lines):
             yield Text.assemble(_INDENT, line) if number else line
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -90,13 +92,14 @@ class Hanging:
 
 def make_console(*, stderr: bool = False) -> EscapingConsole:
     """The console for tables. On pipes and in files it is wider than the 80 columns that Rich
-    assumes, so that lines which programs read are not wrapped."""
+    assumes, and texts are not wrapped at all: programs read these lines, and commands and paths in
+    them are copied."""
     stream = sys.stderr if stderr else sys.stdout
     # The command's streams escape styles too; the console writes to the stream below.
     file = getattr(stream, "unescaped", stream)
     console = EscapingConsole(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PIPE_COLUMNS
+        console.width, console.soft_wrap = PIPE_COLUMNS, True
     return console
 
 

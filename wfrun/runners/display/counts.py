@@ -3,6 +3,7 @@ replica."""
 
 from __future__ import annotations
 
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
 
 _WORDS = {Phase.RUNNING: "running", Phase.QUEUED: "queued", Phase.STAGING: "staging"}
@@ -41,12 +42,26 @@ def task_counts(state: RunState, *, is_over: bool = False) -> str:
         "waiting": 0 if is_over else waiting,
         "failed": state.failed,
         "blocked": state.blocked,
+        "not needed": state.unneeded,
         "not run": waiting + delayed if is_over else 0,
     }
     parts = [f"{count} {word}" for word, count in counts.items() if count]
     if state.reused:
         parts.insert(0, f"{state.reused} of {state.tasks} reused")
+    if not is_over and (text := fetching_text(state)):
+        parts.append(text)
     return ", ".join([f"{state.done}/{state.tasks} tasks done", *parts])
+
+
+def fetching_text(state: RunState) -> str:
+    """How far the final outputs of tasks that are done have been fetched; empty if all are here."""
+    missing = sum(destination == ORIGIN for _, _, destination in state.copies)
+    if not missing:
+        return ""
+    if state.done < state.tasks:
+        return f"{counted(missing, 'output')} to fetch"
+    outputs = sum(w.to_collect for w in state.workflows)
+    return f"fetching outputs: {outputs - missing - len(state.uncollected)} of {outputs}"
 
 
 def retries_text(state: RunState) -> str:

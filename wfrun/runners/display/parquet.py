@@ -11,6 +11,7 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError
 from wfrun.parsers.atomic import drafted
+from wfrun.runners.display.extras import install_command
 
 
 def check_parquet(path: Path) -> None:
@@ -72,6 +73,6 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise InfeasibleError(
             "Parquet needs pyarrow",
-            hint="install it with pip install 'wfrun[parquet]', or name the file .csv",
+            hint=f"install it: {install_command('pyarrow')}; or name the file .csv",
         ) from error
     return pyarrow

@@ -1,4 +1,4 @@
-"""Figures of matplotlib (the extra ``plots``), and their files."""
+"""Figures of matplotlib (matplotlib is not a dependency), and their files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.parsers.atomic import drafted
+from wfrun.runners.display.extras import install_command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ def new_figure(size_inches: tuple[float, float]) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InfeasibleError(
-            "pictures need matplotlib", hint="install it: pip install 'wfrun[plots]'"
+            "pictures need matplotlib", hint=f"install it: {install_command('matplotlib')}"
         ) from error
     return Figure(figsize=size_inches, layout="constrained")
 

@@ -20,6 +20,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import make_settings
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.record_types import check_document
 from wfrun.runners.experiments.cells import Row, grouped, makespan_of
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.concerns import check_concerns
@@ -28,15 +29,15 @@ from wfrun.runners.experiments.describe import (
     documents_experiment,
     workloads_experiment,
 )
-from wfrun.runners.experiments.subjects import kind_of_all
-from wfrun.runners.run.plugins import load_policies
+from wfrun.runners.experiments.subjects.subjects import kind_of_all
+from wfrun.runners.run.prepare.plugins import load_policies
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from wfrun.runners.run.arguments import SimulateArguments
+    from wfrun.runners.run.prepare.arguments import SimulateArguments
 
 _FLAGS = {
     "kill_overruns": "--no-kill-overruns",
@@ -52,8 +53,9 @@ class SimulationResult(msgspec.Struct, frozen=True):
     """The simulated runs of an experiment."""
 
     rows: tuple[Row, ...]
-    """One for each combination of what is varied."""
+    """One for each combination of what is varied, except those whose policy raises."""
     warnings: tuple[str, ...]
+    """Of the documents and the platform, and the errors of policies that raise."""
 
     def best(self) -> Row:
         """A run of the variant with the smallest mean makespan over the seeds, among those without
@@ -112,10 +114,13 @@ def simulate(
     be imported. With ``output`` results are kept in that CSV file, and runs that it has are not
     repeated.
 
-    Raises InvalidError for wrong input, before anything is simulated, and InfeasibleError where
-    ``output`` cannot be written.
+    Raises InvalidError for wrong input, before anything is simulated, InfeasibleError where
+    ``output`` cannot be written, and PolicyError, a kind of it, where a policy raises and no run is
+    left.
     """
     load_policies()
+    for subject in subjects:
+        check_document(subject)
     kind = "documents" if from_run is not None and not subjects else kind_of_all(subjects)
     if kind == "queue":
         raise InvalidError(
@@ -162,7 +167,10 @@ def simulate(
         experiment.run(results, jobs)
     finally:
         results.close()
-    return SimulationResult(tuple(results.of(experiment.cells())), tuple(warnings))
+    rows = tuple(results.of(experiment.cells()))
+    if results.broken and not rows:
+        raise results.broken[0]
+    return SimulationResult(rows, (*warnings, *map(str, results.broken)))
 
 
 def _given(arguments: Mapping[str, Any]) -> list[str]:

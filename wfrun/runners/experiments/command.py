@@ -8,27 +8,29 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.runners.display import parquet
 from wfrun.runners.display.console import make_console
 from wfrun.runners.display.pictures import check_picture
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
-from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Experiment
-from wfrun.runners.experiments.old_results import old_formats
 from wfrun.runners.experiments.on_sites.work import Files
-from wfrun.runners.experiments.parts import LoadTables, size_table, workflow_table
-from wfrun.runners.experiments.plot import plot as draw
 from wfrun.runners.experiments.progress import ExperimentProgress
-from wfrun.runners.experiments.results import CellT, Results, RowT
 from wfrun.runners.experiments.run_cells import run_cells
-from wfrun.runners.experiments.table import ResultTable
+from wfrun.runners.experiments.subjects.documents import Documents
+from wfrun.runners.experiments.tables.parts import LoadTables, size_table, workflow_table
+from wfrun.runners.experiments.tables.plot import plot as draw
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
+from wfrun.runners.experiments.tables.table import ResultTable
+
+_CORRECT = "its runs are left out; correct the policy, and the same command with --output adds them"
+"""Hint for a policy that raises."""
 
 
 def open_results(experiment: Experiment, path: Path | None) -> Results[Cell, Row]:
     """The results that ``path`` has of the experiment, or none yet; see `Results`."""
-    formats = old_formats(experiment) if path is not None else ()
-    return Results(path, Cell, Row, experiment.identity() if path is not None else {}, formats)
+    return Results(path, Cell, Row, experiment.identity() if path is not None else {})
 
 
 def run_shown(
@@ -44,7 +46,8 @@ def run_shown(
     sites of a catalog; print the tables, and write the Parquet file and the picture. Returns all
     rows.
 
-    Raises InvalidError for files that cannot be written, before anything is simulated.
+    Raises InvalidError for files that cannot be written, before anything is simulated, and, once
+    the other runs are shown, PolicyError for a policy that raises.
     """
     if plot is not None:
         check_picture(plot)
@@ -62,6 +65,8 @@ def run_shown(
         cells, results, experiment.simulate,
         processes=processes, on=on, files=experiment.files, quiet=quiet,
     )  # fmt: skip
+    if not rows:
+        refuse_broken(results)
     console = make_console()
     for number, part in enumerate(tables_of(experiment, rows)):
         if number:
@@ -73,7 +78,17 @@ def run_shown(
     if plot is not None:
         draw(rows, plot)
         click.echo(f"plot: {plot}", err=True)
+    refuse_broken(results)
     return rows
+
+
+def refuse_broken(results: Results[CellT, RowT]) -> None:
+    """Raise the error of the last policy that raised, if there is one; print those before."""
+    for number, error in enumerate(results.broken, 1):
+        shown = PolicyError(error.message, source=error.source, line=error.line, hint=_CORRECT)
+        if number == len(results.broken):
+            raise shown from error
+        click.echo(f"wfrun: {shown}", err=True)
 
 
 def simulate_shown(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wfrun.engine.errors import InvalidError
-from wfrun.runners.experiments.subjects import NAMES, Kind
+from wfrun.runners.experiments.subjects.subjects import NAMES, Kind
 
 _DOCUMENTS: tuple[Kind, ...] = ("documents",)
 _WORKLOADS: tuple[Kind, ...] = ("workloads",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.fit import site_mask
+from wfrun.engine.fitting.fit import site_mask
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, placement_class, placement_options
 from wfrun.engine.policies.selection import SELECTION, selection_class
@@ -18,17 +18,22 @@ from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.logs import read_log
 from wfrun.parsers.workflows.runtimes import read_runtimes
 from wfrun.runners.experiments.cells import Cell, Throttle
-from wfrun.runners.experiments.documents import Documents
 from wfrun.runners.experiments.experiment import Background, Experiment, options_of
-from wfrun.runners.experiments.measured import AUTO, overheads_for, with_history
-from wfrun.runners.experiments.past_run import past_run
-from wfrun.runners.experiments.plan_runtimes import with_earlier_runtimes
-from wfrun.runners.experiments.subjects import Warn, warn_of_sizes, workflows_of, workloads_of
-from wfrun.runners.experiments.workloads import POLICIES, Workloads
-from wfrun.runners.run.history_file import history_file
-from wfrun.runners.run.overheads import Overheads
-from wfrun.runners.run.prepare import this_machine
-from wfrun.runners.run.scaling import without_containers
+from wfrun.runners.experiments.subjects.documents import Documents
+from wfrun.runners.experiments.subjects.measured import AUTO, overheads_for, with_history
+from wfrun.runners.experiments.subjects.past_run import past_run
+from wfrun.runners.experiments.subjects.plan_runtimes import with_earlier_runtimes
+from wfrun.runners.experiments.subjects.subjects import (
+    Warn,
+    warn_of_sizes,
+    workflows_of,
+    workloads_of,
+)
+from wfrun.runners.experiments.subjects.workloads import POLICIES, Workloads
+from wfrun.runners.run.history.history_file import history_file
+from wfrun.runners.run.history.overheads import Overheads
+from wfrun.runners.run.prepare.prepare import this_machine
+from wfrun.runners.run.prepare.scaling import without_containers
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.simulate.background import background_of, unfit
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000

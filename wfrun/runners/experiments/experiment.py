@@ -17,9 +17,9 @@ from wfrun.parsers.logs import LoggedJob, read_log
 from wfrun.runners.experiments.cells import Cell, Row, Throttle
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.processes import Progress, no_progress
-from wfrun.runners.experiments.results import Results
 from wfrun.runners.experiments.run_cells import run_cells
-from wfrun.runners.run.overheads import Overheads
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.simulate.background import WARM_UP_S, background_of
 from wfrun.runners.simulate.simulation import Platform
 

@@ -15,8 +15,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Generic, cast
 
 from wfrun.engine.errors import InfeasibleError
-from wfrun.runners.experiments.results import CellT, Results, RowT
-from wfrun.runners.run.plugins import load_policies
+from wfrun.engine.policies.policy_error import PolicyError
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
+from wfrun.runners.run.prepare.plugins import load_policies
 
 Progress = Callable[[int, int], None]
 """Called with the number of done cells and of all cells."""
@@ -40,8 +41,9 @@ def run_missing(
     """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default one
     for each core. ``simulate`` is sent to each process once, and must be picklable.
 
-    An error in one cell ends all; rows of earlier cells are kept, also after an interrupt. No
-    process is left. Raises InfeasibleError when a process is ended from outside.
+    A cell whose policy raises has no row, and its error is among ``results.broken``. Another error
+    in one cell ends all; rows of earlier cells are kept, also after an interrupt. No process is
+    left. Raises InfeasibleError when a process is ended from outside.
     """
     missing = results.missing(cells)
     done = len(cells) - len(missing)
@@ -55,10 +57,15 @@ def run_missing(
 
     count = min(processes or len(os.sched_getaffinity(0)), len(missing))
     if count > 1:
-        _in_parallel(missing, simulate, count, add)
+        _in_parallel(missing, simulate, count, add, results.leave_out)
     else:
         for cell in missing:
-            add(simulate(cell))
+            try:
+                row = simulate(cell)
+            except PolicyError as error:
+                results.leave_out(error)
+            else:
+                add(row)
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,10 @@ def _in_parallel(
     simulate: Callable[[CellT], RowT],
     count: int,
     add: Callable[[RowT], None],
+    leave_out: Callable[[PolicyError], None],
 ) -> None:
-    """Simulate the cells in ``count`` processes; ``add`` gets each row as soon as it is there.
+    """Simulate the cells in ``count`` processes; ``add`` gets each row as soon as it is there, and
+    ``leave_out`` the errors of policies.
 
     No ProcessPoolExecutor: its thread may outlive an interrupt and then race with the exit of the
     interpreter, and waits forever for the rest of a row whose process was ended while it wrote it.
@@ -106,9 +115,12 @@ def _in_parallel(
                         connection.send(cell)
                     else:
                         busy.remove(connection)
-                if isinstance(row, Exception):
+                if isinstance(row, PolicyError):
+                    leave_out(row)
+                elif isinstance(row, Exception):
                     raise row from SimulationError(trace)
-                add(row)
+                else:
+                    add(row)
 
 
 @contextmanager

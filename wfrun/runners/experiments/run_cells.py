@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
-from wfrun.runners.experiments.results import CellT, Results, RowT
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
 
 
 def run_cells(

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.names import look_up
 from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]

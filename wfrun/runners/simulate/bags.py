@@ -16,13 +16,13 @@ from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.simulate.architectures import Architecture, architecture_class
 from wfrun.runners.simulate.simulation import Platform, Simulation
-from wfrun.runners.simulate.tally import Tally
+from wfrun.runners.simulate.tally import AttemptTally
 from wfrun.sites.simulated.site import ARRIVALS, LAST
 
 _NO_PARENTS: tuple[int, ...] = ()
 
 
-class BagRun(msgspec.Struct, frozen=True):
+class BagsOutcome(msgspec.Struct, frozen=True):
     """The outcome of a workload. Lists are by bag, in order of arrival."""
 
     makespans_s: list[float]
@@ -30,13 +30,13 @@ class BagRun(msgspec.Struct, frozen=True):
     work_s: list[float]
     """Sum of the run times of the tasks on the reference processor."""
     sizes: list[int]
-    tally: Tally
+    tally: AttemptTally
     state: RunState
 
 
 def simulate_bags(
     workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
-) -> BagRun:
+) -> BagsOutcome:
     """Run all bags to their end in virtual time. Policies know the estimates; tasks take their run
     times. Users have different priorities, drawn from the seed, whatever they submit.
 
@@ -49,14 +49,14 @@ def simulate_bags(
             f"{len(platform.catalog.sites)} sites",
             source=workload.source,
         )
-    submission = Submission(workload, platform, architecture, settings)
+    submission = BagSubmission(workload, platform, architecture, settings)
     state = submission.simulation.run()
-    if state.done + state.failed + state.blocked < state.tasks:
+    if state.done + state.failed + state.blocked + state.unneeded < state.tasks:
         raise InvalidError(
             f"the simulated run ended with tasks that were never placed: {state.end_reason}",
             source=workload.source,
         )
-    return BagRun(
+    return BagsOutcome(
         makespans_s=[
             e - b.arrival_s for e, b in zip(submission.ends_s, workload.bags, strict=True)
         ],
@@ -67,14 +67,14 @@ def simulate_bags(
     )
 
 
-class Submission:
+class BagSubmission:
     """Submits the bags of a workload when they arrive, and knows the run times of their tasks."""
 
     def __init__(
         self, workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
     ) -> None:
         self._submissions = workload.submissions()
-        self.tally = Tally(self._submissions[-1].at_s)
+        self.tally = AttemptTally(self._submissions[-1].at_s)
         self._documents: dict[str, Workflow] = {}
         self.simulation = Simulation(
             self._documents,

@@ -20,7 +20,7 @@ from wfrun.engine.model import ORIGIN, Catalog, Workflow
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import Loop
 from wfrun.runners.simulate.simulation import complete_links
-from wfrun.sites.simulated.head_node import HeadModel, HeadNode
+from wfrun.sites.simulated.head_node import HeadModel, SimulatedHeadNode
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
@@ -81,7 +81,7 @@ class _Shared:
         self.clock = VirtualClock()
         specs = world.catalog.sites
         self.home = [spec.name for spec in specs].index(world.submission)
-        self.heads = [HeadNode(self.clock) for _ in specs]
+        self.heads = [SimulatedHeadNode(self.clock) for _ in specs]
         self.sites = [
             SharedSite(
                 spec,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wfrun.engine.state import RunState
 from wfrun.parsers.logs import read_log
-from wfrun.runners.run.prepare import Plan
+from wfrun.runners.run.prepare.prepare import Plan
 from wfrun.runners.simulate.background import WARM_UP_S, background_of, unfit
 from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform, begun

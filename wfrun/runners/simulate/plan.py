@@ -171,7 +171,7 @@ class _Record:
         return PlannedRun(
             makespan_s=_length_s(state, self._start_s) if state.done == state.tasks else None,
             tasks=state.tasks - state.reused,
-            unfinished=state.tasks - state.done,
+            unfinished=state.tasks - state.done - state.unneeded,
             failure=why_unfinished(state),
             core_hours=sum(site.core_hours for site in sites),
             copied_bytes=sum(site.bytes_from_here + site.bytes_from_sites for site in sites),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from wfrun.sites.batch.jobs import Job
+from wfrun.sites.batch.jobs import JobInQueue
 from wfrun.sites.simulated.queues import SimulatedJob
 
 ASSUMED_S = 1800.0
@@ -16,7 +16,7 @@ at once."""
 
 
 def jobs_ahead(
-    jobs: Iterable[Job], slots: int, idle_cores: int, queue_cores: int, now_s: float
+    jobs: Iterable[JobInQueue], slots: int, idle_cores: int, queue_cores: int, now_s: float
 ) -> list[SimulatedJob]:
     """The jobs that hold a site's slots, or wait for them, when a run begins.
 
@@ -46,7 +46,7 @@ def jobs_ahead(
 
 
 def _holders(
-    running: Sequence[Job], ages_s: Sequence[float], busy: int, now_s: float
+    running: Sequence[JobInQueue], ages_s: Sequence[float], busy: int, now_s: float
 ) -> list[SimulatedJob]:
     """Jobs that hold ``busy`` cores; cores of jobs that are not listed end after the rest."""
     ahead, free = [], busy
@@ -69,7 +69,7 @@ def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJ
     return SimulatedJob(0.0, median_s * (1 - middle) / middle, cores, limit_s)
 
 
-def _limit_s(job: Job, now_s: float) -> float | None:
+def _limit_s(job: JobInQueue, now_s: float) -> float | None:
     """What is left of the limit of a running job: always some, since systems kill late."""
     if job.requested_s is None:
         return None
@@ -77,7 +77,7 @@ def _limit_s(job: Job, now_s: float) -> float | None:
     return max(MIN_AGE_S, job.requested_s - elapsed_s)
 
 
-def _age_s(job: Job, now_s: float) -> float:
+def _age_s(job: JobInQueue, now_s: float) -> float:
     if job.started_s is None:
         return ASSUMED_S
     return max(MIN_AGE_S, now_s - job.started_s)

@@ -10,11 +10,11 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
 from wfrun.engine.state import RunState
-from wfrun.runners.run import directory as rundir
-from wfrun.runners.run.checkpoints import CheckpointWriter
-from wfrun.runners.run.new_run import NewRun
-from wfrun.runners.run.simulated import SIMULATED_ID
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.directory import run_directory as rundir
+from wfrun.runners.run.directory.new_run import NewRun
+from wfrun.runners.run.directory.simulated import SIMULATED_ID
+from wfrun.runners.run.store.checkpoints import CheckpointWriter
+from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.simulate.simulation import Platform, begun
 
 GROUP_SIZE = 5000

@@ -12,17 +12,18 @@ import msgspec
 
 from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.core import Core
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.sized import at_speed
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.queues.fcfs import Fcfs
-from wfrun.engine.sized import at_speed
 from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
+from wfrun.runners.run.directory.simulated import SIMULATED_ID
+from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.run.loop import EventLog, Loop, Observer
-from wfrun.runners.run.overheads import Overheads
-from wfrun.runners.run.simulated import SIMULATED_ID
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
@@ -197,8 +198,7 @@ AnySimulatedSite = SimulatedSite | SimulatedLauncherSite
 
 
 def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherSite]:
-    has_launchers = spec.access is not None and spec.access.dispatch == "launchers"
-    return SimulatedLauncherSite if has_launchers else SimulatedSite
+    return SimulatedLauncherSite if spec.has_launchers else SimulatedSite
 
 
 def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
@@ -278,7 +278,12 @@ class SimulatedDispatch:
         elif isinstance(action, act.SubmitAttempts):
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
-            site.submit_now([self._request(a, speed) for a in action.attempts])
+            requests = [self._request(a, speed) for a in action.attempts]
+            if (claims := self._state.find(ProcessorClaims)) is not None:
+                requests = [
+                    _in_claim(r, a, claims) for r, a in zip(requests, action.attempts, strict=True)
+                ]
+            site.submit_now(requests)
         elif isinstance(action, act.SetTimer):
             self._clock.call_at(action.at_s, ev.TimerFired(action.at_s, action.timer))
         elif isinstance(action, act.CancelAttempts):
@@ -290,7 +295,7 @@ class SimulatedDispatch:
             if isinstance(action, act.StartLaunchers):
                 run_synchronously(site.start_launchers(action.launchers))
             else:
-                run_synchronously(site.stop_launchers(action.keys))
+                run_synchronously(site.stop_launchers(action.keys, now=action.now))
 
     def _request(self, attempt: tuple[str, int, int], speed_ratio: float) -> SimulatedRequest:
         key, number, index = attempt
@@ -363,6 +368,14 @@ class SimulatedDispatch:
             self._advance_s = change_s
             if change_s < inf:
                 self._clock.schedule(change_s, self._advance, 0)
+
+
+def _in_claim(
+    request: SimulatedRequest, attempt: tuple[str, int, int], claims: ProcessorClaims
+) -> SimulatedRequest:
+    """The request of an attempt on the processors that are claimed for its job, if any are."""
+    claim = claims.by_job.get(attempt[1:])
+    return request if claim is None else msgspec.structs.replace(request, claim=claim.key)
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:

@@ -8,7 +8,7 @@ LATER = 2
 """Times of the last arrival by which done tasks are also counted."""
 
 
-class Tally:
+class AttemptTally:
     """Counts of attempts, and of the time for which they held processors.
 
     ``until_s`` is the last arrival. Tasks done by then measure the throughput of an architecture

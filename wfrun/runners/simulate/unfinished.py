@@ -7,7 +7,7 @@ from wfrun.engine.state import RunState
 
 def why_unfinished(state: RunState) -> str | None:
     """What a simulated run left undone, and why, in one line; None if all its tasks are done."""
-    left = state.tasks - state.done
+    left = state.tasks - state.done - state.unneeded
     if not left:
         return None
     failures = [failure for failure in state.recent_failures if failure.final]

@@ -11,13 +11,13 @@ from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec, Task, Workflow
-from wfrun.runners.display.followed_run import FollowedRun
-from wfrun.runners.display.watch.app import WatchApp
-from wfrun.runners.display.watch.lines import Lines
-from wfrun.runners.display.watch.observation import Observer
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.lock import Lock
-from wfrun.runners.run.store import Store
+from wfrun.runners.inspect.tables.followed_run import FollowedRun
+from wfrun.runners.inspect.watch.app import WatchApp
+from wfrun.runners.inspect.watch.lines import TextLines
+from wfrun.runners.inspect.watch.observation import RunObserver
+from wfrun.runners.run.directory.lock import Lock
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.run.user_requests import RequestReader
 
 BEGIN_S = 1_700_000_000.0
@@ -75,7 +75,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def shown(app: WatchApp) -> list[str]:
     """The lines of the screen."""
     found = []
-    for lines in app.query(Lines):
+    for lines in app.query(TextLines):
         if lines.display:
             found += [lines.render_line(y).text.rstrip() for y in range(lines.size.height)]
     return found
@@ -89,7 +89,7 @@ async def test_every_view_fits_and_escapes(engine: Engine, size: tuple[int, int]
         ev.AttemptEnded(BEGIN_S + 50, keys[3], Outcome("exit", exit_code=1, message=message))
     )
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=size) as pilot:
             for key in "12345678":
                 await pilot.press(key)
@@ -106,7 +106,7 @@ async def test_the_overview_has_all_sites_on_a_small_terminal(engine: Engine) ->
     keys = engine.start_all()
     engine.log(ev.AttemptEnded(BEGIN_S + 50, keys[3], Outcome("exit", exit_code=7)))
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             text = "\n".join(shown(app))
@@ -118,7 +118,7 @@ async def test_the_overview_has_all_sites_on_a_small_terminal(engine: Engine) ->
 
 async def test_what_the_engine_logs_is_drawn(engine: Engine) -> None:
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.press("4")
             assert not any("  running  " in line for line in shown(app)[2:])
@@ -140,7 +140,7 @@ async def test_a_site_is_paused_when_the_user_confirms_it(engine: Engine) -> Non
             asked.after_commit([event])
 
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(120, 24)) as pilot:
             await pilot.press("3", "down", "p")
             await pilot.pause()
@@ -165,7 +165,7 @@ async def test_a_task_is_raised_and_cancelled(engine: Engine) -> None:
     engine.log(*(ev.AttemptEnded(BEGIN_S + 50, key, Outcome("done")) for key in keys[:98]))
     asked = RequestReader(engine.run, engine.core.state)
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(120, 24)) as pilot:
             await pilot.press("4", "down", "x", "y")
             assert asked.read(0.0) == [ev.TaskCancelled(0.0, 0, 99)]
@@ -178,7 +178,7 @@ async def test_a_task_is_raised_and_cancelled(engine: Engine) -> None:
 async def test_a_run_that_nothing_drives_takes_no_request(engine: Engine) -> None:
     engine.leave()
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(120, 24)) as pilot:
             await pilot.press("3", "p", "y")
             assert "the run run-1 is not running" in shown(app)[-1]
@@ -189,11 +189,11 @@ async def test_a_run_that_nothing_drives_takes_no_request(engine: Engine) -> Non
 async def test_the_mark_stays_with_its_row(engine: Engine) -> None:
     keys = engine.start_all()
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(100, 24)) as pilot:
             await pilot.press("4", *["down"] * 30, "r", "r")
             await pilot.pause()
-            body = app.query_one("#body", Lines)
+            body = app.query_one("#body", TextLines)
             assert body._marked is not None
             assert body._lines[body._marked].plain.startswith("t30 ")
             engine.log(*(ev.AttemptEnded(BEGIN_S + 200, key, Outcome("done")) for key in keys[:9]))
@@ -204,7 +204,7 @@ async def test_the_mark_stays_with_its_row(engine: Engine) -> None:
 async def test_rows_are_found_sorted_and_scrolled(engine: Engine) -> None:
     engine.start_all()
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(100, 24)) as pilot:
             await pilot.press("4", "end")
             await pilot.pause()
@@ -227,7 +227,7 @@ async def test_rows_are_found_sorted_and_scrolled(engine: Engine) -> None:
 async def test_a_resized_terminal_is_drawn_anew(engine: Engine) -> None:
     engine.start_all()
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.resize_terminal(160, 50)
             await pilot.pause()
@@ -238,7 +238,7 @@ async def test_a_resized_terminal_is_drawn_anew(engine: Engine) -> None:
 
 async def test_a_damaged_log_ends_the_display_with_its_error(engine: Engine) -> None:
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(80, 24)):
             engine.store.next_seq += 5
             engine.log(ev.CancelAsked(BEGIN_S + 60, "drain"))
@@ -252,7 +252,7 @@ async def test_the_overview_shows_tasks_against_their_expected_times(
 ) -> None:
     engine.start_all()
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             text = shown(app)
@@ -269,7 +269,53 @@ async def test_sites_that_idle_for_one_reason_are_counted_where_names_do_not_fit
     for site in range(30):
         engine.log(ev.SiteHeld(BEGIN_S + 51, site))
     with FollowedRun(engine.run) as followed:
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             assert "30 sites: paused by the user" in shown(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 30)])
+async def test_all_keys_are_shown_on_request(engine: Engine, size: tuple[int, int]) -> None:
+    with FollowedRun(engine.run) as followed:
+        app = WatchApp(RunObserver(followed))
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            assert "? keys" in shown(app)[-1]
+            for key, again in (("2", "question_mark"), ("3", "escape"), ("4", "5")):
+                await pilot.press(key, "question_mark")
+                await pilot.pause()
+                text = "\n".join(shown(app))
+                assert "cancel the marked task" in text
+                assert "q, Ctrl-C" in text
+                await pilot.press(again)
+                await pilot.pause()
+                assert "cancel the marked task" not in "\n".join(shown(app))
+
+
+async def test_long_events_go_on_in_the_next_line(engine: Engine) -> None:
+    keys = engine.start_all()
+    message = "a message with many words " * 8 + "and an end"
+    engine.log(ev.AttemptEnded(BEGIN_S + 50, keys[3], Outcome("exit", 1, message=message)))
+    with FollowedRun(engine.run) as followed:
+        app = WatchApp(RunObserver(followed))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("8")
+            await pilot.pause()
+            text = shown(app)
+            assert all(len(line) <= 80 for line in text)
+            assert not any("…" in line for line in text)
+            assert any(line.startswith(" " * 11) and "many words" in line for line in text)
+            last = " ".join(RunObserver(followed).look().events[-1].split())
+            assert len(last) > 80
+            assert last in " ".join(" ".join(text).split())
+
+
+async def test_bars_use_a_wide_terminal(engine: Engine) -> None:
+    engine.start_all()
+    with FollowedRun(engine.run) as followed:
+        app = WatchApp(RunObserver(followed))
+        async with app.run_test(size=(200, 50)) as pilot:
+            await pilot.pause()
+            (line,) = [line for line in shown(app) if line.startswith("survey ")]
+            assert len(line) > 110

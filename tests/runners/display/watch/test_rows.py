@@ -5,20 +5,29 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine.events import TransferEnded
-from wfrun.runners.display.watch.amounts import size_text
-from wfrun.runners.display.watch.bars import FAILED, PREFETCHED, USED, Part, bar
-from wfrun.runners.display.watch.link_rates import WINDOW_S, LinkRates
-from wfrun.runners.display.watch.listing import Column, Listing, Query, Row, arranged, fitted
+from wfrun.runners.inspect.watch.amounts import size_text
+from wfrun.runners.inspect.watch.bars import FAILED, PREFETCHED, USED, BarPart, bar
+from wfrun.runners.inspect.watch.link_rates import WINDOW_S, LinkRates
+from wfrun.runners.inspect.watch.listing import (
+    Listing,
+    ListingColumn,
+    ListingRow,
+    Query,
+    arranged,
+    fitted,
+)
 
 COLUMNS = (
-    Column("task", least=6),
-    Column("site", rank=1),
-    Column("for", is_right=True),
-    Column(""),
+    ListingColumn("task", least=6),
+    ListingColumn("site", rank=1),
+    ListingColumn("for", is_right=True),
+    ListingColumn(""),
 )
 ROWS = [
-    Row(("a-task-of-long-name", "alpha", "9.0 s", ""), ("a-task-of-long-name", "alpha", 9.0, "")),
-    Row(("b", "beta", "1:10", ""), ("b", "beta", 70.0, "")),
+    ListingRow(
+        ("a-task-of-long-name", "alpha", "9.0 s", ""), ("a-task-of-long-name", "alpha", 9.0, "")
+    ),
+    ListingRow(("b", "beta", "1:10", ""), ("b", "beta", 70.0, "")),
 ]
 LISTING = Listing(COLUMNS, ROWS, 7, "nothing")
 
@@ -60,15 +69,15 @@ def test_rows_are_found_by_a_text_in_any_case() -> None:
 
 
 def test_a_bar_is_full_only_if_the_whole_is() -> None:
-    def plain(*parts: Part) -> str:
+    def plain(*parts: BarPart) -> str:
         return bar(10, 1000, parts).plain
 
     assert plain() == "··········"
-    assert plain(Part(1000, *USED)) == "■■■■■■■■■■"
-    assert plain(Part(999, *USED)) == "■■■■■■■■■·"
-    assert plain(Part(1, *FAILED)) == "✗·········"
-    assert plain(Part(500, *USED), Part(300, *PREFETCHED)) == "■■■■■□□□··"
-    assert bar(4, 0, [Part(0, *USED)]).plain == "····"
+    assert plain(BarPart(1000, *USED)) == "■■■■■■■■■■"
+    assert plain(BarPart(999, *USED)) == "■■■■■■■■■·"
+    assert plain(BarPart(1, *FAILED)) == "✗·········"
+    assert plain(BarPart(500, *USED), BarPart(300, *PREFETCHED)) == "■■■■■□□□··"
+    assert bar(4, 0, [BarPart(0, *USED)]).plain == "····"
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from wfrun.engine.errors import InvalidError
 from wfrun.runners.experiments.on_sites import installation, work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
 from wfrun.runners.experiments.on_sites.chunks import chunk_size, chunks_of
-from wfrun.runners.experiments.on_sites.collector import Collector
+from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.installation import differences
 from wfrun.runners.experiments.processes import SimulationError, no_progress
-from wfrun.runners.experiments.results import Results
+from wfrun.runners.experiments.tables.results import Results
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ def test_rows_are_those_of_the_simulation(tmp_path: Path) -> None:
     cells are left out."""
     results = Results(tmp_path / "out.csv", Cell, Row)
     shown: list[tuple[int, int]] = []
-    collector = Collector(CELLS, results, lambda done, count: shown.append((done, count)))
+    collector = RowCollector(CELLS, results, lambda done, count: shown.append((done, count)))
     bag = BagRun(tmp_path / "1")
     collector.show()
     written(tmp_path / "1", 0, {"number": 1, "measure": 0, "parts": [0.1, 3]})
@@ -140,7 +140,7 @@ def test_rows_are_those_of_the_simulation(tmp_path: Path) -> None:
 def test_measures_that_are_no_numbers(tmp_path: Path) -> None:
     results: Results[Cell, Row] = Results(None, Cell, Row)
     written(tmp_path, 0, {"number": 1, "measure": math.nan}, {"number": 2, "measure": math.inf})
-    Collector(CELLS, results, no_progress).take(BagRun(tmp_path))
+    RowCollector(CELLS, results, no_progress).take(BagRun(tmp_path))
     assert math.isnan(results.rows[0].measure)
     assert results.rows[1].measure == math.inf
 
@@ -151,7 +151,7 @@ def test_damaged_rows_are_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "run" / "outputs" / "rows-0.json").write_text(content)
     results: Results[Cell, Row] = Results(None, Cell, Row)
     with pytest.raises(InvalidError, match=r"not (the results of a task|a row of results)"):
-        Collector(CELLS, results, no_progress).take(BagRun(tmp_path))
+        RowCollector(CELLS, results, no_progress).take(BagRun(tmp_path))
 
 
 def test_the_error_of_a_simulation(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_error_of_a_simulation(tmp_path: Path) -> None:
                  "hint": "add one", "trace": "Traceback …"}  # fmt: skip
     written(tmp_path, 0, {"number": 1, "measure": 1.0}, error=described)
     results: Results[Cell, Row] = Results(None, Cell, Row)
-    collector = Collector(CELLS, results, no_progress)
+    collector = RowCollector(CELLS, results, no_progress)
     collector.take(BagRun(tmp_path))
     assert len(results.rows) == 1
     assert isinstance(collector.error, InvalidError)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from wfrun.engine.open_sums import OpenSums
+from wfrun.engine.jobs.open_sums import OpenSums
 from wfrun.engine.queues import QueuedJob, make_lrm
 from wfrun.runners.simulate.grid.estimates import LrmEstimates
 

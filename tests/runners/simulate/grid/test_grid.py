@@ -13,9 +13,9 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.all_clusters import AllClusters
 from wfrun.engine.policies.placement.ect import Ect
-from wfrun.engine.policy_error import PolicyError
-from wfrun.runners.experiments.metrics.grid_waits import grid_means
-from wfrun.runners.experiments.metrics.jobs import JobTiming, busy_cores
+from wfrun.engine.policies.policy_error import PolicyError
+from wfrun.runners.metrics.grid_waits import grid_means
+from wfrun.runners.metrics.jobs import JobTiming, busy_cores
 from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
 from wfrun.runners.simulate.grid.predictors import RunPredictor

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.jobs.moldable import Amdahl, MoldableRunTimes, fixed
+from wfrun.engine.jobs.reallocation import ALGORITHMS, Limits
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.moldable import Amdahl, RunTimes, fixed
 from wfrun.engine.queues import SimulatedJob, simulate_batch
-from wfrun.engine.reallocation import ALGORITHMS, Limits
 from wfrun.runners.simulate.grid.moldable import (
     MoldableJob,
     MoldableSchedule,
@@ -26,7 +26,7 @@ def mixed_jobs(count: int, seed: int) -> list[MoldableJob]:
     random, now_s, found = Random(seed), 0.0, []
     for _ in range(count):
         now_s += random.expovariate(1 / 400)
-        runtimes: RunTimes = fixed(random.randint(1, 8), random.uniform(60, 9000))
+        runtimes: MoldableRunTimes = fixed(random.randint(1, 8), random.uniform(60, 9000))
         home = random.choice((-1, -1, 0, 1, 2))
         if home < 0 and random.random() < 0.7:
             runtimes = Amdahl(random.uniform(600, 40000), random.choice((0.8, 0.9, 0.99)), 16)

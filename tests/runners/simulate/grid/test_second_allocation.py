@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES, PLACEMENT
 from wfrun.engine.prediction.estimates import UserEstimate
-from wfrun.runners.experiments.metrics.grid import GridSchedule, grid_metrics
-from wfrun.runners.experiments.metrics.jobs import JobTiming
+from wfrun.runners.metrics.grid import MeasuredSchedule, grid_metrics
+from wfrun.runners.metrics.jobs import JobTiming
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 
@@ -232,7 +232,7 @@ def test_the_24_metrics_by_their_formulas(seed: int) -> None:
             total(responses) / n,
             total(waits) / n,
         )
-    found = grid_metrics(GridSchedule(jobs, PROCESSORS))
+    found = grid_metrics(MeasuredSchedule(jobs, PROCESSORS))
     assert found.keys() == expected.keys()
     for symbol, metric in found.items():
         assert metric == pytest.approx(expected[symbol]), symbol

@@ -27,11 +27,11 @@ from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.foreign import number_of
 from wfrun.runners.experiments.on_sites import task, work
 from wfrun.runners.run.changes import changed_run
-from wfrun.runners.run.directory import RunDir, has_log
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.directory.run_directory import RunDir, has_log
+from wfrun.runners.run.directory.trust import OwnRun
+from wfrun.runners.run.prepare.prepare import prepare
 from wfrun.runners.run.session import Session
-from wfrun.runners.run.store import Store
-from wfrun.runners.run.trust import OwnRun
+from wfrun.runners.run.store.event_store import Store
 
 
 class BagRun:

@@ -9,12 +9,13 @@ import msgspec
 
 from wfrun.engine import errors
 from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
 from wfrun.runners.experiments.processes import Progress, SimulationError
-from wfrun.runners.experiments.results import CellT, Results, RowT
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
 
 
-class Collector(Generic[CellT, RowT]):
+class RowCollector(Generic[CellT, RowT]):
     """Adds the rows of missing cells to the results."""
 
     def __init__(
@@ -42,13 +43,19 @@ class Collector(Generic[CellT, RowT]):
         for result in run.new_results():
             for values in result["rows"]:
                 self.add(self._row(values, run))
-            if result["error"] is not None:
-                self.error = self.error or error_of(result["error"])
+            if result["error"] is None:
+                continue
+            error = error_of(result["error"])
+            if isinstance(error, PolicyError):
+                self._results.leave_out(error)
+            else:
+                self.error = self.error or error
 
     def forget_error(self) -> bool:
-        """Forget the error of an earlier command, whose cell is simulated again; returns whether
-        there was one."""
+        """Forget the errors of an earlier command, whose cells are simulated again; returns whether
+        one ended it."""
         failed, self.error = self.error is not None, None
+        self._results.broken.clear()
         return failed
 
     def add(self, row: RowT) -> None:
@@ -75,7 +82,8 @@ class Collector(Generic[CellT, RowT]):
 
 def error_of(described: Mapping[str, Any]) -> Exception:
     """The error of a simulation, as it would be on this machine."""
-    kind = getattr(errors, str(described["kind"]), None)
+    name = str(described["kind"])
+    kind = PolicyError if name == PolicyError.__name__ else getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, WfrunError)):
         return SimulationError(described["trace"])
     error: Exception = kind(

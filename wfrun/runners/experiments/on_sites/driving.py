@@ -12,11 +12,11 @@ import click
 
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.explain.visible import command_line, message_block
 from wfrun.engine.model import Catalog
 from wfrun.engine.state import RunState
-from wfrun.engine.visible import command_line, message_block
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
-from wfrun.runners.experiments.on_sites.collector import Collector
+from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.sites import refusal
 from wfrun.runners.run.session import Session
 
@@ -33,7 +33,7 @@ class _Watch:
     """Looks at each group of events of a run."""
 
     def __init__(
-        self, session: Session, bag: BagRun, collector: Collector[Any, Any], catalog: Catalog
+        self, session: Session, bag: BagRun, collector: RowCollector[Any, Any], catalog: Catalog
     ) -> None:
         self._session, self._bag, self._collector = session, bag, collector
         self._catalog = catalog
@@ -72,7 +72,9 @@ class _Watch:
                     click.echo(message_block(warning), err=True)
 
 
-def drive(session: Session, bag: BagRun, collector: Collector[Any, Any], catalog: Catalog) -> None:
+def drive(
+    session: Session, bag: BagRun, collector: RowCollector[Any, Any], catalog: Catalog
+) -> None:
     """Drive the run to its end, and take its rows.
 
     Raises the error of the first simulation that failed, KeyboardInterrupt after an interrupt, and
@@ -98,7 +100,7 @@ def stop(session: Session) -> None:
         asyncio.run(_driven(session, None))
 
 
-async def _driven(session: Session, collector: Collector[Any, Any] | None) -> RunState:
+async def _driven(session: Session, collector: RowCollector[Any, Any] | None) -> RunState:
     async def show() -> None:
         await session.opened.wait()
         if collector is not None:

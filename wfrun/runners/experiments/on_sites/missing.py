@@ -12,17 +12,18 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.model import Catalog
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.parsers.foreign import number_of
 from wfrun.runners.experiments.on_sites import work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
 from wfrun.runners.experiments.on_sites.chunks import WANTED_S, chunk_size, chunks_of
-from wfrun.runners.experiments.on_sites.collector import Collector
+from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.driving import drive, stop
 from wfrun.runners.experiments.on_sites.installation import installation
 from wfrun.runners.experiments.on_sites.sites import prepared
 from wfrun.runners.experiments.processes import Progress, no_progress, timed
-from wfrun.runners.experiments.results import CellT, Results, RowT
-from wfrun.runners.run.checkpoints import read_state
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
+from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.sites.catalog import read_catalog
 
 
@@ -41,9 +42,9 @@ def run_missing_on(
     run time. Says which runs it begins and continues, unless ``quiet``.
 
     The runs are beside the file of results, in FILE.runs: an interrupted one is continued, with
-    what its tasks have done since then. An error in one cell ends all; rows of earlier cells are
-    kept, also after an interrupt. Raises InvalidError for results without a file and for a wrong
-    catalog, InfeasibleError for sites that cannot run the simulations.
+    what its tasks have done since then. Errors in cells are those of `run_missing`. Raises
+    InvalidError for results without a file and for a wrong catalog, InfeasibleError for sites that
+    cannot run the simulations.
     """
     if results.path is None:
         raise InvalidError(
@@ -53,14 +54,19 @@ def run_missing_on(
     work.check_readable(files)
     parts = installation()
     catalog = prepared(read_catalog(sites), parts)
-    collector = Collector(cells, results, progress)
+    collector = RowCollector(cells, results, progress)
     folder = results.path.with_name(f"{results.path.name}.runs")
     earlier = _Earlier(collector, results.cell_type, catalog, parts, quiet=quiet)
     number = earlier.finish(folder)
     missing = [cell for cell in cells if cell in collector.missing]
     if not missing:
         return
-    first = timed(missing[0], simulate, WANTED_S)
+    first = None
+    try:
+        first = timed(missing[0], simulate, WANTED_S)
+    except PolicyError as error:
+        results.leave_out(error)
+        missing = missing[1:]
     if first is not None:
         collector.add(first.row)
         missing = missing[1:]
@@ -74,7 +80,7 @@ def run_missing_on(
         count = f"{len(chunks)} task{'' if len(chunks) == 1 else 's'}"
         _say(bag, f"{len(missing)} simulated runs in {count} at {names}", quiet=quiet)
         drive(session, bag, collector, catalog)
-    if collector.missing:
+    if collector.missing and not results.broken:
         raise InfeasibleError(
             f"{len(collector.missing)} simulated runs are not among the rows of their tasks",
             source=str(folder),
@@ -92,7 +98,7 @@ class _Earlier(Generic[CellT, RowT]):
 
     def __init__(
         self,
-        collector: Collector[CellT, RowT],
+        collector: RowCollector[CellT, RowT],
         cell_type: type[CellT],
         catalog: Catalog,
         parts: Sequence[str],

@@ -9,9 +9,9 @@ from importlib.metadata import version
 
 import msgspec
 
-from wfrun.engine.containers import SiteEnvironment
-from wfrun.engine.failures import Failure
+from wfrun.engine.fitting.containers import SiteEnvironment
 from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.engine.tasks.failures import Failure
 from wfrun.runners.experiments.on_sites import installation as same
 from wfrun.runners.experiments.on_sites import task
 
@@ -61,5 +61,6 @@ def refusal(failure: Failure, catalog: Catalog) -> str | None:
         f"{sys.version_info.minor}, and put it into the PATH of tasks in the entry of "
         f"{failure.site}:\n"
         f"    prologue: . ~/wfrun/bin/activate     # made by: python3 -m venv ~/wfrun && "
-        f"~/wfrun/bin/pip install wfrun=={release}"
+        f"~/wfrun/bin/pip install SOURCE\n"
+        f"  SOURCE is a copy of the source directory of wfrun {release}."
     )

@@ -6,6 +6,8 @@ row, and ``error``, null or that of the cell after these rows:
 
     {"kind": "InvalidError", "message": …, "source": …, "line": …, "hint": …, "trace": …}
 
+After an error of a policy the further cells are simulated, and ``error`` is the last such.
+
 An error of a simulation is a result, which no retry changes: the status is 0 then. The further
 arguments are those of `installation`.
 """
@@ -37,18 +39,22 @@ def main(chunk: int, output: Path, wanted: list[str]) -> int:
 def _simulated(chunk: int) -> dict[str, Any]:
     import msgspec
 
+    from wfrun.engine.policies.policy_error import PolicyError
     from wfrun.runners.experiments.on_sites import work
-    from wfrun.runners.run.plugins import load_policies
+    from wfrun.runners.run.prepare.plugins import load_policies
 
     load_policies()
     rows: list[dict[str, Any]] = []
+    broken: dict[str, Any] | None = None
     todo = work.read(Path(work.NAME))
     for cell in todo.chunks[chunk]:
         try:
             rows.append(msgspec.structs.asdict(todo.simulate(cell)))
+        except PolicyError as error:
+            broken = _described(error)
         except Exception as error:
             return {"rows": rows, "error": _described(error)}
-    return {"rows": rows, "error": None}
+    return {"rows": rows, "error": broken}
 
 
 def _described(error: Exception) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from wfrun.engine.open_sums import OpenSums, Overdue
+from wfrun.engine.jobs.open_sums import OpenSums, Overdue
 from wfrun.engine.queues import Lrm
 
 
@@ -36,7 +36,7 @@ class Estimates(Protocol):
         """The same sums without the waits, which may be those of an earlier time."""
 
     def overdue_work(self, now_s: float) -> float:
-        """See `wfrun.engine.open_sums.Overdue.work`."""
+        """See `wfrun.engine.jobs.open_sums.Overdue.work`."""
 
     def last_end_s(self, now_s: float) -> float:
         """Time at which all jobs of the site are expected to have ended."""

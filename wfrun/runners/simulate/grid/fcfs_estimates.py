@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from wfrun.engine.open_sums import OpenSums
+from wfrun.engine.jobs.open_sums import OpenSums
 from wfrun.engine.prediction.waits.point import FcfsPlan, OpenJob, doubled_s
 
 ExpectedS = Callable[[int], float]

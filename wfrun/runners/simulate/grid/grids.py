@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.names import look_up
 from wfrun.parsers.generate.grid_log import DAY_S, GridLogModel, generate_grid_log
 from wfrun.parsers.logs import LoggedJob, scale_load
 from wfrun.runners.simulate.grid.model import GridJob, grid_jobs

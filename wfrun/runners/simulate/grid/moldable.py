@@ -4,8 +4,8 @@ reallocation of waiting jobs, in virtual time (RR-7365, sections 3 and 4.1).
 A job of the middleware is submitted to the site and with the size that promise the earliest
 completion. Local jobs of other users are submitted to their site as they are. Every ``period_s``
 the waiting jobs of the middleware are reallocated. Queues are the models of `wfrun.engine.queues`;
-sizes and moves are chosen by the functions of real runs, `wfrun.engine.moldable` and
-`wfrun.engine.reallocation`.
+sizes and moves are chosen by the functions of real runs, `wfrun.engine.jobs.moldable` and
+`wfrun.engine.jobs.reallocation`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.jobs.moldable import MoldableRunTimes, Sizing, binary_search
+from wfrun.engine.jobs.reallocation import Limits, LrmQueues, QueueJob, reallocate
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.moldable import RunTimes, Sizing, binary_search
 from wfrun.engine.queues import QueuedJob, make_lrm
-from wfrun.engine.reallocation import Limits, LrmQueues, QueueJob, reallocate
 
 PERIOD_S = 3600.0
 """Time between two reallocations in seconds (section 3.2.2)."""
@@ -32,7 +32,7 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
     """A parallel job."""
 
     submit_s: float
-    runtimes: RunTimes
+    runtimes: MoldableRunTimes
     """Walltimes by size, at a processor of speed 1; a rigid job has one size."""
     used: float = 1.0
     """Share of its walltime that it runs for, at most 1 (section 4.2.2)."""
@@ -44,7 +44,7 @@ class Reallocation(NamedTuple):
     """How waiting jobs are reallocated."""
 
     algorithm: str
-    """One of `wfrun.engine.reallocation.ALGORITHMS`."""
+    """One of `wfrun.engine.jobs.reallocation.ALGORITHMS`."""
     period_s: float = PERIOD_S
     limits: Limits = Limits()
 

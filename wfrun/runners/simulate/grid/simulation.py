@@ -19,7 +19,7 @@ from math import inf
 
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import placement_options
-from wfrun.engine.policy_error import answer_error
+from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.queues import QueuedJob
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
 from wfrun.runners.simulate.grid.state import GridState

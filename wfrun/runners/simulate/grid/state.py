@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.capabilities.predictions import UNKNOWN_S
+from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.information import uses_queues
+from wfrun.engine.fitting.information import uses_queues
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.prediction.job import Job, Prediction, is_plausible
 from wfrun.engine.queues import make_lrm

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.errors import InvalidError
-from wfrun.engine.information import Knowledge
-from wfrun.engine.open_sums import OpenSums, Weight
+from wfrun.engine.fitting.information import Knowledge
+from wfrun.engine.jobs.open_sums import OpenSums, Weight
 from wfrun.engine.prediction.job import Prediction
 from wfrun.runners.simulate.grid.state import GridState
 

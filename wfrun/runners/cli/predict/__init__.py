@@ -1,0 +1,1 @@
+"""The command ``predict``, a file a mode."""

@@ -1,0 +1,1 @@
+"""What an experiment simulates: documents, workloads, past runs."""

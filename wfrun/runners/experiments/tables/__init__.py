@@ -1,0 +1,1 @@
+"""Results of experiments: their file, tables, pictures."""

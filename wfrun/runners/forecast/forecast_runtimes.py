@@ -1,0 +1,195 @@
+"""Predicted run times of the types of tasks of a run, at each site."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import inf
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from wfrun.engine.capabilities.estimates.observations import in_order
+from wfrun.engine.fitting.fit import site_mask
+from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
+from wfrun.engine.prediction.job import Prediction
+from wfrun.engine.prediction.run_times import Details, JobClass, make_run_times
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.runtime_history import read_history
+
+EXAMINED = 10_000
+"""Maximum number of tasks of a bag whose documented run times are compared."""
+
+RuntimeSource = Literal["documented", "predicted", "assumed", "unknown"]
+
+
+class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
+    """The run time of a type of tasks at a site, in seconds. None: unknown."""
+
+    site: str
+    source: RuntimeSource
+    runtime_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    """The interval of one task: of a documented type the smallest and the largest run time."""
+    observations: int = 0
+    """Number of run times of earlier tasks that it is predicted from."""
+    from_site: bool = False
+    """Whether those were at this site; others are scaled by the speeds of the sites."""
+    method: str = ""
+
+
+class TypeForecast(msgspec.Struct, frozen=True):
+    """The tasks of a document that have the same type, size and source of their run times."""
+
+    workflow: str
+    type: str
+    cores: int
+    tasks: int
+    sites: tuple[SiteRuntime, ...]
+    """Only those that the tasks fit."""
+
+
+class EarlierTasks:
+    """Run times of earlier tasks at the sites of a catalog. They are predicted as in runs."""
+
+    def __init__(
+        self,
+        ended: Iterable[tuple[JobClass, str, float, Details]],
+        speeds: Mapping[str, float],
+        predictor: str = "last2",
+    ) -> None:
+        """``ended``: class, site and run time of tasks, in the order in which they ended."""
+        self._speeds = speeds
+        self._run_times = make_run_times(predictor)
+        self._sites: set[tuple[JobClass, str]] = set()
+        self._reference_s: defaultdict[JobClass, list[float]] = defaultdict(list)
+        """Run times on the reference processor at any site."""
+        for kind, site, runtime_s, details in ended:
+            self._run_times.observe(kind, site, runtime_s, speeds[site], details)
+            self._sites.add((kind, site))
+            self._reference_s[kind].append(runtime_s * speeds[site])
+
+    def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
+        """The prediction for a task at a site, from earlier tasks there, else from those at other
+        sites, and whether the former; None if there were none."""
+        if kind not in self._reference_s:
+            return None
+        found = self._run_times.predict(kind, site, self._speeds[site])
+        return None if found is None else (found, (kind, site) in self._sites)
+
+    def reference_s(self, kind: JobClass) -> list[float]:
+        """The run times of a class on the reference processor, the oldest first."""
+        return self._reference_s.get(kind, [])
+
+
+def earlier_tasks(
+    history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
+) -> EarlierTasks:
+    """What the user's history has of the owners of these workflows, for a name of a predictor."""
+    speeds = {site.name: site.speed_ratio for site in catalog.sites}
+    if history is None:
+        return EarlierTasks((), speeds, predictor)
+    read = read_history(history, workflows, catalog.sites, 0.0)
+    return EarlierTasks(
+        (
+            (
+                JobClass(job.owner, job.application, job.cores),
+                job.site,
+                runtime_s,
+                Details(job.estimate_s, job.input_bytes),
+            )
+            for job, runtime_s in in_order(read)
+        ),
+        speeds,
+        predictor,
+    )
+
+
+def class_of(workflow: Workflow, task: Task) -> JobClass:
+    """The class of a task."""
+    return JobClass(workflow.owner, task.name, task.resources.cores)
+
+
+def type_forecasts(
+    workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
+) -> list[TypeForecast]:
+    """The run times of each type of tasks: documented, else predicted, else ``assumed_s`` on the
+    reference processor, else unknown, as in plans."""
+    return [
+        _forecast(workflow, kind, group, catalog, earlier, assumed_s)
+        for workflow in workflows
+        for kind, group in _groups(workflow)
+    ]
+
+
+class _Group(NamedTuple):
+    """Tasks of one class whose run times have the same source."""
+
+    task: Task
+    tasks: int
+    documented_s: Sequence[float]
+
+
+def _groups(workflow: Workflow) -> Iterator[tuple[JobClass, _Group]]:
+    if workflow.bag is not None:
+        first = workflow.tasks[0]
+        examined = islice(workflow.tasks, EXAMINED if workflow.bag.estimate is not None else 1)
+        times = [task.runtime_s for task in examined if task.runtime_s is not None]
+        yield class_of(workflow, first), _Group(first, len(workflow.tasks), times)
+        return
+    groups: defaultdict[tuple[JobClass, bool], list[Task]] = defaultdict(list)
+    for task in workflow.tasks:
+        groups[class_of(workflow, task), task.runtime_s is None].append(task)
+    for (kind, _), tasks in groups.items():
+        times = [task.runtime_s for task in tasks if task.runtime_s is not None]
+        yield kind, _Group(tasks[0], len(tasks), times)
+
+
+def _forecast(
+    workflow: Workflow,
+    kind: JobClass,
+    group: _Group,
+    catalog: Catalog,
+    earlier: EarlierTasks,
+    assumed_s: float | None,
+) -> TypeForecast:
+    mask = site_mask(group.task, catalog.sites, workflow.source)
+    sites = [site for number, site in enumerate(catalog.sites) if mask >> number & 1]
+    runtimes = tuple(_runtime(kind, group, site, earlier, assumed_s) for site in sites)
+    return TypeForecast(workflow.name, kind.application, kind.cores, group.tasks, runtimes)
+
+
+def _runtime(
+    kind: JobClass,
+    group: _Group,
+    site: SiteSpec,
+    earlier: EarlierTasks,
+    assumed_s: float | None,
+) -> SiteRuntime:
+    speed = site.speed_ratio
+    if group.documented_s:
+        times = [runtime_s / speed for runtime_s in group.documented_s]
+        low_s, high_s = min(times), max(times)
+        return SiteRuntime(
+            site=site.name, source="documented", runtime_s=fmean(times), low_s=low_s, high_s=high_s
+        )
+    found = earlier.predict(kind, site.name)
+    if found is not None:
+        prediction, from_site = found
+        is_bounded = prediction.high_s < inf
+        return SiteRuntime(
+            site=site.name,
+            source="predicted",
+            runtime_s=prediction.value_s,
+            low_s=prediction.low_s if is_bounded else None,
+            high_s=prediction.high_s if is_bounded else None,
+            observations=prediction.observations,
+            from_site=from_site,
+            method=prediction.method,
+        )
+    if assumed_s is not None:
+        return SiteRuntime(site=site.name, source="assumed", runtime_s=assumed_s / speed)
+    return SiteRuntime(site=site.name, source="unknown")

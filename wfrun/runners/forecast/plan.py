@@ -1,0 +1,265 @@
+"""The plan of a run: its documents, simulated on the present state of the sites.
+
+docs/plan.md says what is simulated, and what is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InfeasibleError, InvalidError
+from wfrun.engine.fitting.fit import site_mask
+from wfrun.engine.model import Catalog, LinkSpec, Workflow
+from wfrun.engine.prediction.run_times import JobClass
+from wfrun.engine.queues.easy import Easy
+from wfrun.engine.queues.fcfs import Fcfs
+from wfrun.engine.settings import Settings
+from wfrun.engine.state import RunState
+from wfrun.runners.experiments.subjects.measured import AUTO, overheads_for, with_history
+from wfrun.runners.experiments.subjects.past_run import measured_runtimes_s
+from wfrun.runners.experiments.subjects.plan_runtimes import RuntimeSources, with_runtimes
+from wfrun.runners.experiments.subjects.subjects import Warn
+from wfrun.runners.forecast.plan_alternatives import Comparison, Throttle, compare
+from wfrun.runners.forecast.plan_sizes import SizeSources, size_sources
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.overheads import Overheads
+from wfrun.runners.run.prepare.prepare import with_selection
+from wfrun.runners.simulate.plan import PlannedRun, plan_run
+from wfrun.runners.simulate.rest import Reused, done_of
+from wfrun.runners.simulate.simulation import Platform
+from wfrun.sites.simulated.model import SiteModel
+from wfrun.sites.simulated.queues import SimulatedJob
+
+_OBSERVED_S = 1.0
+"""Time of the first report of other users' jobs, and interval of the further ones, in seconds: the
+engine, too, knows the queues before it places a task."""
+
+COMPARE_S = 10.0
+"""Default maximum time for the simulations of other policies and throttles, in seconds."""
+COMPARED = 3
+"""Number of alternatives for which there is time by default, however long a simulation takes."""
+
+LinkSource = Literal["catalog", "measured", "assumed"]
+
+
+class PresentSite(msgspec.Struct, frozen=True):
+    """A site as it has answered."""
+
+    site: str
+    state: Literal["up", "down", "needs login"]
+    reason: str
+    """Why it is not up; such a site has no part in the plan."""
+    hint: str
+    slots: int
+    idle_cores: int | None
+    has_queue: bool
+    """Whether it has a batch system. Without one, tasks start in its slots whatever its load."""
+    jobs_ahead: int
+    """Number of simulated jobs that hold slots or wait for them."""
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where the numbers of a plan come from."""
+
+    runtimes: RuntimeSources
+    sizes: SizeSources
+    links: Mapping[LinkSource, int]
+    """Number of links: stated by the catalog, measured by copies of earlier runs, or assumed to
+    take no time."""
+    measured_overheads: tuple[str, ...]
+    """Sites whose overheads earlier runs have measured."""
+    assumed_overheads: tuple[str, ...]
+    """Sites that are assumed to have none."""
+
+
+class RunPlan(msgspec.Struct, frozen=True):
+    """What a run would do now. Times of tasks are seconds from its start."""
+
+    policy: str
+    throttle: Throttle
+    is_emulated: bool
+    """Whether tasks sleep, so that the load of hosts does not matter."""
+    run: PlannedRun
+    present: tuple[PresentSite, ...]
+    sources: Sources
+    comparison: Comparison
+
+
+class BegunRun(NamedTuple):
+    """A run that is to be resumed."""
+
+    state: RunState
+    runtimes_s: Mapping[JobClass, float]
+    """Mean run time of the tasks that are done, on the reference processor, by class."""
+
+
+def begun_run(run: RunDir, state: RunState) -> BegunRun:
+    """What a run has done so far. Raises InvalidError for a damaged log."""
+    found: defaultdict[JobClass, list[float]] = defaultdict(list)
+    for (number, task), runtime_s in measured_runtimes_s(run, state).items():
+        workflow = state.workflows[number].workflow
+        record = workflow.tasks[task]
+        kind = JobClass(workflow.owner, record.name, record.resources.cores)
+        found[kind].append(runtime_s)
+    return BegunRun(state, {kind: fmean(values) for kind, values in found.items()})
+
+
+class Present(msgspec.Struct, frozen=True):
+    """The present state of the sites, and the jobs ahead at each of those with a queue."""
+
+    sites: tuple[PresentSite, ...]
+    ahead: Mapping[str, Sequence[SimulatedJob]]
+
+
+class PlanInputs(NamedTuple):
+    """What the simulations of a plan are made from."""
+
+    workflows: Sequence[Workflow]
+    """With a run time for each task, on the reference processor."""
+    platform: Platform
+    settings: Settings
+    reused: Reused | None
+    """The tasks of each workflow that are done before."""
+    sources: Sources
+
+
+def plan_of(
+    workflows: Sequence[Workflow],
+    catalog: Catalog,
+    settings: Settings,
+    present: Present,
+    *,
+    history: HistoryFile | None,
+    assumed_s: float | None,
+    limit_s: float | None,
+    warn: Warn,
+    begun: BegunRun | None = None,
+) -> RunPlan:
+    """Simulate a run on the sites that are up, and others to compare for ``limit_s`` seconds; None:
+    for `COMPARE_S`, or the time of `COMPARED` of them. Of a run that has ``begun``, the rest is
+    simulated.
+
+    Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them or
+    has no run time.
+    """
+    inputs = plan_inputs(
+        workflows, catalog, settings, present, history=history, assumed_s=assumed_s, warn=warn,
+        begun=begun,
+    )  # fmt: skip
+    begun_s = time.monotonic()
+    run = plan_run(inputs.workflows, inputs.platform, inputs.settings, inputs.reused)
+    if limit_s is None:
+        limit_s = max(COMPARE_S, COMPARED * (time.monotonic() - begun_s))
+    return RunPlan(
+        policy=inputs.settings.policy,
+        throttle=inputs.settings.throttle,
+        is_emulated=inputs.settings.emulate,
+        run=run,
+        present=present.sites,
+        sources=inputs.sources,
+        comparison=compare(
+            inputs.workflows, inputs.platform, inputs.settings, limit_s, inputs.reused
+        ),
+    )
+
+
+def plan_inputs(
+    workflows: Sequence[Workflow],
+    catalog: Catalog,
+    settings: Settings,
+    present: Present,
+    *,
+    history: HistoryFile | None,
+    assumed_s: float | None,
+    warn: Warn,
+    begun: BegunRun | None = None,
+) -> PlanInputs:
+    """Find run times, links and overheads for the sites that are up. Raises as `plan_of`."""
+    catalog = reached(catalog, present)
+    _check_fits(workflows, catalog, present)
+    measured = {} if begun is None else begun.runtimes_s
+    reused = None if begun is None else done_of(begun.state, catalog.sites)
+    filled, runtimes = with_runtimes(
+        workflows, catalog, history, measured, assumed_s, reused, predictor=settings.predictor
+    )
+    settings = with_selection(settings, filled, catalog)
+    overheads = overheads_for(catalog, AUTO, warn, local=True)
+    known = catalog if settings.emulate else with_history(catalog, warn, history)
+    return PlanInputs(
+        filled,
+        _platform(known, overheads, present),
+        settings,
+        reused,
+        Sources(
+            runtimes=runtimes,
+            sizes=size_sources(filled, reused, emulated=settings.emulate),
+            links=_links(catalog, known, overheads),
+            measured_overheads=tuple(s.name for s in known.sites if s.name in overheads.sites),
+            assumed_overheads=tuple(s.name for s in known.sites if s.name not in overheads.sites),
+        ),
+    )
+
+
+def reached(catalog: Catalog, present: Present) -> Catalog:
+    """The catalog without the sites that are not up, and their links."""
+    down = {site.site for site in present.sites if site.state != "up"}
+    sites = tuple(site for site in catalog.sites if site.name not in down)
+    if not sites:
+        first = next(site for site in present.sites if site.state != "up")
+        raise InfeasibleError(
+            f"no site can be reached; {first.site}: {first.reason}", hint=first.hint or None
+        )
+    links = tuple(link for link in catalog.links if not down & {link.source, link.destination})
+    return replace(catalog, sites=sites, links=links)
+
+
+def _check_fits(workflows: Sequence[Workflow], catalog: Catalog, present: Present) -> None:
+    """Raise InvalidError for a task that fits no site of the catalog, with the sites that are not
+    up: it may fit one of them."""
+    down = [f"{site.site} is {site.state}" for site in present.sites if site.state == "down"]
+    down += [f"{site.site} needs login" for site in present.sites if site.state == "needs login"]
+    for workflow in workflows:
+        tasks = workflow.tasks[:1] if workflow.bag is not None else workflow.tasks
+        for task in {task.resources: task for task in reversed(tasks)}.values():
+            try:
+                site_mask(task, catalog.sites, workflow.source)
+            except InvalidError as error:
+                hint = "; ".join([error.hint or "", *down])
+                raise InvalidError(error.message, source=error.source, hint=hint) from error
+
+
+def _platform(catalog: Catalog, overheads: Overheads, present: Present) -> Platform:
+    has_queues = any(present.ahead.values())
+    model = SiteModel(lrm=Easy.name if has_queues else Fcfs.name, observe_s=_OBSERVED_S)
+    return Platform(
+        catalog,
+        model,
+        background=present.ahead,
+        start_s=_OBSERVED_S if has_queues else 0.0,
+        overheads=overheads,
+    )
+
+
+def _links(stated: Catalog, known: Catalog, overheads: Overheads) -> dict[LinkSource, int]:
+    """Number of links by the source of their speed."""
+    places = [*(site.name for site in known.sites), "origin"]
+    pairs = {(a, b) for a in places for b in places if a != b}
+    of_catalog = _with_speed(stated.links) & pairs
+    measured = ((_with_speed(known.links) | _with_speed(overheads.links)) & pairs) - of_catalog
+    return {
+        "catalog": len(of_catalog),
+        "measured": len(measured),
+        "assumed": len(pairs) - len(of_catalog) - len(measured),
+    }
+
+
+def _with_speed(links: Sequence[LinkSpec]) -> set[tuple[str, str]]:
+    return {(link.source, link.destination) for link in links if link.has_speed}

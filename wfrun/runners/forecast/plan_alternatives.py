@@ -1,0 +1,102 @@
+"""Other policies and throttles for a planned run, simulated within a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import astuple, replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.events import Settings
+from wfrun.engine.fitting.information import R, U
+from wfrun.engine.model import Workflow
+from wfrun.engine.policies.placement import PLACEMENT, placement_class, placement_options
+from wfrun.engine.policies.policy_error import PolicyError
+from wfrun.runners.simulate.plan import OverdueError, makespan_s
+from wfrun.runners.simulate.rest import Reused
+from wfrun.runners.simulate.simulation import Platform
+
+Throttle = int | Literal["auto", "none"] | None
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A policy and a throttle, with the makespan that they would have."""
+
+    policy: str
+    throttle: Throttle
+    """None: that of the policy."""
+    makespan_s: float
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The alternatives that were simulated, the fastest first."""
+
+    alternatives: tuple[Alternative, ...]
+    candidates: int
+    """Number of combinations to compare."""
+    limit_s: float
+    """Maximum time of all simulations together."""
+    broken: dict[str, str] = {}
+    """Policies that raise, each with its error; they are left out."""
+
+
+def compare(
+    workflows: Sequence[Workflow],
+    platform: Platform,
+    settings: Settings,
+    limit_s: float,
+    reused: Reused | None,
+) -> Comparison:
+    """Simulate the run with each other policy, and with each throttle, until ``limit_s`` is over.
+    What does not place all tasks is left out, and so are policies that raise."""
+    deadline_s = time.monotonic() + limit_s
+    tried = list(candidates(settings, platform))
+    found = []
+    broken: dict[str, str] = {}
+    for candidate in tried:
+        if candidate.policy in broken:
+            continue
+        try:
+            took_s = makespan_s(workflows, platform, candidate, deadline_s, reused)
+        except OverdueError:
+            break
+        except InvalidError:
+            continue  # the policy does not suit these tasks or sites
+        except PolicyError as error:
+            broken[candidate.policy] = str(error).split("\n")[0]
+            continue
+        if took_s is not None:
+            found.append(Alternative(candidate.policy, candidate.throttle, took_s))
+    found.sort(key=lambda each: each.makespan_s)
+    return Comparison(tuple(found), len(tried), limit_s, broken)
+
+
+def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
+    """The policies with their own throttle, then the others; those that use most information first,
+    since there may be time for few. The chosen combination is not among them."""
+    slots = sum(site.slots for site in platform.catalog.sites)
+    throttles: tuple[Throttle, ...] = (None, "auto", slots)
+    has_others = any(platform.background.values())
+    names = sorted(PLACEMENT, key=lambda name: -_used_information(name, has_others=has_others))
+    for throttle in dict.fromkeys((settings.throttle, *throttles)):
+        for name in dict.fromkeys((settings.policy, *names)):
+            if (name, throttle) == (settings.policy, settings.throttle):
+                continue
+            options = settings.policy_options if name == settings.policy else {}
+            try:
+                placement_options(placement_class(name), options)
+            except InvalidError:
+                continue
+            yield replace(settings, policy=name, throttle=throttle, policy_options=options)
+
+
+def _used_information(name: str, *, has_others: bool) -> int:
+    """Number of kinds of information that a policy uses; 0 for one that predicts jobs of other
+    users where there are none: it decides as the policy that knows them."""
+    information = PLACEMENT[name].information
+    if information.background_runtime is R and not has_others:
+        return 0
+    return sum(each is not U for each in astuple(information))

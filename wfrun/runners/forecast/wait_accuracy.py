@@ -1,0 +1,219 @@
+"""Accuracy of predictions of queue waits on a workload log (thesis section 7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.prediction.registry import make_predictor
+from wfrun.engine.prediction.waits.accuracy import WaitAccuracy, judge, judged_waits
+from wfrun.engine.prediction.waits.bursts import in_bursts
+from wfrun.engine.prediction.waits.predictor import (
+    POINTS,
+    WAIT_PREDICTORS,
+    Cluster,
+    PointPredictor,
+    WaitPredictor,
+)
+from wfrun.engine.prediction.waits.replay import (
+    Replay,
+    ReplayedJob,
+    recorded_events,
+    replay_waits,
+    simulated_events,
+)
+from wfrun.engine.prediction.waits.runtimes import PredictedRuntimes
+from wfrun.engine.queues import make_lrm
+from wfrun.parsers.logs import LoggedJob, scale_load
+from wfrun.runners.forecast.log_accuracy import job_of, run_site
+
+TRAINING = 0.1
+"""Share of the jobs, the first ones, that are predicted but not judged (thesis section 7.3.2)."""
+MIN_JOBS = 100
+"""Sites with fewer jobs are left out."""
+MAX_ESTIMATE = 5.0
+"""A job without an estimate gets one drawn from [R, 5R], R being its run time (the model of
+Mu'alem and Feitelson that thesis section 7.3.2 uses)."""
+
+
+class LogWaits(Struct, frozen=True, kw_only=True):
+    """One predictor on the jobs of one site of a log."""
+
+    site: str
+    """Empty for a log without sites."""
+    predictor: str
+    """Its name in ``WAIT_PREDICTORS``; after a colon the method that predicts run times, if one was
+    chosen."""
+    lrm: str | None
+    """The LRM that was simulated; None: the waits are those of the log."""
+    processors: int | None
+    """Of the simulated cluster."""
+    accuracy: WaitAccuracy
+
+
+class SiteJobs(Struct, frozen=True):
+    """The jobs of a log that were at one site."""
+
+    site: str
+    jobs: tuple[LoggedJob, ...]
+
+
+def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
+    """The jobs of each site, the site with most of them first. A log that is not of a grid is of
+    one site."""
+    if not is_grid:
+        return [SiteJobs("", tuple(jobs))]
+    by_site: dict[str, list[LoggedJob]] = {}
+    for job in jobs:
+        by_site.setdefault(run_site(job), []).append(job)
+    sites = [SiteJobs(site, tuple(its)) for site, its in by_site.items()]
+    return sorted(sites, key=lambda one: -len(one.jobs))
+
+
+def most_processors(jobs: Sequence[LoggedJob]) -> int:
+    """The largest number of processors that the jobs of a log used at once: the size of a cluster
+    whose log does not state it."""
+    changes = []
+    for job in jobs:
+        start_s = job.submit_s + (job.wait_s or 0.0)
+        changes.append((start_s, job.size or 0))
+        changes.append((start_s + (job.runtime_s or 0.0), -(job.size or 0)))
+    return max(accumulate(cores for _, cores in sorted(changes)), default=0)
+
+
+def recorded_jobs(jobs: Sequence[LoggedJob], site: str = "") -> list[ReplayedJob]:
+    """The jobs with the waits of the log. Those whose wait is unknown are left out. Raises
+    InvalidError if no wait is known."""
+    found = [_replayed(job, site, job.requested_s or 0.0) for job in jobs if _has_wait(job)]
+    if not found:
+        raise InvalidError(
+            "no job of the log has a wait",
+            hint="give --lrm fcfs, easy, conservative or replanned: the queue is then simulated",
+        )
+    return found
+
+
+def simulated_jobs(
+    jobs: Sequence[LoggedJob],
+    processors: int,
+    *,
+    site: str = "",
+    load: float | None = None,
+    estimates: bool = True,
+    seed: int = 0,
+) -> list[ReplayedJob]:
+    """The jobs that fit a cluster, for its simulation.
+
+    A job ends at its request. ``load``: times between submissions are scaled to this offered load.
+    ``estimates``: whether predictors are given the estimates of the log; the LRM always has them,
+    and for a job without one draws one from ``seed``. Raises InvalidError.
+    """
+    fitting: Sequence[LoggedJob] = [job for job in jobs if (job.size or 0) <= processors]
+    if not fitting:
+        raise InvalidError(
+            f"all {len(jobs):,} jobs are larger than the cluster of {processors:,} processors",
+            hint="give its size with --processors N",
+        )
+    if load is not None:
+        fitting = scale_load(fitting, load, processors)
+    random = Random(seed)
+    found = []
+    for job in fitting:
+        runtime_s = job.runtime_s or 0.0
+        requested_s = job.requested_s
+        if requested_s is None or requested_s <= 0:
+            requested_s = random.uniform(runtime_s, MAX_ESTIMATE * runtime_s)
+        one = _replayed(job, site, requested_s)
+        if not estimates:
+            one = one._replace(job=one.job._replace(estimate_s=None))
+        found.append(one._replace(runtime_s=min(runtime_s, requested_s)))
+    return found
+
+
+def _has_wait(job: LoggedJob) -> bool:
+    return job.wait_s is not None and job.wait_s >= 0
+
+
+def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
+    runtime_s = job.runtime_s or 0.0
+    return ReplayedJob(job.submit_s, runtime_s, requested_s, job_of(job, site), job.wait_s)
+
+
+def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
+    """The waits of the log, and what the predictors that need no queue answer."""
+    chosen = {
+        name: kind.make(Cluster(1, "fcfs"))
+        for name, kind in WAIT_PREDICTORS.items()
+        if not kind.needs_queue
+    }
+    return replay_waits(jobs, recorded_events(jobs), chosen)
+
+
+def replay_simulated(
+    jobs: Sequence[ReplayedJob],
+    cluster: Cluster,
+    names: Sequence[str] = tuple(WAIT_PREDICTORS),
+    methods: Sequence[str] = (),
+) -> Replay:
+    """The waits of a simulated queue, and what predictors answer. ``methods``: names of
+    ``PREDICTORS``, each of which predicts the run times of point-valued predictors instead of that
+    of the thesis. Raises InvalidError for an unknown LRM.
+
+    Cost of a job: about 10 microseconds a predictor with FCFS, as long as the queue is short; that
+    of a simulation of all jobs that run and wait, up to milliseconds, with the others.
+    """
+    events = simulated_events(jobs, make_lrm(cluster.lrm, cluster.processors))
+    chosen: dict[str, WaitPredictor] = {}
+    for name in names:
+        if methods and name in POINTS:
+            for method in methods:
+                runtimes = PredictedRuntimes(make_predictor(method), corrects=POINTS[name])
+                chosen[f"{name}:{method}"] = PointPredictor(cluster, runtimes)
+        else:
+            chosen[name] = WAIT_PREDICTORS[name].make(cluster)
+    return replay_waits(jobs, events, chosen)
+
+
+def accuracies(jobs: Sequence[ReplayedJob], replay: Replay) -> Mapping[str, WaitAccuracy]:
+    """The accuracy of each predictor of a replay, after the training data."""
+    bursts = in_bursts([job.submit_s for job in jobs])
+    first = int(TRAINING * len(jobs))
+    return {
+        name: judge(judged_waits(replay.waits_s, predicted_s, bursts, first))
+        for name, predicted_s in replay.predicted_s.items()
+    }
+
+
+def log_waits(
+    sites: Sequence[SiteJobs],
+    lrm: str | None,
+    *,
+    processors: int | None = None,
+    load: float | None = None,
+    methods: Sequence[str] = (),
+) -> Iterator[LogWaits]:
+    """Measure all predictors that apply, on the waits of the log or, with an LRM, on those of its
+    simulation on ``processors``, or on as many as the jobs of a site used at once. ``methods``: see
+    `replay_simulated`."""
+    for site in sites:
+        size = None
+        if lrm is None:
+            jobs = recorded_jobs(site.jobs, site.site)
+            replay = replay_recorded(jobs)
+        else:
+            size = processors or most_processors(site.jobs)
+            jobs = simulated_jobs(site.jobs, size, site=site.site, load=load)
+            replay = replay_simulated(jobs, Cluster(size, lrm), methods=methods)
+        for name, found in accuracies(jobs, replay).items():
+            yield LogWaits(site=site.site, predictor=name, lrm=lrm, processors=size, accuracy=found)
+
+
+def flat(row: LogWaits) -> dict[str, object]:
+    """The fields of a row, those of the accuracy among them."""
+    fields = asdict(row)
+    return {**fields, **asdict(fields.pop("accuracy"))}

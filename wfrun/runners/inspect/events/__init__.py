@@ -1,0 +1,1 @@
+"""The log of a run for people and programs."""

@@ -1,0 +1,135 @@
+"""Decisions of the past, made again to see what they came from.
+
+The core is brought to its state before the fact that caused a decision, and decides again until it
+comes to the same placement. So the earlier placements of the same step count, and tasks that were
+planned but not placed, which the log does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from wfrun.engine.capabilities.placements import Placements
+from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
+from wfrun.engine.capabilities.reallocating.sizes import SizeChooser
+from wfrun.engine.capability import Run
+from wfrun.engine.core import Core
+from wfrun.engine.events import DECISIONS, AttemptPlaced, Event
+from wfrun.engine.explain.obstacles import Reason, site_obstacle
+from wfrun.engine.model import Workflow
+from wfrun.engine.policies.placement.scores import Scores, scores_of
+from wfrun.engine.state import TaskStatus, WorkflowState
+from wfrun.engine.tasks.attempts import key_of
+from wfrun.runners.run.store.checkpoints import read_core
+from wfrun.runners.run.store.event_store import Store
+
+
+class PastDecision(NamedTuple):
+    """A placement, and the state that it came from."""
+
+    policy: str
+    """The name of the policy, or the option that decided in its place: ``size …`` or
+    ``reallocate …``."""
+    scores: Scores | None
+    """None: the policy has none."""
+    obstacles: tuple[Reason, ...]
+    """Why the sites that are no candidates were none."""
+    is_replica: bool
+    is_repeated: bool
+    """Whether this wfrun decides the same in the same state. Otherwise an older version, or an
+    engine that had just been resumed, decided, and the scores are those of the state alone."""
+
+
+class _FoundError(Exception):
+    """The decision was made again."""
+
+
+class _Witness(Core):
+    """Decides until it places one task, and keeps what its policy saw."""
+
+    def __init__(self, documents: Mapping[str, Workflow], run: Run, placed: AttemptPlaced) -> None:
+        super().__init__(documents, run)
+        self._placed = placed
+        self.seen: PastDecision | None = None
+        policies = self.state.get(Placements).by_workflow
+        if placed.workflow < len(policies):
+            self._watch(policies[placed.workflow])
+
+    def _watch(self, policy: object) -> None:
+        """Look at the state whenever the policy is asked about the task: a task may be planned
+        some time before it is placed."""
+        place = policy.place  # type: ignore[attr-defined]
+
+        def watched(task: int) -> object:
+            if task == self._placed.task:
+                self.seen = self._look()
+            return place(task)
+
+        if hasattr(policy, "__dict__"):
+            vars(policy)["place"] = watched
+
+    def _look(self) -> PastDecision:
+        return look(self.run, self.state.workflows[self._placed.workflow], self._placed.task)
+
+    def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
+        if key_of(w, task, w.attempts_of[task] + 1) == self._placed.key:
+            self.seen = self.seen or self._look()
+            is_same = site == self._placed.site
+            self.seen = self.seen._replace(is_repeated=is_same)
+            raise _FoundError
+        super().place(w, task, site, allowed)
+
+
+def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
+    """What the policy of a task sees now."""
+    state = run.state
+    is_replica = w.status[task] == TaskStatus.DISPATCHED
+    moves, sizes = state.find(Reallocations), state.find(SizeChooser)
+    if moves is not None and moves.destination(w, task) is not None:
+        return PastDecision(f"reallocate {state.settings.reallocate}", None, (), is_replica, False)
+    if sizes is not None:
+        name, scores = f"size {state.settings.sizing}", _offers(run, sizes, w, task)
+    else:
+        candidates = run.candidates(w, task, w.workflow.tasks[task].resources.cores)
+        policy = state.get(Placements).by_workflow[w.index]
+        name, scores = state.settings.policy, scores_of(policy, task) if candidates else None
+    scored = {row.site for row in scores.rows} if sizes and scores else set()
+    sites = (n for n in range(len(state.sites)) if not state.left >> n & 1 and n not in scored)
+    obstacles = tuple(found for n in sites if (found := site_obstacle(run, w, task, n)))
+    return PastDecision(name, scores, obstacles, is_replica, False)
+
+
+def _offers(run: Run, sizes: SizeChooser, w: WorkflowState, task: int) -> Scores | None:
+    """What the sites offer a job whose size is chosen, before the choice leaves one of them."""
+    cores = w.workflow.tasks[task].resources.cores
+    mask = w.allowed_sites(task) & run.state.openings_for(cores).open
+    for limit in run.hooks.limit_candidates:
+        if limit != sizes.limit_candidates:
+            mask = limit(w, task, cores, mask)
+    return sizes.scores(w, task, mask)
+
+
+def past_decision(
+    store: Store, documents: Mapping[str, Workflow], seq: int, placed: AttemptPlaced
+) -> PastDecision:
+    """The decision that is event ``seq`` of a log. Raises what ``read_core`` raises."""
+    cause_seq, cause = _cause(store, seq)
+    if cause is not None and cause_seq:
+        core = read_core(store, cause_seq, documents)
+        witness = _Witness(documents, core.run, placed)
+        try:
+            witness.step(cause)
+        except _FoundError:
+            if witness.seen is not None and witness.seen.is_repeated:
+                return witness.seen
+    core = read_core(store, seq, documents)
+    return look(core.run, core.state.workflows[placed.workflow], placed.task)
+
+
+def _cause(store: Store, seq: int) -> tuple[int, Event | None]:
+    """The fact that caused a decision, with its number: the last one before it."""
+    for number, event in store.before(seq):
+        if not isinstance(event, DECISIONS):
+            return number, event
+    return 0, None

@@ -1,0 +1,1 @@
+"""The failures of a run, in groups, with advice."""

@@ -1,0 +1,108 @@
+"""``wfrun failures``: the failures of a run by kind, with an example, sites, hosts and advice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from wfrun.engine.explain.visible import command_line, name_line
+from wfrun.engine.state import RunState
+from wfrun.engine.tasks.failures import Failure, FailureGroup
+from wfrun.runners.display.console import Hanging
+from wfrun.runners.display.counts import counted, failed_attempts
+from wfrun.runners.inspect.failures.failure_advice import advice
+from wfrun.runners.inspect.failures.failures import cancelled_line, excerpt, failure_line
+
+MAX_PLACES = 5
+"""Maximum number of sites, and of hosts, named for a kind of failure."""
+
+
+class ExampleRecord(msgspec.Struct, frozen=True):
+    """A failed attempt."""
+
+    task: str
+    attempt: str
+    site: str
+    message: str
+
+
+class FailureGroupRecord(msgspec.Struct, frozen=True):
+    """Failures of one cause and one kind of message, since the run was started or resumed."""
+
+    cause: str
+    """With the exit code or the signal."""
+    message: str
+    """``…`` stands for what differs between them."""
+    tasks: int
+    """Failed tasks."""
+    attempts: int
+    """Failed attempts."""
+    sites: dict[str, int]
+    """Failed attempts by site."""
+    hosts: dict[str, int]
+    """Failed attempts by host, as far as it is known."""
+    example: ExampleRecord
+    advice: str | None
+    """What to do."""
+
+
+def failure_records(path: Path, state: RunState, *, driven: bool) -> list[FailureGroupRecord]:
+    """A record for each kind, those with most failed tasks first."""
+    return [
+        FailureGroupRecord(
+            group.head, group.text, group.tasks, group.attempts,
+            dict(group.sites.most_common()), dict(group.hosts.most_common()),
+            _example(group.first), _advice(path, group, driven=driven),
+        )
+        for group in state.failure_groups.largest_first()
+    ]  # fmt: skip
+
+
+def print_failures(console: Console, path: Path, state: RunState, *, driven: bool) -> None:
+    """Print each kind of failure."""
+    console.print(f"run {path}", soft_wrap=True)
+    groups, cancelled = state.failure_groups.largest_first(), cancelled_line(state)
+    if cancelled is not None:
+        console.print(cancelled)
+    if not groups:
+        console.print("no attempt has failed since the run was started or resumed")
+        return
+    blocked = f"; {counted(state.blocked, 'task')} blocked by them" if state.blocked else ""
+    console.print(
+        f"{counted(state.failed, 'failed task')}, "
+        f"{counted(failed_attempts(state), 'failed attempt')}{blocked}"
+    )
+    for group in groups:
+        console.print()
+        text = failure_line(state, group)
+        lines = excerpt(group.first)
+        for line in lines[lines[0] == group.text :]:  # not twice what the line above has
+            text.append(f"\n{line}", style="default")
+        console.print(Hanging(text))
+        console.print(Hanging(Text(f"  sites: {_places(group.sites)}")))
+        if group.hosts:
+            console.print(Hanging(Text(f"  hosts: {_places(group.hosts)}")))
+        known = _advice(path, group, driven=driven)
+        if known is not None:
+            console.print(Hanging(Text(f"  to do: {known}", style="bold")))
+
+
+def _places(counts: Counter[str]) -> str:
+    """Places with the number of failed attempts, those with most first."""
+    named = [f"{name_line(name)} {count}" for name, count in counts.most_common(MAX_PLACES)]
+    more = len(counts) - MAX_PLACES
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def _advice(path: Path, group: FailureGroup, *, driven: bool) -> str | None:
+    logs = command_line("wfrun", "logs", path, group.first.task)
+    resume = command_line("wfrun", "resume", path)
+    return advice(group.first.cause, logs=logs, resume=resume, retried=driven or not group.tasks)
+
+
+def _example(failure: Failure) -> ExampleRecord:
+    return ExampleRecord(failure.task, failure.key, failure.site, failure.message)

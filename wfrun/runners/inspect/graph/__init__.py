@@ -1,0 +1,1 @@
+"""The graph of a workflow as text and as a picture."""

@@ -1,0 +1,81 @@
+"""The layout of a live display: sections that share the lines of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+Lines = list[list[Segment]]
+
+
+class DisplaySection(NamedTuple):
+    """A part of the display that can be cut at its end."""
+
+    body: RenderableType
+    minimum: int
+    """Number of its lines that are shown, if it has them, whatever others need."""
+    noun: str = "lines"
+    """What its lines show, for the line that says how many are cut; empty: none says it."""
+    beyond: int = 0
+    """Number of lines that ``body`` leaves out because no terminal has room for them."""
+    rank: int = 1
+    """Sections of a lower rank get their minimum first."""
+
+
+class SharedLines:
+    """Sections in their order, in at most as many lines as the terminal has. Lines beyond the
+    minimum of each section are shared out one by one in turn; a section that is cut says by how
+    much."""
+
+    def __init__(self, sections: Sequence[DisplaySection]) -> None:
+        self._sections = sections
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = console.size.height - 1  # the line of the cursor
+        options = options.update(height=None)
+        drawn = [console.render_lines(s.body, options, pad=False) for s in self._sections]
+        sections = self._sections
+        order = sorted(range(len(sections)), key=lambda index: sections[index].rank)
+        minima = [sections[index].minimum for index in order]
+        shares = share(height, minima, [len(drawn[index]) for index in order])
+        counts = dict(zip(order, shares, strict=True))
+        for index, (section, lines) in enumerate(zip(sections, drawn, strict=True)):
+            count = counts[index]
+            for line in _cut(console, options, section, lines, count):
+                yield from line
+                yield Segment.line()
+
+
+def share(lines: int, minima: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Share out lines: first the minima, in order, then the rest in turn."""
+    shares = [0] * len(wanted)
+    for index, (minimum, most) in enumerate(zip(minima, wanted, strict=True)):
+        shares[index] = min(minimum, most, lines)
+        lines -= shares[index]
+    while lines:
+        open_ = [index for index, most in enumerate(wanted) if shares[index] < most]
+        if not open_:
+            break
+        for index in open_[:lines]:
+            shares[index] += 1
+        lines -= min(lines, len(open_))
+    return shares
+
+
+def _cut(
+    console: Console, options: ConsoleOptions, section: DisplaySection, lines: Lines, count: int
+) -> Iterator[list[Segment]]:
+    if count >= len(lines):
+        yield from lines
+        return
+    if count == 1 or not section.noun:
+        yield from lines[:count]
+    elif count:
+        yield from lines[: count - 1]
+        cut = len(lines) - count + 1 + section.beyond
+        rest = Text(f"and {cut} more {section.noun}", style="dim")
+        yield from console.render_lines(rest, options, pad=False)[:1]

@@ -1,0 +1,1 @@
+"""What attempts have printed."""

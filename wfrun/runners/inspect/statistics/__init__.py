@@ -1,0 +1,1 @@
+"""Statistics of runs as tables and CSV."""

@@ -1,0 +1,46 @@
+"""Why sites have free cores, for people. `wfrun.engine.explain.idleness` finds the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wfrun.engine.explain.idleness import Idleness, explain_idleness
+from wfrun.engine.state import RunState
+from wfrun.runners.display.durations import duration
+
+_QUIET = ("done", "stopping")
+"""Kinds of reasons that need no line: nothing is waited for."""
+
+
+class IdleSites(NamedTuple):
+    """Sites with one reason."""
+
+    sites: tuple[str, ...]
+    reason: Idleness
+
+    def line(self, now_s: float) -> str:
+        """The reason with the names of the sites."""
+        return f"{', '.join(self.sites)}: {reason_text(self.reason, now_s)}"
+
+
+def reason_text(reason: Idleness, now_s: float) -> str:
+    """The reason, and how long it has been so if that is known."""
+    if reason.since_s is None:
+        return reason.text
+    return f"{reason.text} for {duration(max(0.0, now_s - reason.since_s))}"
+
+
+def idle_sites(state: RunState) -> list[IdleSites]:
+    """The sites that have free cores while the run has work, those with one reason together, in the
+    order of the catalog."""
+    return grouped(state, explain_idleness(state))
+
+
+def grouped(state: RunState, reasons: Sequence[Idleness | None]) -> list[IdleSites]:
+    """Sites by reason."""
+    sites: dict[Idleness, list[str]] = {}
+    for site, reason in zip(state.sites, reasons, strict=True):
+        if reason is not None and reason.kind not in _QUIET:
+            sites.setdefault(reason, []).append(site.spec.name)
+    return [IdleSites(tuple(names), reason) for reason, names in sites.items()]

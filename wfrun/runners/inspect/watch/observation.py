@@ -1,0 +1,71 @@
+"""What the views of ``wfrun watch`` are drawn from: the state of a run at one look at its log."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from wfrun.engine.explain.time_left import TimeLeft
+from wfrun.engine.state import RunState
+from wfrun.runners.display.eta import Eta
+from wfrun.runners.display.rate import Rate
+from wfrun.runners.inspect.events.event_lines import event_line
+from wfrun.runners.inspect.tables.followed_run import FollowedRun
+from wfrun.runners.inspect.watch.link_rates import Link, LinkRate, LinkRates
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.directory.simulated import SIMULATED_ID
+
+MAX_EVENTS = 1000
+"""Maximum number of events that are kept as lines."""
+
+
+class RunObservation(NamedTuple):
+    """A run at one look."""
+
+    state: RunState
+    title: str
+    now_s: float
+    """Time of the look; of a run that nothing drives, that of its last event."""
+    is_driven: bool
+    tasks_per_s: float
+    left: TimeLeft | None
+    """Time until the run ends; None: unknown, or nothing drives it."""
+    links: Mapping[Link, LinkRate]
+    events: tuple[str, ...]
+    """The last events, as lines."""
+
+
+class RunObserver:
+    """Looks at a run again and again. The cost of a look is that of the new events."""
+
+    def __init__(self, followed: FollowedRun) -> None:
+        self._followed = followed
+        self._rate = Rate()
+        self._eta = Eta(followed.state)
+        self._links = LinkRates()
+        recent = followed.recent(MAX_EVENTS)
+        self._links.observe(recent)
+        lines = (event_line(followed.state, event) for event in recent)
+        self._events = deque(lines, maxlen=MAX_EVENTS)
+
+    @property
+    def run(self) -> RunDir:
+        """The run that is observed."""
+        return self._followed.run
+
+    def look(self) -> RunObservation:
+        """Read what is new. Raises the errors of ``Store``."""
+        events = self._followed.update()
+        state, is_driven = self._followed.state, self._followed.is_driven
+        self._links.observe(events)
+        self._events.extend(event_line(state, event) for event in events[-MAX_EVENTS:])
+        tasks_per_s = self._rate.update(state.done)
+        is_live = is_driven and state.ended is None and state.run_id != SIMULATED_ID
+        now_s = time.time() if is_live else state.end_s
+        left = self._eta.at(now_s) if is_live else None
+        return RunObservation(
+            state, self._followed.run.name, now_s, is_driven, tasks_per_s, left,
+            self._links.at(now_s), tuple(self._events),
+        )  # fmt: skip

@@ -1,0 +1,106 @@
+"""Requested against used cores, memory and walltime, and suggestions for the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import ceil
+
+import msgspec
+
+from wfrun.engine.model import Resources, SiteSpec
+from wfrun.runners.metrics.workflows import TaskTiming
+
+MEMORY_MARGIN = 1.25
+"""Suggested memory over the largest peak: peaks vary with the input."""
+WALLTIME_MARGIN = 1.5
+"""Suggested walltime over the longest run time: hosts differ, and so does their load."""
+_IDLE_CORES = 0.1
+"""Cores in use that do not count as a further core: the start of a program, and noise."""
+_MIN_RUNTIME_S = 1.0
+"""Run time from which CPU time over run time says something: below, starts and clocks dominate."""
+_MIB = 2**20
+_MEMORY_STEPS = ((1024 * _MIB, 64 * _MIB), (8192 * _MIB, 256 * _MIB))
+"""Up to which memory suggestions are multiples of which one; above, of 1 GiB."""
+_WALLTIME_STEPS_S = ((600.0, 60.0), (7200.0, 300.0))
+"""Up to which walltime suggestions are multiples of which one; above, of 30 minutes."""
+_UNSEEN_RUNTIMES = ("docker", "podman")
+"""Container runtimes that run tasks in processes of their daemon, so that their exit records
+measure the client."""
+
+
+class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of a type of tasks, and what those that were done have used."""
+
+    measured: int
+    """Number of done tasks whose exit record has measurements."""
+    requested_cores: int
+    """Of a task. Requests are the largest ones of the documents."""
+    used_cores: float | None
+    """CPU time over run time, the largest of a task. None: not measured."""
+    suggested_cores: int | None
+    """For the next run. None: not measured."""
+    requested_memory_bytes: int
+    """On each node; 0: not stated."""
+    peak_memory_bytes: int | None
+    """Largest resident set of a process of a task. None: not measured."""
+    suggested_memory_bytes: int | None
+    requested_walltime_s: float | None
+    """None: not stated."""
+    runtime_max_s: float | None
+    """None: not measured."""
+    suggested_walltime_s: float | None
+
+
+def resource_use(
+    requests: Collection[Resources],
+    attempts: Sequence[TaskTiming],
+    sites: Sequence[SiteSpec],
+    *,
+    emulated: bool,
+) -> ResourceUse:
+    """The use of a type of tasks with these requests. Tasks that are emulated or simulated measure
+    nothing. Of tasks of several nodes, one node is seen: their cores and memory count as not
+    measured."""
+    done = [t for t in attempts if t.done and t.cpu_s is not None and not emulated]
+    nodes = max((asked.nodes for asked in requests), default=1)
+    seen = [] if nodes > 1 else [t for t in done if not _is_unseen(sites[t.site], requests)]
+    cores = [
+        t.cpu_s / t.runtime_s for t in seen if t.cpu_s is not None and t.runtime_s >= _MIN_RUNTIME_S
+    ]
+    peaks = [t.peak_memory_bytes for t in seen if t.peak_memory_bytes is not None]
+    peak_bytes = max(peaks, default=None)
+    runtime_s = max((t.runtime_s for t in done), default=None)
+    walltimes_s = [asked.walltime_s for asked in requests if asked.walltime_s is not None]
+    used_cores = max(cores, default=None)
+    return ResourceUse(
+        measured=len(done),
+        requested_cores=max((asked.cores for asked in requests), default=1),
+        used_cores=used_cores,
+        suggested_cores=None if used_cores is None else max(1, ceil(used_cores - _IDLE_CORES)),
+        requested_memory_bytes=max((asked.memory_bytes for asked in requests), default=0),
+        peak_memory_bytes=peak_bytes,
+        suggested_memory_bytes=None if peak_bytes is None else _suggested_memory(peak_bytes),
+        requested_walltime_s=max(walltimes_s, default=None),
+        runtime_max_s=runtime_s,
+        suggested_walltime_s=None if runtime_s is None else _suggested_walltime(runtime_s),
+    )
+
+
+def _is_unseen(site: SiteSpec, requests: Collection[Resources]) -> bool:
+    """Whether exit records of the site measure the client of a container runtime."""
+    runtime = None if site.environment is None else site.environment.container
+    if runtime is None or runtime.name not in _UNSEEN_RUNTIMES:
+        return False
+    return runtime.image is not None or any(asked.container is not None for asked in requests)
+
+
+def _suggested_memory(peak_bytes: int) -> int:
+    size_bytes = peak_bytes * MEMORY_MARGIN
+    step = next((step for most, step in _MEMORY_STEPS if size_bytes <= most), 1024 * _MIB)
+    return ceil(size_bytes / step) * step
+
+
+def _suggested_walltime(runtime_s: float) -> float:
+    walltime_s = runtime_s * WALLTIME_MARGIN
+    step_s = next((step for most, step in _WALLTIME_STEPS_S if walltime_s <= most), 1800.0)
+    return max(1, ceil(walltime_s / step_s)) * step_s

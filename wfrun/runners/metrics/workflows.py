@@ -1,0 +1,197 @@
+"""Metrics of workflows and their tasks (thesis sections 5.3.2 and 6.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Workflow
+from wfrun.engine.tasks.graph import topological_order
+from wfrun.runners.metrics.jobs import JobTiming
+
+
+class TaskTiming(msgspec.Struct, frozen=True, gc=False):
+    """The times of one attempt that has run. They divide its wait into three parts.
+
+    From ``eligible_s`` to ``placed_s`` the task waits in the engine, because of the throttle or
+    because no site has room; from then to ``ready_s`` its files are transferred; from then to
+    ``start_s`` it waits in the queue of the site. A task that is retried becomes eligible again.
+    """
+
+    workflow: int
+    task: int
+    site: int
+    cores: int
+    eligible_s: float
+    placed_s: float
+    ready_s: float
+    start_s: float
+    end_s: float
+    done: bool
+    """False: the attempt failed or was cancelled, or another attempt was done first."""
+    runtime_s: float = 0.0
+    """Run time by the exit record; without one, that between the events."""
+    stated_start_s: float | None = None
+    """Start by the clock of its site; None: its exit record has no times."""
+    superseded: bool = False
+    """Whether another attempt of the task was done first."""
+    throttle_s: float = 0.0
+    """Part of ``held_s`` during which the workflow was at its throttle."""
+    launcher_s: float = 0.0
+    """Part of ``held_s`` during which no launcher was ready, and no other site was open."""
+    overhead_s: float | None = None
+    """Time from the arrival of the last input to the report of the end, less the run time. None:
+    its site had no free cores at the placement, so that it contains a queue wait."""
+    earlier_waits_s: tuple[float, ...] = ()
+    """Waits of earlier attempts of the task that did not succeed: at the throttle, for a launcher,
+    for free cores, for files, in a queue. Empty: there was none."""
+    cpu_s: float | None = None
+    peak_memory_bytes: int | None = None
+
+    @property
+    def core_s(self) -> float:
+        """Core time used: cores times run time."""
+        return self.cores * self.runtime_s
+
+    @property
+    def room_s(self) -> float:
+        """The rest of ``held_s``: no site had free cores for the task or was open to it."""
+        return max(0.0, self.held_s - self.throttle_s - self.launcher_s)
+
+    @property
+    def held_s(self) -> float:
+        """Wait time in the engine, before placement."""
+        return self.placed_s - self.eligible_s
+
+    @property
+    def staging_s(self) -> float:
+        """File transfer delay (FTD)."""
+        return self.ready_s - self.placed_s
+
+    @property
+    def queue_wait_s(self) -> float:
+        """Queue wait time (QWT), in the queue of the site."""
+        return self.start_s - self.ready_s
+
+    @property
+    def wait_s(self) -> float:
+        """Wait time from eligible to start: the sum of the three."""
+        return self.start_s - self.eligible_s
+
+    def job(self) -> JobTiming:
+        """The attempt as a job that was submitted when its task became eligible."""
+        return JobTiming(self.eligible_s, self.start_s, self.end_s, self.cores, self.site)
+
+
+class WorkflowTiming(msgspec.Struct, frozen=True):
+    """One workflow of a run."""
+
+    name: str
+    submit_s: float
+    end_s: float | None
+    """End of its last task; None: it has not ended."""
+    tasks: int
+    """Number of its tasks."""
+    done: int
+    """Number of its tasks that are done."""
+    critical_path_s: float | None
+    """See ``critical_path_s``; None: a run time is neither documented nor measured."""
+    transfers: int
+    """Number of inter-cluster file transfers (NFT); copies from and to the machine of wfrun do not
+    count."""
+    moved_bytes: int
+    """Total size of the files of these transfers."""
+
+    @property
+    def makespan_s(self) -> float | None:
+        """From submission to the completion of the last task; None: not all are done."""
+        if self.end_s is None or self.done < self.tasks:
+            return None
+        return self.end_s - self.submit_s
+
+    @property
+    def nsl(self) -> float | None:
+        """Normalized schedule length: makespan over critical path. None: there is no makespan,
+        or the critical path is unknown or has no length."""
+        makespan_s = self.makespan_s
+        if makespan_s is None or not self.critical_path_s:
+            return None
+        return makespan_s / self.critical_path_s
+
+
+class WorkflowMetrics(msgspec.Struct, frozen=True):
+    """The metrics of thesis section 6.2.4 of one workflow.
+
+    Means are over its done tasks, each with the attempt that succeeded; None without any.
+    """
+
+    name: str
+    makespan_s: float | None
+    nsl: float | None
+    wait_s: float | None
+    """Mean wait time of a task, the sum of the next three."""
+    held_s: float | None
+    """Mean wait time in the engine."""
+    queue_wait_s: float | None
+    """Mean queue wait time (QWT)."""
+    staging_s: float | None
+    """Mean file transfer delay (FTD)."""
+    transfers: int
+    moved_bytes: int
+
+
+def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
+    """The metrics of a workflow; ``tasks`` are its attempts. Failed ones are ignored."""
+    done = [task for task in tasks if task.done]
+    return WorkflowMetrics(
+        name=timing.name,
+        makespan_s=timing.makespan_s,
+        nsl=timing.nsl,
+        wait_s=_mean([task.wait_s for task in done]),
+        held_s=_mean([task.held_s for task in done]),
+        queue_wait_s=_mean([task.queue_wait_s for task in done]),
+        staging_s=_mean([task.staging_s for task in done]),
+        transfers=timing.transfers,
+        moved_bytes=timing.moved_bytes,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
+    """The makespan of several workflows: from the first submission to the last end. None if not all
+    of their tasks are done. Raises InvalidError without workflows."""
+    known = list(workflows)
+    if not known:
+        raise InvalidError("without workflows there is no makespan")
+    ends = [w.end_s for w in known if w.end_s is not None and w.makespan_s is not None]
+    if len(ends) < len(known):
+        return None
+    return max(ends) - min(w.submit_s for w in known)
+
+
+def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
+    """The length of a critical path: the largest sum of run times along a path.
+
+    ``runtimes_s`` are the run times of the tasks in seconds on the reference processor (speed ratio
+    1.0), so that on faster sites a normalized schedule length may be below 1. The thesis does not
+    state the processor; for bags it uses a reference processor (section 5.3.2). Files take no time,
+    as on a path within one site. 0 for a workflow without tasks.
+    """
+    ends_s = [0.0] * len(workflow.tasks)
+    for task in topological_order(workflow.parents, workflow.children()):
+        begin_s = max((ends_s[parent] for parent in workflow.parents[task]), default=0.0)
+        ends_s[task] = begin_s + runtimes_s[task]
+    return max(ends_s, default=0.0)
+
+
+def bag_schedule_length(makespan_s: float, runtimes_s: Iterable[float]) -> float | None:
+    """The normalized schedule length of a bag of tasks: makespan over the sum of the tasks' run
+    times on the reference processor (thesis section 5.3.2). None where that sum is 0."""
+    total_s = fsum(runtimes_s)
+    return makespan_s / total_s if total_s else None

@@ -1,0 +1,1 @@
+"""Packings of moldable jobs, planned: criteria, bounds, algorithms side by side."""

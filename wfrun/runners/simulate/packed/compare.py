@@ -1,0 +1,65 @@
+"""All algorithms on the same jobs: both criteria beside their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from wfrun.engine.errors import InfeasibleError
+from wfrun.engine.jobs.packing import (
+    PACKERS,
+    PackedJob,
+    PackedSchedule,
+    Packing,
+    dual_approximation,
+    list_schedule,
+    pack_arrivals,
+)
+from wfrun.runners.simulate.packed.bounds import weighted_bound
+
+
+class Bounds(NamedTuple):
+    """Lower bounds of both criteria, of jobs that are all there at the start."""
+
+    makespan_s: float
+    weighted_s: float | None
+    """None: scipy is absent, or the jobs arrive over time."""
+    printed_s: float | None
+    """The value of the program as the paper prints it, which may exceed the optimum."""
+
+
+class PackingComparison(NamedTuple):
+    """The schedules of all algorithms."""
+
+    schedules: dict[str, PackedSchedule]
+    """By name, as in `PACKERS`."""
+    bounds: Bounds
+
+
+def compare(
+    jobs: Sequence[PackedJob], arrivals_s: Sequence[float] | None, processors: int, seed: int
+) -> PackingComparison:
+    """Pack jobs, none wider than ``processors``, by all algorithms; with ``arrivals_s`` on-line."""
+    dual = dual_approximation(jobs, processors)
+    weighted_s = printed_s = None
+    try:
+        if arrivals_s is None:  # It says nothing of jobs that arrive late.
+            weighted_s = weighted_bound(jobs, processors, dual)
+            printed_s = weighted_bound(jobs, processors, dual, as_printed=True)
+    except InfeasibleError:
+        pass
+    schedules = {}
+    for name, pack in PACKERS.items():
+        if arrivals_s is None:
+            packing = pack(jobs, processors, dual, seed)
+            schedules[name] = list_schedule(jobs, packing, processors)
+        else:
+            schedules[name] = pack_arrivals(
+                jobs, arrivals_s, processors, partial(_pack, name=name, seed=seed)
+            )
+    return PackingComparison(schedules, Bounds(dual.lower_s, weighted_s, printed_s))
+
+
+def _pack(jobs: Sequence[PackedJob], processors: int, *, name: str, seed: int) -> Packing:
+    return PACKERS[name](jobs, processors, dual_approximation(jobs, processors), seed)
