@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -46,6 +46,14 @@ WITH_FIXED_KEYS = ("test_conformance", "test_batch_launcher")
 
 FAULTS = frozenset({"test_faults_clusters.py", "test_faults_replicas.py", "test_reuse.py"})
 """Files whose tests take half of the time of those without fixed keys."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep runs of fixtures that serve several tests out of the user's index of runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / "fixtures"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -48,15 +48,24 @@ def test_the_packages_import_downwards_only() -> None:
         ("testing.py", "from wfrun.runners import loop\n", "testing imports wfrun.runners"),
         ("sites/node/job.py", "import msgspec\n", "job.py imports msgspec"),
         ("sites/node/job.py", "from .. import local\n", "job.py imports wfrun.sites.local"),
+        ("runners/cli/main.py", "import wfrun.studies\n", "runners imports wfrun.studies"),
         ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
         (
             "engine/core.py",
             "from wfrun.engine.capabilities.health import Health\n",
             "core.py:1: core.py imports wfrun.engine.capabilities.health.Health",
         ),
-        ("engine/attempts.py", "from wfrun.engine import capabilities\n", "through hooks alone"),
-        ("engine/tasks.py", "def f():\n    from .capabilities import usage\n", "tasks.py:2"),
-        ("engine/files.py", "import wfrun.engine.capabilities.usage\n", "through hooks alone"),
+        (
+            "engine/tasks/attempts.py",
+            "from wfrun.engine import capabilities\n",
+            "through hooks alone",
+        ),
+        ("engine/tasks/status.py", "def f():\n    from ..capabilities import usage\n", "s.py:2"),
+        (
+            "engine/files/file_events.py",
+            "import wfrun.engine.capabilities.usage\n",
+            "through hooks alone",
+        ),
     ],
 )
 def test_a_forbidden_import_is_named_with_its_line(
@@ -107,7 +116,7 @@ def test_modules_that_import_the_same_one_are_no_circle(tmp_path: Path) -> None:
         ("engine/core.py", "from random import Random\nimport heapq\nimport msgspec\n"),
         ("engine/policies/heft.py", "from wfrun.engine.model import Task\nfrom .. import view\n"),
         ("runners/cli/runs.py", "import os\nfrom wfrun.sites import batch\nimport click\n"),
-        ("runners/studies/page.py", "from wfrun.runners.experiments.plots import draw\n"),
+        ("studies/page.py", "from wfrun.runners.experiments.plots import draw\n"),
         ("sites/node/job.py", "import os\nimport runner\nfrom wfrun.sites.node import store\n"),
         ("testing/site.py", "import pytest\nfrom wfrun.sites import local\n"),
         ("__init__.py", "from wfrun.runners.api import run\n"),
@@ -116,3 +125,21 @@ def test_modules_that_import_the_same_one_are_no_circle(tmp_path: Path) -> None:
 def test_what_is_allowed_is_not_complained_about(tmp_path: Path, path: str, code: str) -> None:
     plant(tmp_path, path, code)
     assert check(tmp_path).returncode == 0
+
+
+def test_messages_and_pages_name_packages_that_can_be_installed() -> None:
+    """No registry has wfrun: an extra of it, such as wfrun[report], cannot be installed by name."""
+    for folder, ending in (("wfrun", "*.py"), ("docs", "*.md"), (".", "README.md")):
+        for path in (ROOT / folder).glob(f"**/{ending}" if folder != "." else ending):
+            for word in ("wfrun[", "install wfrun"):
+                assert word not in path.read_text(encoding="utf-8").replace("`", ""), path
+    project = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[0]
+    assert "plotly" in project  # `wfrun report` is in the README
+
+
+def test_a_public_class_has_a_name_of_its_own(tmp_path: Path) -> None:
+    plant(tmp_path, "engine/a.py", "class Row: ...\nclass _Own: ...\n")
+    plant(tmp_path, "sites/b.py", "class _Own: ...\nclass Table:\n    class Row: ...\n")
+    result = check(tmp_path)
+    fault = "wfrun/sites/b.py:3: wfrun/engine/a.py:1 defines a class Row, too: choose another name"
+    assert (result.returncode, result.stdout) == (1, f"{fault}\n")

@@ -175,6 +175,18 @@ def test_full_pivoting_is_accurate_and_costs_fill_in(tmp_path: Path) -> None:
     assert float(much["fill_in"]) > float(little["fill_in"])
 
 
+def test_optional_thresholds_are_tried_after_the_mandatory_ones(tmp_path: Path) -> None:
+    texts = {"factor.py {matrix}": "factor.py --size 300 {matrix}", "deadline: 20 s": "max: 8"}
+    folder = smaller("pivoting", tmp_path, {"until-deadline.yaml": texts})
+    done = shell(folder, "wfrun until-deadline.yaml --run-dir run")
+    assert done.returncode == 0, done.stderr
+    assert "8/50 tasks done, 42 not needed" in done.stdout
+    done = shell(folder, "python3 plot.py run/outputs")
+    assert "8 factorizations" in done.stdout
+    found = {path.name for path in (folder / "run/outputs").glob("*.json")}
+    assert found == {f"{m}_{e}.json" for m in ("saddle", "scattered") for e in (0, -6, -12, -3)}
+
+
 def test_the_estimate_is_near_the_formula_and_a_wrong_one_is_noticed(tmp_path: Path) -> None:
     texts = {"{seed}\n": "{seed} --paths 500\n", "[1, 100]": "[1, 4]"}
     folder = smaller("monte-carlo", tmp_path, {"monte-carlo.yaml": texts})

@@ -82,7 +82,7 @@ def test_the_commands_work_from_the_wheel(installed: Path, tmp_path: Path) -> No
     assert "2/2 tasks done" in wfrun("run", "tasks.txt", "--run-dir", "run")
     wfrun("watch", "run")
     wfrun("report", "run", "-o", "report.html")
-    assert "plotly" in (tmp_path / "report.html").read_text()
+    assert (tmp_path / "report.html").stat().st_size > 1_000_000  # with the library of charts
     assert "one" in wfrun("logs", "run", "tasks-0")
     wfrun("generate", "montage", "--tasks", "20", "--output", "montage.dax")
     wfrun("simulate", "montage.dax")

@@ -10,7 +10,7 @@ import wfrun
 from tests.docs.test_docs import snippets, table
 from tests.places import ROOT
 from wfrun.parsers.bags import yaml_bags
-from wfrun.runners.display.results import AFTER, BEFORE
+from wfrun.runners.inspect.tables.results import AFTER, BEFORE
 
 PAGE = ROOT / "docs/bags.md"
 EXAMPLES = snippets(PAGE, "yaml")

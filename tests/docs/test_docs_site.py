@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,3 +108,17 @@ def test_generated_pages_are_listed_and_in_the_navigation(tmp_path: Path) -> Non
     assert (tmp_path / "docs/reference/things.md").read_text() == "# All things\n"
     assert "\nSlurm <slurm.md>\n" in (tmp_path / "docs/clusters.md").read_text()
     assert not (tmp_path / "stale.md").exists()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_a_search_shows_pages_for_users_first() -> None:
+    pages = ["docs/decisions/0004-x", "docs/study-bags", "CHANGELOG", "docs/running", "docs/plan"]
+    program = (
+        f"{(CONFIGURATION / 'scorer.js').read_text()}\n"
+        f"console.log({pages}.map((page) => Scorer.score([page, '', '', null, 5, '', ''])).join())"
+    )
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
+    decision, study, changes, *of_users = map(int, done.stdout.split(","))
+    assert decision < study == changes < 5
+    assert of_users == [5, 5]
+    assert "scorer.js" in (CONFIGURATION / "conf.py").read_text()

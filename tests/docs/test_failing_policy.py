@@ -3,11 +3,15 @@ corrected policy."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.test_policy_plugin import installed, package, wfrun
+from tests.places import ROOT
 
 __all__ = ["installed", "package"]
 
@@ -46,6 +50,35 @@ def test_the_run_is_resumed_with_a_corrected_policy(installed: Path, method: str
     resumed = wfrun(installed, "resume", "run")
     assert resumed.returncode == 0, resumed.stderr
     assert "5/5 tasks done" in resumed.stdout
+
+
+@pytest.mark.slow
+def test_simulations_at_sites_go_on_with_the_other_policies(installed: Path) -> None:
+    module = installed / "wfrun_two_choices.py"
+    old, new, _ = BREAK["place"]
+    good = module.read_text()
+    module.write_text(good.replace(old, new))
+    assert wfrun(installed, "generate", "bag", "--tasks", "5").returncode == 0
+    site = {
+        "kind": "local",
+        "slots": 1,
+        "environment": {
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.defpath)),
+            "PYTHONPATH": os.pathsep.join((str(installed), str(ROOT))),
+        },
+    }
+    (installed.parent / "on.yaml").write_text(json.dumps({"sites": {"here": site}}))
+    command = ["simulate", "bag-5.dax", "--policy", "two-choices,round-robin", "--seeds", "3"]
+    command += ["--on", "on.yaml", "-o", "rows.csv"]
+    failed = wfrun(installed, *command)
+    assert failed.returncode == 3, failed.stderr
+    assert failed.stderr.count("policy 'two-choices' raised KeyError: 'no such cluster'") == 1
+    assert "round-robin" in failed.stdout
+    assert "two-choices" not in failed.stdout
+    module.write_text(good)
+    again = wfrun(installed, *command)
+    assert again.returncode == 0, again.stderr
+    assert len((installed.parent / "rows.csv").read_text().splitlines()) == 1 + 2 * 3
 
 
 @pytest.mark.slow

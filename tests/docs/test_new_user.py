@@ -13,9 +13,9 @@ from rich.console import Console
 
 import wfrun
 from tests.places import ROOT
-from wfrun.runners.display.site_table import SiteTable
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.inspect.tables.site_table import SiteTable
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 FAILS_UNTIL_MENDED = """\
 pegasus: "5.0"

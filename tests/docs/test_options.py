@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from inspect import signature
+from pathlib import Path
 
 import pytest
 
 import wfrun
-from tools.write_options import ARGUMENTS, PAGE, arguments, with_table
+from tools.write_options import derived, stale
 from wfrun.engine.settings import all_settings
 
 
-def test_the_derived_files_are_up_to_date() -> None:
-    assert ARGUMENTS.read_text() == arguments(), "run `make options`"
-    assert PAGE.read_text() == with_table(PAGE.read_text()), "run `make options`"
+def test_the_derived_files_are_up_to_date(tmp_path: Path) -> None:
+    assert stale(derived()) == [], "run `make options`"
+    other = tmp_path / "running.md"
+    other.write_text("an option less")
+    assert stale({other: "an option"}) == [other]
 
 
 @pytest.mark.parametrize("function", [wfrun.run, wfrun.run_async])

@@ -95,8 +95,15 @@ def test_it_has_to_be_installed_to_be_known(installed: Path) -> None:
 def test_a_package_that_is_broken_is_named(installed: Path) -> None:
     module = installed / "wfrun_two_choices.py"
     module.write_text("import not_there_at_all\n")
-    refused = wfrun(installed, "policies")
+    listed = wfrun(installed, "policies")
+    assert listed.returncode == 0
+    assert "two-choices" not in listed.stdout
+    assert "cannot be imported" in listed.stderr
+    made = wfrun(installed, "generate", "bag", "--tasks", "1")
+    assert made.returncode == 0, made.stderr
+    refused = wfrun(installed, "bag-1.dax", "--policy", "two-choices", "--emulate")
     assert refused.returncode == 2
+    assert "there is no placement policy 'two-choices'" in refused.stderr
     assert f"{module}:1: the policy 'two-choices' cannot be imported from" in refused.stderr
     assert "ModuleNotFoundError: No module named 'not_there_at_all'" in refused.stderr
     assert "Traceback" not in refused.stderr

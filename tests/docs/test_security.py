@@ -147,6 +147,12 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         "integration/test_two_users.py::test_no_process_shows_a_secret",
         USERS + "test_sockets_are_not_put_where_another_user_waits",
     ),
+    # Copies through an object store
+    "With `rclone`": (
+        SITES + "transfers/test_rclone.py::test_storage_that_sends_something_else",
+        SITES + "transfers/test_rclone.py::test_a_cancelled_copy_leaves_no_object",
+        "parsers/catalog/test_catalog.py::test_mistakes_in_keys_of_transfers",
+    ),
     # Copies from site to site
     "Without `direct`": RUNNERS
     + "test_emulated_methods.py::test_clusters_that_are_emulated_here_use_no_methods_between_clusters",
@@ -157,8 +163,10 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     + "test_names_that_an_old_client_would_hand_to_a_shell_are_not_carried",
     "The client at the source": DIRECT + "test_the_script_leaves_nothing_and_ends_with_its_input",
     # Channels of launchers
-    "Anybody on the cluster": SITES
-    + "launchers/test_strangers.py::test_strangers_keep_no_launcher_out",
+    "Anybody on the cluster": (
+        SITES + "launchers/test_strangers.py::test_strangers_keep_no_launcher_out",
+        SITES + "channels/test_two_users.py::test_calls_of_another_user_keep_no_launcher_out",
+    ),
     "**Admission.**": (
         HANDSHAKE + "test_a_hello_is_accepted_once_in_a_session",
         HANDSHAKE + "test_separators_in_fields_do_not_matter",
@@ -186,6 +194,12 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         SITES
         + "launchers/test_hostile_launchers.py::test_a_launcher_ends_no_attempt_that_it_does_not_have",
     ),
+    "**Commands on other nodes.**": (
+        SITES + "launchers/test_command_relay.py::test_others_get_no_command_started",
+        SITES
+        + "launchers/test_command_relay.py::test_only_its_node_tells_the_end_of_a_command_and_only_its_asker_ends_it",
+        SITES + "launchers/test_command_relay.py::test_a_run_has_a_bounded_number_of_commands",
+    ),
     "**Where secrets are.**": (
         SITES + "channels/test_two_users.py::test_other_users_see_no_secret_and_reach_no_file",
         SITES + "channels/test_two_users.py::test_a_launcher_believes_no_file_of_another_user",
@@ -200,6 +214,11 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         TRUST + "test_a_run_that_others_may_write_is_not_driven",
         TRUST + "test_modes_inside_a_private_directory_do_not_matter",
         "runners/cli/test_any_run.py::test_runs_of_another_user",
+    ),
+    "**The index of runs.**": (
+        RUNNERS + "test_run_index.py::test_an_index_of_others_is_not_used",
+        RUNNERS + "test_run_index.py::test_a_directory_of_another_user_in_the_index",
+        RUNNERS + "test_run_index.py::test_a_log_of_another_user_in_the_index",
     ),
     "**Whose outputs.**": RUNNERS + "test_reuse.py::test_a_run_of_another_user_is_not_reused",
     "**Where new runs are.**": (
@@ -260,8 +279,10 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     "Errors of the Python API": "engine/test_visible.py::test_lines_of_an_error_cannot_pass_for_other_messages",
     "Letters of scripts": NOTHING,
     # Attempts on nodes
-    "An attempt that was given up": SITES
-    + "node/test_commit.py::test_an_attempt_that_wakes_up_replaces_nothing",
+    "An attempt that was given up": (
+        SITES + "node/test_commit.py::test_an_attempt_that_wakes_up_replaces_nothing",
+        SITES + "node/test_two_users.py::test_another_user_brings_about_no_late_commit",
+    ),
     "A directory output": (
         SITES + "node/test_outputs.py::test_a_file_outside_is_copied",
         SITES + "node/test_outputs.py::test_what_cannot_be_copied_is_refused",

@@ -15,10 +15,12 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Catalog, NodeGroup, SiteSpec, Workflow
 from wfrun.parsers.bags.line_template import LineTemplate
+from wfrun.parsers.formats import FORMATS as DOCUMENT_FORMATS
+from wfrun.parsers.formats import TABLE, DocumentFormat
 from wfrun.parsers.generate import generate
 from wfrun.parsers.logs import align_to_monday, load_of, read_gwf, read_swf, scale_load
-from wfrun.runners.run.prepare import prepare
-from wfrun.runners.run.store import encode_workflow
+from wfrun.runners.run.prepare.prepare import prepare
+from wfrun.runners.run.store.event_store import encode_workflow
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.catalog import read_catalog
 
@@ -115,16 +117,25 @@ class Format(msgspec.Struct, frozen=True):
         return found
 
 
-FORMATS = {
+OF_CORPUS = {
+    "dax": ("dax/**/*.xml", "dax/**/*.dax"),
+    "pegasus5": ("pegasus5-yaml/*.yml",),
+    "wfformat": ("wfformat/*.json",),
+    "yaml": ("bags/*/*.yaml",),
+    "table": ("bags/*/*.csv",),
+}
+"""Where the corpus and the examples have documents of a format."""
+
+
+def _document_format(each: DocumentFormat) -> Format:
+    template = TEMPLATE if each is TABLE else None
+    suffix, patterns = each.suffixes[0], OF_CORPUS.get(each.name, ())
+    return Format(each.name, suffix, lambda path: _read(path, template), patterns)
+
+
+FORMATS = {each.name: _document_format(each) for each in DOCUMENT_FORMATS} | {
     each.name: each
     for each in (
-        Format("dax", ".dax", _read, ("dax/**/*.xml", "dax/**/*.dax")),
-        Format("pegasus5", ".yml", _read, ("pegasus5-yaml/*.yml",)),
-        Format("wfformat", ".json", _read, ("wfformat/*.json",)),
-        Format("bags", ".yaml", _read, ("bags/*/*.yaml",)),
-        Format("jsdl", ".jsdl", _read),
-        Format("table", ".csv", lambda path: _read(path, TEMPLATE), ("bags/*/*.csv",)),
-        Format("commands", ".txt", _read),
         Format("catalog", ".yaml", _read_catalog, ("*.yaml",)),
         Format("swf", ".swf", _read_log, ("swf/odd/*",)),
         Format("gwf", ".gwf", _read_log),

@@ -28,9 +28,9 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.state import RunState
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.store.event_store import Store
 
 SCRIPT = (
     "set -e; echo begin:{id}:$WFRUN_ATTEMPT >> {record}; sleep {seconds}; "

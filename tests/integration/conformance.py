@@ -19,7 +19,7 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.model import Access, LauncherSpec, SiteSpec
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 from wfrun.testing.probe import Probe

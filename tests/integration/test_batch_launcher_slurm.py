@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from tests.sites.node.batch_launcher_rig import Engine, Link, has_ended, kill, wait_for
+from tests.sites.node.facts import put_facts
 from tests.testbed.testbed import Testbed
 from wfrun.engine.model import Resources
 from wfrun.testing.probe import shell
@@ -26,6 +27,7 @@ class Cluster:
         site = testbed.layout.site("alpha")
         self.environment = {**os.environ, **testbed.layout.environment(site)}
         self.engine = engine
+        put_facts(engine.directory, "slurm")
         self.jobs: list[str] = []
 
     def call(self, *argv: str) -> str:

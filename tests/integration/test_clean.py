@@ -8,8 +8,8 @@ from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers
 from tests.integration.test_reuse import do, pairs
 from tests.testbed import faults
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 pytestmark = pytest.mark.slow
 

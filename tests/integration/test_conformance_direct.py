@@ -25,8 +25,8 @@ from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.method import MethodFailedError
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 from wfrun.testing.sites import ODD_NAMES
 from wfrun.testing.transfers import TransferConformance

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes import pbs
 from tests.integration.conformance import Clustered, run_id
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.kind import AnySite
 
 

@@ -19,11 +19,11 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers.endpoint import Endpoint
-from wfrun.sites.transfers.local_endpoint import LocalEndpoint
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.endpoints.endpoint import Endpoint
+from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.relay.stream import Stream
 from wfrun.sites.transfers.router import TransferRouter
-from wfrun.sites.transfers.stream import Stream
 from wfrun.testing.transfers import TransferConformance
 
 

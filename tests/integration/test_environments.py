@@ -10,8 +10,8 @@ import yaml
 
 import wfrun
 from tests.testbed.testbed import Testbed
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 BAG = """\
 command: sh -c 'echo "$PROLOGUE:$SITE:$DOCUMENT:$IMAGE:$LEFT_OVER" >out-{n}'

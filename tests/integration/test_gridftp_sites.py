@@ -18,9 +18,9 @@ from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, GridFtpServer, SiteSpec
 from wfrun.sites.node.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
-from wfrun.sites.transfers.gridftp import PARALLEL_BYTES, GridFtp
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
+from wfrun.sites.transfers.gridftp.gridftp import PARALLEL_BYTES, GridFtp
 from wfrun.sites.transfers.method import MethodFailedError
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.router import TransferRouter
 
 DATA = os.urandom(PARALLEL_BYTES + 1)

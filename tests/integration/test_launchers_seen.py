@@ -10,7 +10,7 @@ from tests.runners.harness import LONG_S, wait_until
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.runners.admin.bench import measure
-from wfrun.runners.admin.bench_figures import Sizes
+from wfrun.runners.admin.bench_figures import BenchCounts
 from wfrun.sites.catalog import read_catalog
 
 LAUNCHERS = {"slots": 4, "dispatch": "launchers", "launchers": {"cores": 2, "channels": "tcp"}}
@@ -47,7 +47,7 @@ def test_a_site_with_launchers_is_measured_and_nothing_stays(grid: Grid, testbed
         return set(processes.run(command, environment).stdout.split())
 
     before = jobs()
-    result = asyncio.run(measure(spec, Sizes(empty=200, chain=10, short=20), LONG_S))
+    result = asyncio.run(measure(spec, BenchCounts(empty=200, chain=10, short=20), LONG_S))
     assert result.problem is None
     figures = result.figures
     assert figures.rate is not None

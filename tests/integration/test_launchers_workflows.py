@@ -60,7 +60,8 @@ def test_a_run_that_was_interrupted_goes_on_at_all_its_clusters(grid: Grid) -> N
     engine = grid.user.start("w.dax", *options, *emulated)
 
     def some_are_done() -> bool:
-        return grid.logged() and sum(s.done for s in grid.state().sites if s.is_provisioned) >= 20
+        sites = grid.state().sites if grid.logged() else []
+        return sum(s.done for s in sites if s.spec.has_launchers) >= 20
 
     grid.wait(engine, some_are_done)
     engine.signal(signal.SIGINT)
@@ -78,5 +79,5 @@ def test_a_run_that_was_interrupted_goes_on_at_all_its_clusters(grid: Grid) -> N
     events = grid.events()
     after = events[next(n for n, e in enumerate(events) if isinstance(e, ev.RunResumed)) :]
     asked = {e.site for e in after if isinstance(e, ev.LaunchersAsked)}
-    assert asked == {i for i, s in enumerate(grid.state().sites) if s.is_provisioned}
+    assert asked == {i for i, s in enumerate(grid.state().sites) if s.spec.has_launchers}
     grid.check_quiet()

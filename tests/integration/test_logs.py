@@ -19,9 +19,9 @@ from tests.testbed import faults
 from tests.testbed.testbed import Testbed
 from wfrun.engine.events import Event, SiteCounted
 from wfrun.engine.model import Task, Workflow
-from wfrun.runners.display.logs import print_logs
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.inspect.logs.logs import print_logs
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 
 def test_logs_of_a_task_that_failed_at_two_clusters(

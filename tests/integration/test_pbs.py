@@ -11,19 +11,20 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from tests.fakes import pbs
-from tests.runners.harness import LONG_S
+from tests.runners.harness import LONG_S, User
 from tests.sites.batch.recordings import OPENPBS, recorded
-from wfrun.engine.events import SitePaused, SiteReopened
-from wfrun.engine.model import Access, SiteSpec
+from wfrun.engine.events import JobLimitReached, JobsWait, SitePaused, SiteReopened
+from wfrun.engine.model import Access, LauncherSpec, SiteSpec
+from wfrun.runners.admin.check import check
 from wfrun.runners.admin.show import show
-from wfrun.runners.cli.predict_command import predict
-from wfrun.runners.run.sites import make_site
+from wfrun.runners.cli.predict.predict_command import predict
+from wfrun.runners.run.sites.make_sites import make_site
 from wfrun.sites.entry_error import EntryError
 from wfrun.sites.kind import AnySite
 from wfrun.testing.probe import Probe, request, shell
@@ -80,6 +81,11 @@ async def until(what: Callable[[], bool]) -> None:
         await asyncio.sleep(0.05)
 
 
+def waits(probe: Probe) -> list[tuple[str, int]]:
+    """The reasons for waits that were reported, each with the number of held jobs."""
+    return [(e.reason, e.held) for e in probe.events if isinstance(e, JobsWait)]
+
+
 def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
     result = subprocess.run(
         [directory / "bin" / command, *arguments],
@@ -100,6 +106,21 @@ async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened, lim
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
             assert (await probe.ended(key)).cause == "done"
+
+
+async def test_the_limit_is_learned_from_refusals(directory: Path, opened: Opened) -> None:
+    """Nothing is known before: an array that exceeds the limit is refused whole."""
+    pbs.install(directory, slots=8, limits={"user": 5})
+    keys = [f"k-{n}" for n in range(20)]
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([request(key, "true") for key in keys])
+        for key in keys:
+            assert (await probe.ended(key)).cause == "done"
+        reported = [e.jobs for e in probe.events if isinstance(e, JobLimitReached)]
+    accepted = [len(job["elements"]) for job in jobs_of(directory)]
+    assert len(pbs.asked(directory, "qsub")) - len(accepted) <= 4
+    assert reported[-1] == 5
+    assert 0 not in reported
 
 
 async def test_an_array_that_is_too_large_is_halved(directory: Path, opened: Opened) -> None:
@@ -180,10 +201,83 @@ async def test_an_array_that_is_held(directory: Path, opened: Opened) -> None:
     access = msgspec.structs.replace(spec.access, options=("-h",))
     async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
         await site.submit([shell("k-1", "true"), shell("k-2", "true")])
-        await until(lambda: len(pbs.asked(directory, "qstat")) > 3)
+        await probe.until(lambda: waits(probe) == [("Hold_Types = u", 2)])
         assert not probe.outcomes("k-1")
         run(directory, "qrls", "0[].pbshost")
         assert {(await probe.ended(key)).cause for key in ("k-1", "k-2")} == {"done"}
+        await probe.until(lambda: waits(probe)[-1] == ("", 0))
+
+
+async def test_a_queue_that_is_stopped_for_a_while(directory: Path, opened: Opened) -> None:
+    """It accepts jobs, and starts none."""
+    pbs.install(directory, slots=2, started=False)
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
+        await site.submit([request("k-3", "true", cores=2)])
+        await probe.until(lambda: waits(probe)[-1:] == [("Not Running: Queue not started.", 3)])
+        pbs.configure(directory, started=True)
+        for key in ("k-1", "k-2", "k-3"):
+            assert (await probe.ended(key)).cause == "done"
+        await probe.until(lambda: waits(probe)[-1] == ("", 0))
+
+
+async def test_a_start_is_seen_soon_after_the_end_before_it(
+    directory: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However rarely the queue is asked while nothing changes."""
+    monkeypatch.setattr("wfrun.sites.cluster.queue_watch.SLOWER", 1e9)
+    pbs.install(directory, slots=1)
+    spec = site_of(directory)
+    assert spec.access is not None
+    access = msgspec.structs.replace(spec.access, poll_max_s=10_000.0)
+    go = [directory.parent / f"go-{n}" for n in range(2)]
+    script = "until [ -e {} ]; do sleep 0.05; done"
+    async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
+        await site.submit([shell(f"k-{n}", script.format(go[n])) for n in range(2)])
+        await probe.started("k-0")
+        asked = len(pbs.asked(directory, "qstat"))
+        await until(lambda: len(pbs.asked(directory, "qstat")) > asked)  # nothing has changed
+        go[0].touch()
+        assert (await probe.ended("k-0")).cause == "done"
+        await probe.started("k-1")
+        go[1].touch()
+        assert (await probe.ended("k-1")).cause == "done"
+
+
+async def test_jobs_that_wait_for_room(directory: Path, opened: Opened) -> None:
+    """An array that has begun has a comment that is no reason."""
+    pbs.install(directory, slots=1)
+    go = directory.parent / "go"
+    script = f"until [ -e {go} ]; do sleep 0.05; done"
+    async with opened(site_of(directory)) as (site, probe):
+        await site.submit([shell("k-1", script), shell("k-2", script)])
+        await probe.started("k-1")
+        await site.submit([shell("k-3", "true")])
+        await probe.until(
+            lambda: waits(probe) == [("Not Running: Not enough free nodes available", 0)]
+        )
+        go.touch()
+        for key in ("k-1", "k-2", "k-3"):
+            assert (await probe.ended(key)).cause == "done"
+
+
+@pytest.mark.parametrize("dispatch", ["jobs", "launchers"])
+async def test_a_check_waits_for_the_output_of_its_jobs(
+    directory: Path, dispatch: Literal["jobs", "launchers"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job keeps its cores for half a minute, and its user gets a mail, if it cannot be
+    delivered."""
+    pbs.install(directory, slots=2, stage_out_s=2.0)
+    spec = site_of(directory)
+    assert spec.access is not None
+    launchers = LauncherSpec(cores=1, max=1, walltime_s=600.0) if dispatch == "launchers" else None
+    access = msgspec.structs.replace(spec.access, dispatch=dispatch, launchers=launchers)
+    spec = msgspec.structs.replace(spec, access=access)
+    checked = await check([spec], LONG_S, None, as_json=False)
+    assert not checked.has_failures, capsys.readouterr().out
+    await until(lambda: states(directory) == {"F"})
+    assert pbs.undelivered(directory) == []
+    assert not list((directory.parent / "scratch").iterdir())
 
 
 async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None:
@@ -235,6 +329,60 @@ async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
         outcome = await probe.ended("k-1")
     assert outcome.cause == "walltime"
     assert "walltime" in (outcome.message or "")
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("gap_s", [0.02, 1.0])
+async def test_a_shell_that_goes_on_when_pbs_has_killed_its_command(
+    directory: Path, opened: Opened, gap_s: float, history: bool
+) -> None:
+    """A live OpenPBS 23.06 signals the children first: the shell exits with 0, and the job's end is
+    recorded before its own signal comes, or even without it. Only PBS knows that it was cut."""
+    pbs.install(directory, slots=3, history=history, gap_s=gap_s)
+    scripts = {
+        "k-1": "sleep 40; echo x >o",
+        "k-2": "trap 'echo caught' TERM; sleep 40; echo x >o",
+        "k-3": "sh -c 'sleep 40; exit 0'; echo x >o",
+    }
+    async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
+        await site.submit([shell(k, text, outputs={"o": k}) for k, text in scripts.items()])
+        for key in scripts:
+            outcome = await probe.ended(key)
+            assert outcome.cause == "walltime", outcome
+            assert "walltime" in (outcome.message or "")
+            assert outcome.sizes == ()
+
+
+@pytest.mark.parametrize("history", [False, True])
+async def test_a_task_that_ends_well_near_the_walltime_of_its_job(
+    directory: Path, opened: Opened, history: bool
+) -> None:
+    """PBS is asked, and a success is believed if it says nothing else."""
+    pbs.install(directory, slots=1, history=history)
+    async with opened(site_of(directory, walltime_s=10.0)) as (site, probe):
+        await site.submit([shell("k-1", "sleep 8.5; echo x >o", outputs={"o": "o"})])
+        assert (await probe.ended("k-1")).cause == "done"
+        asked = [words for words in pbs.asked(directory, "qstat") if "-x" in words]
+        assert asked
+    async with opened(site_of(directory, walltime_s=600.0)) as (site, probe):
+        await site.submit([shell("k-2", "sleep 1; echo x >o", outputs={"o": "o"})])
+        assert (await probe.ended("k-2")).cause == "done"
+        assert [words for words in pbs.asked(directory, "qstat") if "-x" in words] == asked
+
+
+@pytest.mark.parametrize("gap_s", [0.02, 1.0])
+async def test_a_cut_end_that_only_a_later_engine_sees(
+    directory: Path, opened: Opened, gap_s: float
+) -> None:
+    pbs.install(directory, slots=1, gap_s=gap_s)
+    async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
+        await site.submit([shell("k-1", "sleep 40; echo x >o", outputs={"o": "o"})])
+        await probe.started("k-1")
+    await until(lambda: states(directory) == {"F"})
+    async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
+        found = (await site.find(["k-1"]))["k-1"]
+        outcome = found.outcome or await probe.ended("k-1")
+        assert outcome.cause == "walltime"
 
 
 async def test_a_job_past_its_memory(directory: Path, opened: Opened) -> None:
@@ -404,3 +552,57 @@ def test_the_waits_of_its_queue_are_predicted(
     out = capsys.readouterr().out
     assert "ends of other users' jobs vary" in out
     assert "at most" in out
+
+
+def test_what_a_cut_task_has_written_is_never_final(directory: Path) -> None:
+    """Its job commits before PBS has said that it was cut. Each attempt has names of its own in the
+    store, so another one that does not write an optional output does not have it."""
+    pbs.install(directory, slots=1, gap_s=1.5)
+    home = directory.parent
+    with (home / ".profile").open("a") as profile:
+        # Its run time stays below the walltime of the site: a longer one would not be tried again.
+        profile.write('[ -z "$PBS_JOBID" ] || sleep 4\n')
+    script = (
+        "case $WFRUN_ATTEMPT in *.1) sleep 600; echo wrong >out; echo wrong >extra;; "
+        "*) echo right >out;; esac"
+    )
+    (home / "bag.yaml").write_text(
+        f"command: sh -c '{script}'\nparameters: {{i: [1]}}\n"
+        "outputs: [out, {name: extra, to: extra, optional: true}]\n"
+    )
+    user = User(home, LONG_S)
+    catalog = user.catalog(
+        "sites:\n  here: {kind: pbs, slots: 1, transport: local, directory: ~/scratch, "
+        "walltime: 9 s, poll_min: 0.5, poll_max: 1}\n"
+    )
+    try:
+        done = user.wfrun("bag.yaml", "--sites", catalog, "--run-dir", "r", "--keep", "all")
+    finally:
+        user.close()
+    assert done.status == 0, done.text
+    store = next((home / "scratch").glob("*/files"))
+    assert "wrong\n" in [path.read_text() for path in store.iterdir()]  # it was committed
+    found = {path.name: path.read_text() for path in (home / "r" / "outputs").iterdir()}
+    assert found == {"out": "right\n"}
+
+
+def test_an_array_that_stays_after_the_run(directory: Path) -> None:
+    """After a kill of the server it is in state B for ever, with all elements expired."""
+    pbs.install(directory, slots=2, stuck=True)
+    user = User(directory.parent, LONG_S)
+    (user.folder / "bag.yaml").write_text("command: 'true'\nparameters: {i: [1, 2]}\n")
+    catalog = user.catalog(
+        "sites:\n  here: {kind: pbs, slots: 2, transport: local, directory: ~/scratch, "
+        "poll_min: 0.5, poll_max: 1}\n"
+    )
+    try:
+        done = user.wfrun("bag.yaml", "--sites", catalog)
+        assert done.status == 0, done.text
+        assert "site here: its queue keeps jobs of this run" in done.err
+        assert "by: qdel -W force -x '0[].pbshost'" in done.err
+        pbs.configure(directory, stuck=False)
+        done = user.wfrun("bag.yaml", "--sites", catalog)
+        assert done.status == 0, done.text
+        assert "its queue keeps" not in done.err
+    finally:
+        user.close()

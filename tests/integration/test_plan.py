@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_sites_command import FILL, at, init, wfrun
+from tests.integration.test_sites_command import at, fill_alpha, init, wfrun
 from tests.testbed.testbed import Testbed
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_dax import write_dax
 
 SITES = ("alpha", "gamma")
 EMULATED = ("montage.dax", "--sites", "sites.yaml", "--emulate", "--at-sites")
@@ -41,7 +41,7 @@ def kept(testbed: Testbed, site: str) -> set[Path]:
 def test_the_jobs_of_a_full_cluster_are_ahead_and_nothing_is_left_there(
     testbed: Testbed, folder: Path
 ) -> None:
-    at(testbed, "alpha", FILL)
+    fill_alpha(testbed)
     before = [kept(testbed, site) for site in SITES]  # by runs of other tests
     plan = planned(folder, *EMULATED, "--no-history")
     alpha, gamma = plan["present"]

@@ -12,7 +12,7 @@ from tests.runners.harness import LONG_S, User
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 ALL = {"alpha": ["-p", "main", "-N", "4", "--ntasks-per-node=4"],
        "beta": ["-p", "batch", "-N", "2", "--ntasks-per-node=8"]}  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.clusters import Grid
 from wfrun.parsers.generate import generate
-from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_dax import write_dax
 
 FACTOR = 5
 """The machine may be as much faster or slower during the second run."""

@@ -17,7 +17,7 @@ import yaml
 from tests.testbed import faults, processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 JOBS = 12
 FLOOD = ["-o", "/dev/null", "--nice=-5000", "-p", "main", "-N", "4", "--ntasks-per-node", "4"]

@@ -7,8 +7,8 @@ import pytest
 from tests.integration.clusters import Grid
 from tests.runners.harness import Done, Job
 from tests.testbed import faults
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 pytestmark = pytest.mark.slow
 

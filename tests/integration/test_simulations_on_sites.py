@@ -12,8 +12,8 @@ import pytest
 from tests.integration.clusters import Grid
 from tests.places import ROOT
 from wfrun.engine import events as ev
-from wfrun.runners.run.checkpoints import read_state
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.store.checkpoints import read_state
 
 SIMULATE = ["simulate", "average", "--tasks", "2000", "--policy", "ect,rr", "--seeds", "12"]
 PACKAGES = sysconfig.get_path("purelib")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -18,10 +20,9 @@ from tests.places import ROOT
 from tests.runners.harness import LONG_S, WFRUN
 from tests.testbed import faults
 from tests.testbed.testbed import Testbed
+from wfrun.sites.remote.transports.login_shell import profile_of
 
 WORDCOUNT = ROOT / "examples" / "wordcount"
-FILL = "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'"
-"""All of alpha."""
 KINDS = {"alpha": "slurm", "beta": "slurm", "gamma": "grid-engine", "delta": "ssh"}
 
 
@@ -53,6 +54,16 @@ def at(testbed: Testbed, site: str, command: str) -> str:
     words = ["ssh", "-F", str(testbed.layout.ssh_config), site, command]
     ended = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60)
     return ended.stdout
+
+
+def fill_alpha(testbed: Testbed) -> None:
+    """Start a job that takes all cores of alpha. Slurm accepts a job before it starts it."""
+    at(testbed, "alpha", "sbatch -o /dev/null -p main -N 4 --ntasks-per-node 4 --wrap 'sleep 600'")
+    for _ in range(300):
+        if at(testbed, "alpha", "sinfo --noheader -p main -o %C").startswith("16/0/"):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the job has not started")
 
 
 def checked(folder: Path, *arguments: str, status: int = 0) -> dict[str, dict[str, Any]]:
@@ -170,7 +181,7 @@ def test_limits_beyond_those_of_the_cluster_fail(testbed: Testbed, tmp_path: Pat
 def test_a_job_that_waits_is_withdrawn(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
     give_each_task_a_job(tmp_path / "sites.yaml")
-    at(testbed, "alpha", FILL)
+    fill_alpha(testbed)
     found = checked(tmp_path, "--wait", "10")["alpha"]["test job"]
     assert (found["state"], "was cancelled" in found["text"]) == ("note", True)
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json"))
@@ -192,7 +203,7 @@ def test_an_unknown_host_key_is_to_be_accepted_first(testbed: Testbed, tmp_path:
 def test_an_interrupted_check_leaves_no_job(testbed: Testbed, tmp_path: Path) -> None:
     init(testbed, tmp_path, "alpha")
     give_each_task_a_job(tmp_path / "sites.yaml")
-    at(testbed, "alpha", FILL)
+    fill_alpha(testbed)
     check = subprocess.Popen([WFRUN, "sites", "check"], cwd=tmp_path, stdin=subprocess.DEVNULL)
     try:
         for _ in range(300):
@@ -276,6 +287,7 @@ def test_a_host_without_any_of_their_commands(
     catalog.write_text(catalog.read_text().replace("kind: ssh", "kind: pbs"))
     system = checked(tmp_path, status=1)["here"]["batch system"]
     assert "pbs is not found: qstat" in system["text"]
+    assert f"put that into {profile_of(pwd.getpwuid(os.getuid()).pw_shell)} " in system["hint"]
     (shown,) = json.loads(wfrun(tmp_path, "sites", "show", "--json", status=1))
     assert shown["reason"].startswith("its batch system does not answer")
 

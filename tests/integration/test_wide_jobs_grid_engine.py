@@ -15,7 +15,7 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError
 from wfrun.runners.cli.main import cli
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 from wfrun.sites.batch.grid_engine.system import GridEngine
 from wfrun.sites.batch.system import BatchJob
 
