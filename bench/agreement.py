@@ -43,7 +43,7 @@ from wfrun.engine.model import Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
-from wfrun.runners.run.prepare import prepare
+from wfrun.runners.run.prepare.prepare import prepare
 from wfrun.runners.simulate.simulation import Platform, simulate
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from wfrun.engine.events import Settings
 from wfrun.runners.experiments.cells import Cell
-from wfrun.runners.experiments.workloads import POLICIES, TASKS, Workloads, row_of
+from wfrun.runners.experiments.subjects.workloads import POLICIES, TASKS, Workloads, row_of
 from wfrun.runners.simulate.bags import simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform

@@ -32,7 +32,7 @@ from rich.table import Table
 
 from wfrun import Task, Workflow, write_dax
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 WFRUN = Path(sys.executable).with_name("wfrun")
 BASE = 20_000

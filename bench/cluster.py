@@ -42,7 +42,7 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.model import Catalog, SiteSpec, Task, Workflow
 from wfrun.runners.api import run_async
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.sites.kinds import BATCH_KINDS
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import NewFile

@@ -27,10 +27,10 @@ from wfrun.runners.simulate.grid.grids import AUVER, generated_jobs
 from wfrun.runners.simulate.grid.model import GridJob, Scheduler
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
 from wfrun.runners.simulate.grid.simulation import simulate_grid
-from wfrun.runners.studies.jgc_grids import jobs_of, sites
-from wfrun.runners.studies.predictions.jgc import logs_of
-from wfrun.runners.studies.predictions.part import Setting
-from wfrun.runners.studies.predictions.workloads import workloads_of
+from wfrun.studies.grids.jgc_grids import jobs_of, sites
+from wfrun.studies.predictions.jgc.jgc import logs_of
+from wfrun.studies.predictions.part import PartSetting
+from wfrun.studies.predictions.workloads import workloads_of
 
 GOAL_S = 60.0
 """Processor time of a scheduler with 90,000 jobs."""
@@ -70,7 +70,7 @@ def schedulers(part: float) -> Table:
 
 def strategies() -> Table | None:
     try:
-        logs = logs_of(Setting(True, workloads_of(CORPUS, ())))
+        logs = logs_of(PartSetting(True, workloads_of(CORPUS, ())))
     except InvalidError:
         logs = None
     if logs is None:

@@ -37,8 +37,8 @@ from wfrun.engine.exchange import Content  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access  # noqa: E402
 from wfrun.sites.node.digests import digest_of_file  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
-from wfrun.sites.transfers.gridftp import GridFtp, options  # noqa: E402
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.gridftp.gridftp import GridFtp, options  # noqa: E402
 from wfrun.sites.transfers.router import TransferRouter  # noqa: E402
 
 GOAL = 0.9

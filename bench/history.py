@@ -26,8 +26,7 @@ from rich.table import Table
 
 from wfrun.engine import events as ev
 from wfrun.engine.actions import Action
-from wfrun.engine.bag import expand
-from wfrun.engine.capabilities.observations import (
+from wfrun.engine.capabilities.estimates.observations import (
     MAX_CLASSES,
     MAX_OBSERVATIONS,
     Class,
@@ -35,9 +34,15 @@ from wfrun.engine.capabilities.observations import (
 )
 from wfrun.engine.core import Core
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, Workflow
-from wfrun.runners.run.history import Harvest, StoredClass, add_history, read_history
-from wfrun.runners.run.history_file import HistoryFile
-from wfrun.runners.run.link_history import place_of
+from wfrun.engine.tasks.bag import expand
+from wfrun.runners.run.history.history_file import HistoryFile
+from wfrun.runners.run.history.link_history import place_of
+from wfrun.runners.run.history.runtime_history import (
+    Harvest,
+    StoredClass,
+    add_history,
+    read_history,
+)
 from wfrun.sites.catalog import read_catalog
 from wfrun.testing.fake_world import FakeWorld
 

@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine import events as ev
-from wfrun.runners.run.store import Store
+from wfrun.runners.run.store.event_store import Store
 
 WFRUN = Path(sys.executable).with_name("wfrun")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 from bench.shared.real_contents import document_of  # noqa: E402
 from tests.testbed.layout import DEFAULT_BASE, Layout  # noqa: E402
 from wfrun.parsers.generate import generate  # noqa: E402
-from wfrun.parsers.workflows.write_dax import write_dax  # noqa: E402
+from wfrun.parsers.workflows.writers.write_dax import write_dax  # noqa: E402
 
 GOAL = 0.15
 """Maximum difference between the planned and the real makespan, as a share of the real one."""

@@ -40,8 +40,8 @@ from wfrun.engine.prediction.replay import Moment, accuracy, replay
 from wfrun.parsers.generate import generate
 from wfrun.parsers.logs import read_swf
 from wfrun.runners.experiments.cells import Cell
-from wfrun.runners.experiments.log_accuracy import log_history
-from wfrun.runners.experiments.workloads import Workloads
+from wfrun.runners.experiments.subjects.workloads import Workloads
+from wfrun.runners.forecast.log_accuracy import log_history
 from wfrun.runners.simulate.bags import simulate_bags
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
 from wfrun.runners.simulate.simulation import Platform

@@ -28,10 +28,10 @@ from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.core import Core
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.jobs.moldable import Amdahl, MoldableRunTimes, binary_search
+from wfrun.engine.jobs.reallocation import ALGORITHMS, LrmQueues, QueueJob, QueueOffer, reallocate
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.moldable import Amdahl, RunTimes, binary_search
 from wfrun.engine.queues import QueuedJob, make_lrm
-from wfrun.engine.reallocation import ALGORITHMS, LrmQueues, Offer, QueueJob, reallocate
 
 Algorithm = Literal["mct-reg", "mct-can", "minmin-reg", "minmin-can"]
 SLOTS = (640, 270, 434)
@@ -53,7 +53,7 @@ class Counted(LrmQueues):
 
     offers = 0
 
-    def offer_of(self, runtimes: RunTimes, site: int) -> Offer | None:
+    def offer_of(self, runtimes: MoldableRunTimes, site: int) -> QueueOffer | None:
         self.offers += 1
         return super().offer_of(runtimes, site)
 
@@ -78,7 +78,7 @@ def waiting_queues(jobs: int, seed: int) -> Counted:
         runtimes, site = random_law(random), number % len(SLOTS)
         queues.jobs[number] = QueueJob(runtimes, float(number))
         size = min(SLOTS[site], random.randint(1, runtimes.limit))
-        queues.enter(number, Offer(site, size, 0.0, 0.0))
+        queues.enter(number, QueueOffer(site, size, 0.0, 0.0))
     return queues
 
 

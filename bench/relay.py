@@ -33,8 +33,8 @@ from wfrun.engine.exchange import Content  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access, SiteSpec  # noqa: E402
 from wfrun.runners.admin.links import SiteDirectory  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
-from wfrun.sites.transfers.relay import FileRelay  # noqa: E402
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.relay.relay import FileRelay  # noqa: E402
 from wfrun.sites.transfers.router import TransferRouter  # noqa: E402
 
 TRANSPORTS: tuple[Literal["asyncssh", "openssh"], ...] = ("asyncssh", "openssh")

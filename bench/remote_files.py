@@ -43,9 +43,9 @@ from wfrun.engine.model import ORIGIN, Access, SiteSpec  # noqa: E402
 from wfrun.runners.admin.links import SiteDirectory  # noqa: E402
 from wfrun.sites.remote.agent_client import AgentHost  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
-from wfrun.sites.transfers.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402
+from wfrun.sites.transfers.relay.stream import Stream  # noqa: E402
 from wfrun.sites.transfers.router import TransferRouter  # noqa: E402
-from wfrun.sites.transfers.stream import Stream  # noqa: E402
 
 TRANSPORTS = ("asyncssh", "openssh")
 SMALL_BYTES, MEDIUM_BYTES = 10_000, 300_000

@@ -29,7 +29,7 @@ from rich.table import Table
 
 import wfrun
 from wfrun.engine import events as ev
-from wfrun.engine.information import Information
+from wfrun.engine.fitting.information import Information
 from wfrun.engine.model import Catalog, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine import events as ev
-from wfrun.engine.graph import topological_order
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
+from wfrun.engine.tasks.graph import topological_order
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
 from wfrun.runners.experiments.cells import Throttle

@@ -40,7 +40,7 @@ from tests.testbed import gridftp  # noqa: E402
 from tests.testbed.layout import DEFAULT_BASE, Layout  # noqa: E402
 from tests.testbed.testbed import Testbed  # noqa: E402
 from wfrun.engine import events as ev  # noqa: E402
-from wfrun.runners.run.store import Store  # noqa: E402
+from wfrun.runners.run.store.event_store import Store  # noqa: E402
 
 MONTAGE = ROOT / "examples" / "montage"
 METHODS = ("stream", "relay", "gridftp", "rsync", "scp", "sftp", "mixed")

@@ -34,7 +34,7 @@ from bench.shared.real_contents import document_of, with_real_contents  # noqa: 
 from tests.testbed.layout import Layout  # noqa: E402
 from wfrun.engine import events as ev  # noqa: E402
 from wfrun.engine.interpreter import Interpreter  # noqa: E402
-from wfrun.runners.run.store import Store  # noqa: E402
+from wfrun.runners.run.store.event_store import Store  # noqa: E402
 
 CATALOG = """\
 sites:

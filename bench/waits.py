@@ -29,7 +29,7 @@ from wfrun.engine.prediction.waits.replay import (
 )
 from wfrun.engine.queues import LRMS, make_lrm
 from wfrun.parsers.logs import RUNNABLE_RULES, drop_jobs, read_swf
-from wfrun.runners.experiments.wait_accuracy import accuracies, recorded_jobs, simulated_jobs
+from wfrun.runners.forecast.wait_accuracy import accuracies, recorded_jobs, simulated_jobs
 
 CORPUS = Path(os.environ.get("WFRUN_CORPUS", Path(__file__).parents[2] / "shared" / "data"))
 BOUNDS = ("bmbp", "chebyshev")

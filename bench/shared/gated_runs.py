@@ -17,7 +17,7 @@ from tests.testbed.testbed import Testbed, registered
 from wfrun.engine import events as ev
 from wfrun.engine.model import Task, Workflow
 from wfrun.runners.api import run_async
-from wfrun.runners.run.directory import RunDir
+from wfrun.runners.run.directory.run_directory import RunDir
 
 CORES = 8
 """Of a node of the cluster: so large are launchers, where there are slots enough."""

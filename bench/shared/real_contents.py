@@ -14,7 +14,7 @@ from bench.shared import content_task
 from wfrun.engine.model import File, Resources, Task
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
-from wfrun.parsers.workflows.write_dax import write_dax
+from wfrun.parsers.workflows.writers.write_dax import write_dax
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CORPUS = Path(os.environ.get("WFRUN_CORPUS") or ROOT.parent / "shared" / "data")
