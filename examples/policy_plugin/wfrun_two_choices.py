@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import ClassVar
 
-from wfrun.engine.information import Information, R
+from wfrun.engine.fitting.information import Information, R
 from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.protocols import View
 

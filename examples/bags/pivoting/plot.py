@@ -20,6 +20,8 @@ PANELS = {
     "cpu_s": "CPU time of the factorization [s]",
 }
 MARKS = "os^D"
+EXACT = 1e-10
+"""Backward error that is good enough."""
 
 
 def main() -> int:
@@ -54,6 +56,9 @@ def main() -> int:
         best, worst = (f(row["backward_error"] for row in found) for f in (min, max))
         least, most = (f(row["fill_in"] for row in found) for f in (min, max))
         print(f"{matrix:>10}: error {best:.0e} to {worst:.0e}, fill-in {least:.0f} to {most:.0f}")
+        exact = [row["fill_in"] for row in found if row["backward_error"] < EXACT]
+        if exact:
+            print(f"{'':>10}  least fill-in with an error below {EXACT:.0e}: {min(exact):.1f}")
     return 0
 
 
