@@ -64,7 +64,8 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/python tools/check_imports.py
 	$(BIN)/python tools/check_foreign_numbers.py
-	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py
+	$(BIN)/python tools/write_options.py --check
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py wfrun/malleable.py
 
 docs: $(DOCS_STAMP)
 	@$(BIN)/python -m tools.docs_site

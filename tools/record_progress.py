@@ -23,8 +23,8 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 from tools.record_command import save_svg, terminal  # noqa: E402
 from wfrun import generate, read_catalog, write_dax  # noqa: E402
 from wfrun.engine.events import Settings  # noqa: E402
-from wfrun.runners.display.live import REFRESH_S, LiveProgress  # noqa: E402
-from wfrun.runners.run.prepare import prepare  # noqa: E402
+from wfrun.runners.inspect.live.live import REFRESH_S, LiveProgress  # noqa: E402
+from wfrun.runners.run.prepare.prepare import prepare  # noqa: E402
 from wfrun.runners.run.session import Session  # noqa: E402
 
 TIME_SCALE = 0.25

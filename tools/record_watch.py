@@ -19,10 +19,10 @@ from pathlib import Path
 
 from wfrun import generate, write_dax
 from wfrun.engine.state import Phase, RunState
-from wfrun.runners.display.followed_run import FollowedRun
-from wfrun.runners.display.watch.app import WatchApp
-from wfrun.runners.display.watch.observation import Observer
-from wfrun.runners.run.directory import RunDir, find
+from wfrun.runners.inspect.tables.followed_run import FollowedRun
+from wfrun.runners.inspect.watch.app import WatchApp
+from wfrun.runners.inspect.watch.observation import RunObserver
+from wfrun.runners.run.directory.run_directory import RunDir, find
 
 ROOT = Path(__file__).parent.parent
 WFRUN = (sys.executable, "-m", "wfrun.runners.cli.main")
@@ -69,7 +69,7 @@ async def watched(path: Path) -> str:
     run: RunDir = find(str(path))
     with FollowedRun(run, timeout_s=60.0) as followed:
         subprocess.run([*WFRUN, "control", str(path), "--pause", PAUSED], cwd=ROOT, check=True)
-        app = WatchApp(Observer(followed))
+        app = WatchApp(RunObserver(followed))
         async with app.run_test(size=SIZE) as pilot:
             while not is_busy(followed.state):
                 await pilot.pause(0.2)

@@ -1,10 +1,12 @@
 """Writes what is derived from `Settings` and has to be a file: the types of the keyword arguments,
-which type checkers read, and the table of options in docs/running.md. ``make options`` runs it; a
-test compares the files with what it would write."""
+which type checkers read, and the table of options in docs/running.md. ``make options`` runs it;
+``make check`` runs it with ``--check``, and fails if a file is not what it would write."""
 
 from __future__ import annotations
 
 import collections.abc
+import sys
+from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -13,12 +15,12 @@ import click
 
 from wfrun.engine.settings import Setting, Settings, all_settings
 from wfrun.runners.api import run_async
-from wfrun.runners.cli.running import run
+from wfrun.runners.cli.run.running import run
 from wfrun.runners.cli.sections import section_of
 from wfrun.runners.experiments.experiment import VARIED
 
 ROOT = Path(__file__).parent.parent
-ARGUMENTS = ROOT / "wfrun/runners/run/arguments.py"
+ARGUMENTS = ROOT / "wfrun/runners/run/prepare/arguments.py"
 PAGE = ROOT / "docs/running.md"
 BEGIN, END = "<!-- written by make options -->\n", "<!-- end of what make options writes -->\n"
 
@@ -98,11 +100,27 @@ def with_table(page: str) -> str:
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 
 
-def main() -> None:
-    """Write both files."""
-    ARGUMENTS.write_text(arguments())
-    PAGE.write_text(with_table(PAGE.read_text()))
+def derived() -> dict[Path, str]:
+    """The files and what they have to contain."""
+    return {ARGUMENTS: arguments(), PAGE: with_table(PAGE.read_text())}
+
+
+def stale(files: Mapping[Path, str]) -> list[Path]:
+    """Those of the files that do not contain what they have to."""
+    return [path for path, text in files.items() if path.read_text() != text]
+
+
+def main() -> int:
+    """Write both files, or with ``--check`` name those that are not as they would be written."""
+    files = derived()
+    checked = "--check" in sys.argv[1:]
+    for path in stale(files):
+        if checked:
+            print(f"{path.relative_to(ROOT)} is stale: run `make options`")
+        else:
+            path.write_text(files[path])
+    return 1 if checked and stale(files) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,5 +1,7 @@
 """Configuration of Sphinx for the documentation's site. `tools.docs_site` prepares the pages."""
 
+from pathlib import Path
+
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -17,6 +19,7 @@ html_theme = "furo"
 html_title = "wfrun"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False

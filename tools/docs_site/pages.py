@@ -13,7 +13,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent.parent
 INDEX = "docs/index.md"
 PATTERNS = (
-    "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/**/*", "examples/**/*",
+    "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*", "examples/**/*",
     "bench/README.md", "wfrun/sites/remote/agent.py",
 )  # fmt: skip
 """The files of the site: pages, pictures, and files that pages link to."""

@@ -10,6 +10,7 @@ from tools.docs_site.reference.markdown import code, table, table_of_page
 from wfrun.parsers.catalog.environment_section import CONTAINER_KEYS
 from wfrun.parsers.catalog.gridftp_section import GRIDFTP_KEYS
 from wfrun.parsers.catalog.launcher_section import KEYS as LAUNCHER_KEYS
+from wfrun.parsers.catalog.node_links import NODE_LINK_KEYS
 from wfrun.parsers.catalog.read import LINK_KEYS, NODE_KEYS, ROOT_KEYS, SITE_KEYS
 from wfrun.sites.kinds import KINDS
 
@@ -51,6 +52,8 @@ def mappings() -> Iterator[Mapping]:
     yield Mapping("`container` of a site", CONTAINER_KEYS, "environments.md", "key")
     yield Mapping("`gridftp` of a site", GRIDFTP_KEYS, "gridftp.md", "key of `gridftp`")
     yield Mapping("`links`, each link", LINK_KEYS, "catalog.md", "key of a link")
+    title = "`node_links`, each link"
+    yield Mapping(title, NODE_LINK_KEYS, "catalog.md", "key of a link of nodes")
 
 
 def described(mapping: Mapping) -> dict[str, list[str]]:

@@ -10,8 +10,8 @@ from tools.docs_site.reference.markdown import cell, code, docstrings, escaped, 
 from wfrun.engine import events
 from wfrun.parsers.bags.yaml_bags import KEYS as BAG_KEYS
 from wfrun.parsers.formats import FORMATS
-from wfrun.runners.display import run_records
-from wfrun.runners.display.results import AFTER, BEFORE
+from wfrun.runners.inspect.tables import run_records
+from wfrun.runners.inspect.tables.results import AFTER, BEFORE
 
 HEAD = """\
 # Formats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from tools.docs_site.reference.markdown import cell, code, escaped, table
-from wfrun.engine.information import Information, Knowledge
+from wfrun.engine.fitting.information import Information, Knowledge
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 
