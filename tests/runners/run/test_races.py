@@ -45,6 +45,8 @@ def fork(folder: Path, words: Sequence[str], out: Path, begin: int, delay_s: flo
     try:
         os.setsid()
         os.chdir(folder)
+        # A folder of each round: a run of an earlier round must not answer to the name.
+        os.environ["XDG_STATE_HOME"] = str(folder / ".state")
         stream = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for number in (1, 2):
             os.dup2(stream, number)
