@@ -7,7 +7,8 @@ transport, and by the user's own commands, which connect anew each time:
 - small   many files of 10 kB, beside one `scp` each (a few of them, scaled) and `rsync -a`
 - medium  files of 300 kB, beside `rsync -a`
 
-Copies are compared by checksum, as those of a run. All take turns, and medians count. The host is
+Small and medium files are compared with `rsync -a --fsync`, too: like a run, it writes what comes
+here to the disk before it counts. Copies are compared by checksum, as those of a run. All take turns, and medians count. The host is
 an sshd of its own on loopback, or one of a catalog.
 
     python bench/remote_files.py [--sites CATALOG --site NAME] [--mib 1024] [--small 2000]
@@ -123,10 +124,11 @@ class Bench:
             ends = [str(self.here(back) / name), f"{self.address}/scp-{name.replace('/', '-')}"]
             await _run([*argv, *(ends[::-1] if back else ends)])
 
-    async def rsync(self, kind: Kind, *, back: bool) -> None:
+    async def rsync(self, kind: Kind, *, back: bool, synced: bool) -> None:
         ssh = " ".join(["ssh", *self.options("-p")])
         here, there = f"{self.here(back)}/{kind.name}/", f"{self.address}/rsync-{kind.name}/"
-        await _run(["rsync", "-a", "-e", ssh, *((there, here) if back else (here, there))])
+        more = ["--fsync"] if synced else []
+        await _run(["rsync", "-a", *more, "-e", ssh, *((there, here) if back else (here, there))])
 
     async def forget_rsync(self, kind: Kind) -> None:
         """Remove what rsync has copied there: it copies nothing twice."""
@@ -211,7 +213,8 @@ async def measure(bench: Bench, rounds: int, is_here: bool) -> Seen:
 
 
 def candidates(kind: Kind) -> tuple[str, ...]:
-    peers = {"large": ("scp",), "small": ("scp", "rsync"), "medium": ("rsync",)}
+    by_rsync = ("rsync", "rsync --fsync")
+    peers = {"large": ("scp",), "small": ("scp", *by_rsync), "medium": by_rsync}
     return (*peers[kind.name], *TRANSPORTS)
 
 
@@ -228,12 +231,12 @@ async def _take_turn(bench: Bench, kind: Kind, candidate: str, seen: Seen, is_he
             begun_s = time.perf_counter()
             if candidate == "scp":
                 await bench.scp(names, back=back)
-            elif candidate == "rsync":
-                await bench.rsync(kind, back=back)
+            elif candidate.startswith("rsync"):
+                await bench.rsync(kind, back=back, synced=candidate.endswith("--fsync"))
             else:
                 await bench.wfrun(candidate, names, back=back)
             seen.add(kind, candidate, back, (time.perf_counter() - begun_s) / count)
-    if candidate == "rsync":
+    if candidate.startswith("rsync"):
         await bench.forget_rsync(kind)
     for process, peak in peaks.items():
         key = candidate, process
@@ -246,7 +249,7 @@ def shown(bench: Bench, seen: Seen) -> Table:
         table.add_column(heading, justify="left" if heading in ("files", "beside") else "right")
     for kind in bench.kinds:
         for peer in candidates(kind)[: -len(TRANSPORTS)]:
-            goal = RSYNC_GOAL if peer == "rsync" else EACH_GOAL
+            goal = RSYNC_GOAL if peer.startswith("rsync") else EACH_GOAL
             goal = LARGE_GOAL if kind.name == "large" else goal
             for back in (False, True):
                 base_s = seen.each_s(kind, peer, back)
