@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action
+from wfrun.engine.core.actions import Action
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.parsers.generate import generate
 from wfrun.sites.catalog import read_catalog

@@ -25,14 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action
 from wfrun.engine.capabilities.estimates.observations import (
     MAX_CLASSES,
     MAX_OBSERVATIONS,
     Class,
     Observation,
 )
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import Action
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, Workflow
 from wfrun.engine.tasks.bag import expand
 from wfrun.runners.run.history.history_file import HistoryFile

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import Action
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec, Workflow
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate import simulation

@@ -24,9 +24,9 @@ from typing import Literal, get_args
 from rich.console import Console
 from rich.table import Table
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.jobs.moldable import Amdahl, MoldableRunTimes, binary_search
 from wfrun.engine.jobs.reallocation import ALGORITHMS, LrmQueues, QueueJob, QueueOffer, reallocate

@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 from bench.shared.real_contents import document_of, with_real_contents  # noqa: E402
 from tests.testbed.layout import Layout  # noqa: E402
 from wfrun.engine import events as ev  # noqa: E402
-from wfrun.engine.interpreter import Interpreter  # noqa: E402
+from wfrun.engine.core.interpreter import Interpreter  # noqa: E402
 from wfrun.runners.run.store.event_store import Store  # noqa: E402
 
 CATALOG = """\

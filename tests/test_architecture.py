@@ -33,13 +33,21 @@ def test_the_packages_import_downwards_only() -> None:
 @pytest.mark.parametrize(
     ("path", "code", "fault"),
     [
-        ("engine/core.py", "x = 1\nimport time\n", "engine/core.py:2: the engine imports time"),
-        ("engine/core.py", "import random\n", "engine/core.py:1: the engine imports random"),
-        ("engine/core.py", "from random import choice\n", "imports random.choice"),
+        (
+            "engine/core/core.py",
+            "x = 1\nimport time\n",
+            "engine/core/core.py:2: the engine imports time",
+        ),
+        (
+            "engine/core/core.py",
+            "import random\n",
+            "engine/core/core.py:1: the engine imports random",
+        ),
+        ("engine/core/core.py", "from random import choice\n", "imports random.choice"),
         ("engine/policies/heft.py", "from os import path\n", "heft.py:1: the engine imports os"),
-        ("engine/core.py", "from ..sites import local\n", "engine imports wfrun.sites"),
-        ("engine/core.py", "from wfrun import parsers\n", "engine imports wfrun.parsers"),
-        ("engine/core.py", "def f():\n    import asyncio\n", "core.py:2: the engine imports"),
+        ("engine/core/core.py", "from ..sites import local\n", "engine imports wfrun.sites"),
+        ("engine/core/core.py", "from wfrun import parsers\n", "engine imports wfrun.parsers"),
+        ("engine/core/core.py", "def f():\n    import asyncio\n", "core.py:2: the engine imports"),
         ("parsers/units.py", "import wfrun.sites.local\n", "parsers imports wfrun.sites.local"),
         ("sites/tasks.py", "from wfrun.runners import run\n", "sites imports wfrun.runners.run"),
         ("runners/run/loop.py", "from ..simulate import bags\n", "from runners/simulate"),
@@ -51,7 +59,7 @@ def test_the_packages_import_downwards_only() -> None:
         ("runners/cli/main.py", "import wfrun.studies\n", "runners imports wfrun.studies"),
         ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
         (
-            "engine/core.py",
+            "engine/core/core.py",
             "from wfrun.engine.capabilities.health import Health\n",
             "core.py:1: core.py imports wfrun.engine.capabilities.health.Health",
         ),
@@ -112,8 +120,8 @@ def test_modules_that_import_the_same_one_are_no_circle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("engine/interpreter.py", "from wfrun.engine.capabilities import CAPABILITIES\n"),
-        ("engine/core.py", "from random import Random\nimport heapq\nimport msgspec\n"),
+        ("engine/core/interpreter.py", "from wfrun.engine.capabilities import CAPABILITIES\n"),
+        ("engine/core/core.py", "from random import Random\nimport heapq\nimport msgspec\n"),
         ("engine/policies/heft.py", "from wfrun.engine.model import Task\nfrom .. import view\n"),
         ("runners/cli/runs.py", "import os\nfrom wfrun.sites import batch\nimport click\n"),
         ("studies/page.py", "from wfrun.runners.experiments.plots import draw\n"),

@@ -67,9 +67,9 @@ CAPABILITIES = "wfrun.engine.capabilities"
 
 WITHOUT_CAPABILITIES = frozenset(
     ENGINE / name
-    for name in ("core.py", "tasks/attempts.py", "tasks/status.py", "files/file_events.py")
+    for name in ("core/core.py", "tasks/attempts.py", "tasks/status.py", "files/file_events.py")
 )
-"""Modules that call capabilities only through the hooks of ``wfrun.engine.capability``."""
+"""Modules that call capabilities only through the hooks of ``wfrun.engine.core.capability``."""
 
 NODE = Path("wfrun/sites/node")
 """Programs that run on clusters. They import the standard library and each other; ``__init__.py``

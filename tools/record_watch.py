@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from wfrun import generate, write_dax
-from wfrun.engine.state import Phase, RunState
+from wfrun.engine.core.state import Phase, RunState
 from wfrun.runners.inspect.tables.followed_run import FollowedRun
 from wfrun.runners.inspect.watch.app import WatchApp
 from wfrun.runners.inspect.watch.observation import RunObserver

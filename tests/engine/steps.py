@@ -23,9 +23,9 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, Protocol
 
 import wfrun.engine
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec, Workflow
 

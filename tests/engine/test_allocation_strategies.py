@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.engine.test_policies import bag, places, run, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import refusals
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.jobs.open_sums import OpenSums, Overdue, Weight
 from wfrun.engine.model import SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT

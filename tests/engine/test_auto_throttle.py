@@ -12,11 +12,11 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing import auto_throttle
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle, Planned
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, Resources, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, throttle_of
 from wfrun.engine.policies.placement.heft import Heft
 from wfrun.engine.queues.queue_model import make_queue_model
-from wfrun.engine.state import WorkflowState
 from wfrun.engine.tasks.bag import expand
 from wfrun.engine.tasks.eligible import Entry
 from wfrun.testing.fake_world import FakeWorld

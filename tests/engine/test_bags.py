@@ -20,7 +20,7 @@ from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import H, Information, K

@@ -11,9 +11,10 @@ import pytest
 from tests.engine.model.explore import Explorer
 from tests.engine.model.layouts import POLICIES
 from tests.engine.model.world_of import Crash, WorldSpec, world_of
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import (
     ORIGIN,
@@ -26,7 +27,6 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.state import RunState, TaskStatus
 
 TWO = (SiteSpec("a", 2), SiteSpec("b", 2))
 BAG = Workflow("w", "w", [Task(f"t{n}", "x", "x") for n in range(6)], [], [()] * 6)

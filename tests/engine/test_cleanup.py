@@ -7,8 +7,8 @@ import pytest
 from tests.engine.test_lost_files import Vanishing, starts
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
-from wfrun.engine.actions import RemoveFiles
 from wfrun.engine.capabilities.storing.cleanup import BATCH_BYTES, BATCH_FILES
+from wfrun.engine.core.actions import RemoveFiles
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, Catalog, File, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld

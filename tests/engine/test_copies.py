@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile, SubmitAttempts
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import CopyFile, SubmitAttempts
+from wfrun.engine.core.core import Core
 from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN, Access, File, LinkSpec, SiteSpec, Task, Workflow
 

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile, SetTimer
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import CopyFile, SetTimer
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import CopyCause, Outcome
 from wfrun.engine.files.copy_failures import TREATMENTS
 from wfrun.engine.files.file_events import MAX_REMAKES
 from wfrun.engine.model import ORIGIN, File, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.state import TaskStatus
 
 
 class Run:

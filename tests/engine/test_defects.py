@@ -13,12 +13,12 @@ import pytest
 from tests.engine.test_policies import bag, chain, sites
 from tests.engine.test_selection import bag as owned_bag
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.engine.policies.selection import SELECTION, SelectBags
-from wfrun.engine.state import TaskStatus
 from wfrun.testing.fake_world import FakeWorld
 
 FAILED = Outcome("exit", exit_code=1)

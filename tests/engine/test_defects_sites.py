@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from tests.engine.test_defects import placed
 from tests.engine.test_policies import bag, sites
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, Demand
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import Information
 from wfrun.engine.model import Access, Catalog, File, LauncherSpec, SiteSpec, Task, Workflow

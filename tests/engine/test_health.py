@@ -9,12 +9,12 @@ from typing import Literal
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile
 from wfrun.engine.capabilities.health import FAILURES_IN_A_ROW, MAX_PAUSES, Breaker, Health
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import CopyFile
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Access, Catalog, File, SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState
 from wfrun.testing.fake_world import FakeWorld
 
 DONE = Outcome("done", exit_code=0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wfrun.engine.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.events import RunStarted
-from wfrun.engine.state import RunState, WorkflowState
 
 
 class First(Capability):

@@ -6,8 +6,8 @@ import pytest
 
 from tests.engine.test_defects_sites import Run
 from tests.runners.harness import Job, make_workflow
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
 

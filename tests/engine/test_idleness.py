@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile, SubmitAttempts
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import CopyFile, SubmitAttempts
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.engine.explain.time_left import TimeLeftEstimator

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, SetTimer, SubmitAttempts
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import Action, SetTimer, SubmitAttempts
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.fitting.fit import fits
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, WORKFLOW_POLICIES
-from wfrun.engine.state import RunState
 from wfrun.testing.fake_world import FakeWorld, Result
 
 MANY = hypothesis_settings(max_examples=examples(150), deadline=None)

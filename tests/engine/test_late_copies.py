@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelCopy, CopyFile, SubmitAttempts
 from wfrun.engine.capabilities.storing.late_copies import LATE_FACTOR, MIN_INTERVAL_S, MIN_LATE_S
+from wfrun.engine.core.actions import CancelCopy, CopyFile, SubmitAttempts
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.testing.fake_world import FakeWorld

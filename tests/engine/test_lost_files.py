@@ -15,8 +15,8 @@ from tests.amounts import examples
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CopyFile, SubmitAttempts
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import CopyFile, SubmitAttempts
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.files.file_events import MAX_REMAKES
 from wfrun.engine.model import ORIGIN, Catalog, File, SiteSpec, Task, Workflow

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.files.link_samples import WINDOW, LinkSamples, bandwidth_of, latency_of
 from wfrun.engine.files.network import Network

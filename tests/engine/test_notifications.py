@@ -8,7 +8,7 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.notifications import Notifications
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import SiteSpec
 
 BEGUN = ev.RunStarted(0.0, "r", ev.Settings(), (SiteSpec("a", 1), SiteSpec("b", 1)), (), 1)

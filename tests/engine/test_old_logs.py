@@ -12,8 +12,8 @@ import pytest
 
 from tests.engine.old_logs import KINDS, Resumed, outcome_of, read
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
-from wfrun.engine.state import RunState, TaskStatus
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState, TaskStatus
 
 
 class Launchers(NamedTuple):

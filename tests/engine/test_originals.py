@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, CopyFile, RemoveFiles
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import Action, CopyFile, RemoveFiles
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import (
     ORIGIN,
     Catalog,

@@ -13,8 +13,8 @@ from tests.engine.test_defects import placed
 from tests.engine.test_defects_sites import Run, cluster
 from tests.engine.test_policies import bag, sites
 from tests.engine.test_selection import bag as owned_bag
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec, Task, Workflow
 

@@ -10,7 +10,8 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fitting.information import Information, Knowledge
 from wfrun.engine.model import Catalog, File, LinkSpec, Resources, SiteSpec, Task, Workflow
@@ -25,7 +26,6 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.placement.coarsening import coarsen
 from wfrun.engine.policies.placement.heft import upward_ranks_s
 from wfrun.engine.policies.policy_error import PolicyError
-from wfrun.engine.state import RunState, WorkflowState
 from wfrun.testing.fake_world import FakeWorld
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.queues.profile import Profile
 from wfrun.engine.queues.queue_model import (

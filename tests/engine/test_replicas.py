@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from tests.engine.test_policies import chain, sites
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.replication.replication import Replication
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import SUPERSEDED
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import Catalog, File, Task, Workflow
-from wfrun.engine.state import SUPERSEDED
 from wfrun.engine.tasks.attempts import SUPERSEDED_TIMEOUT_S
 from wfrun.runners.run.files.stored_names import stored_as, stored_name
 from wfrun.testing.fake_sites import Behaviour

@@ -6,7 +6,7 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.placing.reservations import Reservations
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import Information
 from wfrun.engine.model import Catalog, File, Resources, SiteSpec, Task, Workflow

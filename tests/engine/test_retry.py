@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.model import (
     Access,

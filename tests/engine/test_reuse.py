@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, File, SiteSpec, Task, Workflow
-from wfrun.engine.state import TaskStatus
 
 CHAIN = Workflow(
     "w",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.selection import SELECTION, selection_class

@@ -11,6 +11,7 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.withdrawals import MAX_ANSWER_S, MIN_WAIT_RATIO
+from wfrun.engine.core.state import Phase
 from wfrun.engine.explain.idleness import explain_idleness
 from wfrun.engine.fitting.information import Information, K
 from wfrun.engine.model import (
@@ -25,7 +26,6 @@ from wfrun.engine.model import (
 )
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
-from wfrun.engine.state import Phase
 from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld

@@ -7,12 +7,12 @@ import pytest
 from tests.engine.test_bags import one_bag
 from tests.engine.test_idleness import ALPHA, BETA, Run, tasks
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, CancelAttempts
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import Action, CancelAttempts
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.obstacles import site_obstacle
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.state import TaskStatus
 
 DONE, EXIT = Outcome("done", exit_code=0), Outcome("exit", exit_code=1)
 ONE = SiteSpec("one", 1)

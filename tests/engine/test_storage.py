@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import EndRun, SetTimer, SubmitAttempts
 from wfrun.engine.capabilities.storing.storage import Storage
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import EndRun, SetTimer, SubmitAttempts
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.idleness import explain_idleness
@@ -25,7 +26,6 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.state import TaskStatus
 from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_world import FakeWorld
 

@@ -11,6 +11,7 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_idleness import ALPHA, BETA, Run, tasks
 from tests.engine.test_invariants import make_world
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.obstacles import Reason, site_obstacle
 from wfrun.engine.explain.waiting import explain_task
@@ -24,7 +25,6 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.state import TaskStatus
 from wfrun.testing.fake_world import FakeWorld
 
 EXIT = Outcome("exit", exit_code=1)

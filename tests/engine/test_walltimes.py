@@ -10,7 +10,7 @@ import pytest
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.walltimes import Walltimes
 from wfrun.engine.capabilities.launchers.launchers import Launchers
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, LauncherSpec, Resources, SiteSpec, Task, Workflow
 

@@ -26,8 +26,8 @@ from tests.runners.harness import (
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import WfrunError
-from wfrun.engine.state import RunState
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.run.store.event_store import Store

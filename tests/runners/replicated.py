@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.runners.harness import Job
 from wfrun.engine import events as ev
-from wfrun.engine.interpreter import Interpreter
+from wfrun.engine.core.interpreter import Interpreter
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.run.store.event_store import Store

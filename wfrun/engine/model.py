@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.components import Components
 from wfrun.engine.fitting.containers import Container, SiteEnvironment
+from wfrun.engine.jobs.components import Components
 
 
 class Resources(msgspec.Struct, frozen=True):

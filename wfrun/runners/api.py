@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.events import Event
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.settings import all_settings, make_settings
-from wfrun.engine.state import RunState
 from wfrun.engine.tasks.failures import Failure
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.record_types import check_document

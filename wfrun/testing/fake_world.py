@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.launchers.launchers import pool_at
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import CopyCause, Outcome
 from wfrun.engine.files.network import Network
 from wfrun.engine.model import Catalog, SiteSpec, Workflow

@@ -19,12 +19,12 @@ from tests.engine.claims.worlds import (
     random_world,
     sites_of,
 )
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
-from wfrun.engine.components import Component, Components
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
+from wfrun.engine.jobs.components import Component, Components
 from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld

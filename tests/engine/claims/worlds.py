@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
-from wfrun.engine.components import Component, Components
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Cause, claim_of
+from wfrun.engine.jobs.components import Component, Components
 from wfrun.engine.model import Access, Catalog, LauncherSpec, Resources, SiteSpec, Task, Workflow
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld

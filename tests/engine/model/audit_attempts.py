@@ -6,9 +6,9 @@ import msgspec
 
 from tests.engine.model.audit_files import FileRules
 from tests.engine.model.known_run import OpenAttempt
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import MAX_COMMITTED_RATIO
+from wfrun.engine.core import actions as act
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.fit import fits
 from wfrun.engine.model import ORIGIN

@@ -9,8 +9,8 @@ from tests.engine.model.known_run import (
     OpenAttempt,
 )
 from tests.engine.model.rules import COPY_RETRIES, MAX_REMAKES
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.model import ORIGIN
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.engine.model.known_run import (
     KnownRun,
 )
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 
 
 class WithdrawalRules(KnownRun):

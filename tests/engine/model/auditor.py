@@ -15,8 +15,8 @@ from tests.engine.model.audit_files import FileRules
 from tests.engine.model.audit_run import RunRules
 from tests.engine.model.audit_sites import SiteRules
 from tests.engine.model.audit_withdrawals import WithdrawalRules
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.model import ORIGIN, Workflow
 
 

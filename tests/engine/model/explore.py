@@ -18,9 +18,9 @@ from tests.engine.model.rules import RULES as LOG_RULES
 from tests.engine.model.rules import Violation
 from tests.engine.model.twins import Twins
 from tests.engine.model.world_of import Crash, WorldSpec, world_of
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog
 from wfrun.runners.run.changes import changed_run

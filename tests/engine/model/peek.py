@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wfrun.engine.capabilities.usage import Usages
-from wfrun.engine.core import Core
-from wfrun.engine.state import TaskStatus
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 
 
 def usage_s(core: Core, owner: str, now_s: float) -> float:

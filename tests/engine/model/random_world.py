@@ -6,8 +6,8 @@ from random import Random
 from typing import Literal
 
 from tests.engine.model.world_of import WorldSpec
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakedCopyFailure, FakeWorld

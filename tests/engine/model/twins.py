@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import Workflow
 from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_world import FakeWorld

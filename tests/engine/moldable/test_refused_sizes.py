@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.engine.moldable.test_refused_sizes import engine
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.tasks.retry import reset_retries

@@ -9,9 +9,9 @@ import pytest
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.optional import Optionals
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Axis, Bag, Catalog, OptionalTasks, Progression, SiteSpec, Workflow
-from wfrun.engine.state import TaskStatus
 from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld

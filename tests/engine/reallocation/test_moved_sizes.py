@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SubmitAttempts
 from wfrun.engine.capabilities.reallocating import sizes
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import SubmitAttempts
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Moldable, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.state import WorkflowState
 
 JOBS = 6
 TIMES = {1: 4000.0, 2: 2000.0, 4: 1000.0}

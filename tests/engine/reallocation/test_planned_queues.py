@@ -11,7 +11,7 @@ from tests.sites.batch.recordings import SLURM, recorded
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.jobs.moldable import SIZINGS, fixed
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.queues.queue_model import MAX_AHEAD_S, MAX_PASSED_S

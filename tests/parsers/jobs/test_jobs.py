@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.engine.components import Component, Components
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.components import Component, Components
 from wfrun.engine.model import Resources, Workflow
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.read import read_document

@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 import wfrun
 from tests.runners.harness import User, assert_refused, lines_of
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.events import Settings
 from wfrun.engine.model import Access
-from wfrun.engine.state import TaskStatus
 from wfrun.parsers.bags import make
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.writers.write_dax import write_dax

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.jobs.packing import PACKERS
-from wfrun.engine.state import RunState
 from wfrun.runners.cli.main import cli
 from wfrun.runners.display.durations import duration
 from wfrun.runners.run.directory.run_directory import RunDir

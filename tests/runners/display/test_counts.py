@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.reallocation.test_moved_sizes import waiting_run
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN, File, SiteSpec, Task, Workflow
 from wfrun.runners.display.counts import retries_text, task_counts

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.binding import Binding
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState
 from wfrun.runners.inspect.tables.launcher_advice import launcher_advice
 from wfrun.runners.inspect.tables.report import summary
 from wfrun.runners.run.changes import changed_run

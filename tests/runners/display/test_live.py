@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState
 from wfrun.runners.display.console import EscapingConsole
 from wfrun.runners.display.counts import progress_line
 from wfrun.runners.inspect.failures.failures import nothing_succeeds

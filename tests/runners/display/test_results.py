@@ -12,9 +12,9 @@ import wfrun
 from tests.runners.harness import Job, User, make_workflow
 from tests.runners.stored_log import lines_of
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.interpreter import Interpreter
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.settings import Settings
 from wfrun.runners.inspect.tables.results import OutcomeCollector, RunResults

@@ -16,8 +16,8 @@ import wfrun
 from tests.engine.old_logs import KINDS, read
 from tests.runners.harness import Job, User, make_workflow
 from wfrun.engine import events as ev
+from wfrun.engine.core.interpreter import Interpreter
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import (
     Access,
     Catalog,

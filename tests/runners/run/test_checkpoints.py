@@ -18,10 +18,10 @@ import pytest
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.predictions import Predictions
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import RunState
 from wfrun.runners.run.history.history_file import state_directory
 from wfrun.runners.run.store import checkpoints
 from wfrun.runners.run.store.checkpoints import CheckpointWriter, read_core
@@ -277,7 +277,7 @@ def test_bytes_run_no_code(run: Path, tmp_path: Path) -> None:
 
 
 STATE_OF_A_CLASS = (
-    b"\x80\x04\x8c\x12wfrun.engine.state\x8c\x08RunState\x93"  # the class
+    b"\x80\x04\x8c\x17wfrun.engine.core.state\x8c\x08RunState\x93"  # the class
     b"N}\x8c\x06markedK\x01s\x86b."  # (None, {"marked": 1}), the state of its slots
 )
 
@@ -315,8 +315,8 @@ def test_the_key_is_the_users_alone(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [("builtins", "eval"), ("builtins", "getattr"), ("wfrun.engine.state", "array.fromfile"),
-     ("wfrun.engine.core", "Iterable"), ("wfrun.runners.run.store.event_store", "Store"),
+    [("builtins", "eval"), ("builtins", "getattr"), ("wfrun.engine.core.state", "array.fromfile"),
+     ("wfrun.engine.core.core", "Iterable"), ("wfrun.runners.run.store.event_store", "Store"),
      ("os", "system")],
 )  # fmt: skip
 def test_names_outside_of_states_are_refused(name: tuple[str, str]) -> None:

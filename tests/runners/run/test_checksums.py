@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.runners.harness import Job, User, lines_of, wait_until
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import WorkflowState
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.sites.node.digests import digest_of_bytes

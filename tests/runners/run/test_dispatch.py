@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from wfrun.engine import actions as act
+from wfrun.engine.core import actions as act
 from wfrun.engine.events import TransferEnded, TransferFailed
 from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import LinkSpec, SiteSpec

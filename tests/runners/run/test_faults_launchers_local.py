@@ -11,7 +11,7 @@ import pytest
 from tests.runners.harness import Job, User, attempts_alive, kill, lines_of, wait_until
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.health import Health
-from wfrun.engine.state import RunState
+from wfrun.engine.core.state import RunState
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.run.store.event_store import Store

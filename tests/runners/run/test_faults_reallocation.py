@@ -16,7 +16,7 @@ from wfrun.runners.run.store.event_store import Store
 
 KILLED = """
 import os, signal, sys
-from wfrun.engine import actions
+from wfrun.engine.core import actions
 from wfrun.runners.cli.main import main
 from wfrun.runners.run.dispatch import Dispatcher
 when, number = sys.argv.pop(1), int(sys.argv.pop(1))

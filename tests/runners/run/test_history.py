@@ -21,11 +21,11 @@ from wfrun.engine.capabilities.estimates.observations import (
     Observations,
     in_order,
 )
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.model import Axis, Bag, Catalog, Progression, SiteSpec, Workflow
 from wfrun.engine.prediction.job import Job
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import TaskStatus
 from wfrun.engine.tasks.bag import expand
 from wfrun.runners.run.history import runtime_history as history_module
 from wfrun.runners.run.history.history_file import HistoryFile, history_file

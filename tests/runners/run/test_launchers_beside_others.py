@@ -6,13 +6,13 @@ import pytest
 
 from tests.runners.simulate.test_simulated_launchers import Run, site, tasks_of
 from wfrun.engine import events as ev
-from wfrun.engine.actions import StopLaunchers
 from wfrun.engine.capabilities.launchers.launchers import pool_at
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import StopLaunchers
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Resources, SiteSpec, Task, Workflow
 from wfrun.engine.policies.placement import PLACEMENT, plans_again
-from wfrun.engine.state import RunState
 
 DESK = SiteSpec("desk", 2)
 

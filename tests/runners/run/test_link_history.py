@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.files.link_samples import WINDOW, LinkSample
 from wfrun.engine.model import ORIGIN, Access, Catalog, File, LinkSpec, SiteSpec, Task, Workflow
 from wfrun.engine.settings import Settings

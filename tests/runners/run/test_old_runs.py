@@ -10,8 +10,8 @@ from tests.engine.old_logs import read
 from tests.runners.harness import User, lines_of
 from tests.runners.stored_log import store_log
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import TaskStatus
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.files.stored_names import stored_name
 from wfrun.runners.run.store.checkpoints import read_state

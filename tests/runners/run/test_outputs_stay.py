@@ -9,7 +9,7 @@ import pytest
 from tests.runners.harness import User
 from wfrun import File, Task, Workflow
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import SiteSpec
 from wfrun.runners.run.directory.new_run import NewRun
 from wfrun.runners.run.directory.run_directory import RunDir

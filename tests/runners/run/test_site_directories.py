@@ -13,7 +13,7 @@ import pytest
 import wfrun
 from tests.engine.old_logs import KINDS, read
 from tests.runners.harness import Job, make_workflow
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InfeasibleError
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
+from wfrun.engine.core.interpreter import Interpreter
 from wfrun.engine.events import RunEnded, RunResumed, RunStarted, Settings, SiteCounted
-from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import SiteSpec
 from wfrun.runners.inspect.tables.report import summary
 from wfrun.runners.run.sites.usage import HeadNodeUsage

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import (
     Access,
     Catalog,
@@ -18,7 +19,6 @@ from wfrun.engine.model import (
     Task,
     Workflow,
 )
-from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.runners.experiments.subjects.measured import completed
 from wfrun.runners.run.history.overheads import Overheads, SiteOverheads, measure

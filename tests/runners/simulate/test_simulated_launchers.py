@@ -8,10 +8,11 @@ from random import Random
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase
-from wfrun.engine.core import Core
+from wfrun.engine.core.actions import SetTimer
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import (
     Access,
@@ -23,7 +24,6 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.engine.state import RunState
 from wfrun.runners.simulate.simulation import Platform, simulate
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob

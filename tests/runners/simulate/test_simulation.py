@@ -19,7 +19,8 @@ from tests.engine.strategies import catalogs, settings_of_runs, workflows
 from tests.engine.test_invariants import InvariantChecker
 from tests.places import CORPUS
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError, LostError
 from wfrun.engine.model import (
     Catalog,
@@ -32,7 +33,6 @@ from wfrun.engine.model import (
     Workflow,
 )
 from wfrun.engine.policies.placement import PLACEMENT
-from wfrun.engine.state import RunState
 from wfrun.parsers.generate import generate
 from wfrun.parsers.read import read_workflow
 from wfrun.runners.inspect.tables import report

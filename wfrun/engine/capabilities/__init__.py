@@ -30,7 +30,7 @@ from wfrun.engine.capabilities.storing.late_copies import LateCopies
 from wfrun.engine.capabilities.storing.storage import Storage
 from wfrun.engine.capabilities.usage import Usages
 from wfrun.engine.capabilities.withdrawals import Withdrawals
-from wfrun.engine.capability import Capability, Part
+from wfrun.engine.core.capability import Capability, Part
 
 CORE_FACTS: list[type[Part]] = [Binding, Predictions, Reservations]
 """Core parts that keep facts about sites and tasks."""

@@ -3,12 +3,12 @@ launchers."""
 
 from __future__ import annotations
 
-from wfrun.engine.capability import Part, Run
+from wfrun.engine.core.capability import Part, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import Knowledge, uses_queues
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import placement_class, throttle_of
-from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.engine.tasks.pace import Pace
 
 MAX_COMMITTED_RATIO = 2

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, Condition, Phase
 from wfrun.engine.events import AttemptStarted, RunStarted
 from wfrun.engine.exchange import Cause, Outcome
-from wfrun.engine.state import Attempt, Condition, Phase
 from wfrun.engine.tasks.attempts import has_inputs
 from wfrun.engine.tasks.failures import telling_line
 

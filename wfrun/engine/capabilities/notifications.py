@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
 from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded, RunStarted
 
 Occurrence = tuple[str, int | None]

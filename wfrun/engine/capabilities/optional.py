@@ -12,12 +12,12 @@ from math import inf
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelAttempts
-from wfrun.engine.capability import EVERY_HOOK, Capability, Decisions, Run
+from wfrun.engine.core.actions import CancelAttempts
+from wfrun.engine.core.capability import EVERY_HOOK, Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, Phase, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import OptionalTasks
 from wfrun.engine.policies.selection import selection_class
-from wfrun.engine.state import Attempt, Phase, WorkflowState
 from wfrun.engine.tasks.attempts import open_attempts, supersede, undispatch
 from wfrun.engine.tasks.status import (
     DELAYED,

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from wfrun.engine.capabilities.view import StateView
-from wfrun.engine.capability import Part, Run
+from wfrun.engine.core.capability import Part, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.protocols import Placement
-from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.engine.tasks.bag import tasks_of
 
 

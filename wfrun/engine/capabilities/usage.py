@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Part, Run
+from wfrun.engine.core.capability import Part, Run
+from wfrun.engine.core.state import Attempt
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Attempt
 
 
 class Usage:

@@ -12,13 +12,13 @@ from wfrun.engine.capabilities.estimates.performance import Performance
 from wfrun.engine.capabilities.estimates.predictions import Predictions
 from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.fitting.information import Information, Knowledge
 from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.prediction.job import Prediction
-from wfrun.engine.state import WorkflowState
 
 _UNKNOWN = Knowledge.UNKNOWN
 

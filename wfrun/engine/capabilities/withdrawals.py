@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
-from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import LauncherPool
-from wfrun.engine.capability import EVERY_HOOK, Capability, Decisions, Run
+from wfrun.engine.core.actions import SetTimer
+from wfrun.engine.core.capability import EVERY_HOOK, Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, Phase, SiteState, TaskStatus
 from wfrun.engine.events import (
     AttemptStarted,
     AttemptsWithdrawn,
@@ -22,7 +23,6 @@ from wfrun.engine.events import (
     WorkflowAdded,
 )
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Attempt, Phase, SiteState, TaskStatus
 from wfrun.engine.tasks.pace import Pace
 
 _TIMER = "withdrawals"

@@ -13,9 +13,9 @@ from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.storing.storage import Storage
 from wfrun.engine.capabilities.withdrawals import Withdrawals
+from wfrun.engine.core.state import Phase, RunState, SiteState, TaskStatus
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
 
 Kind = Literal[
     "paused", "limit", "launchers", "staging", "submission", "queue", "stopping", "throttle",

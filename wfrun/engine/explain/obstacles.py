@@ -10,12 +10,12 @@ from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.reallocating.sizes import SizeChooser
 from wfrun.engine.capabilities.storing.storage import Storage
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.explain.idleness import explain_launchers
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.fitting.fit import misfit
 from wfrun.engine.fitting.sizes import size_text
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 Kind = Literal[
     "predecessors", "blocked", "retry", "stopping", "throttle", "selection", "order", "policy",

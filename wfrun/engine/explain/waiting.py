@@ -12,7 +12,8 @@ from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.in_order import InOrder
 from wfrun.engine.capabilities.placing.selecting import Selecting
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.explain.idleness import explain_launchers
 from wfrun.engine.explain.obstacles import Reason, site_obstacle
 from wfrun.engine.explain.visible import name_line
@@ -20,7 +21,6 @@ from wfrun.engine.files.copy_queue import Copy
 from wfrun.engine.fitting.sizes import size_text
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement.scores import Scores, scores_of
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.tasks.attempts import open_attempts
 from wfrun.engine.tasks.status import order_of
 

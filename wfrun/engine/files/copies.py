@@ -8,12 +8,12 @@ interpreter of the log, so that real and simulated runs start the same copies.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelCopy, CopyFile
-from wfrun.engine.capability import Run
+from wfrun.engine.core.actions import CancelCopy, CopyFile
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import Attempt, RunState, WorkflowState, pause_timer
 from wfrun.engine.files.copy_queue import Copy, Key
 from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Attempt, RunState, WorkflowState, pause_timer
 
 SMALL_BYTES = 64 * 1024
 """Maximum size of a file for which no program is started at a site unless the catalog says so: the

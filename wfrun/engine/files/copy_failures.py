@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import RunState, pause_timer
 from wfrun.engine.exchange import Cause, CopyCause, Outcome
 from wfrun.engine.files.copies import (
     drop_copy,
@@ -21,7 +22,6 @@ from wfrun.engine.files.copies import (
 from wfrun.engine.files.copy_queue import Copy, Key
 from wfrun.engine.files.file_events import lose_file, remake
 from wfrun.engine.model import ORIGIN, File
-from wfrun.engine.state import RunState, pause_timer
 from wfrun.engine.tasks.attempts import close, fail_attempt
 from wfrun.engine.tasks.status import DISPATCHED, settle
 

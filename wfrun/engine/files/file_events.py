@@ -6,12 +6,12 @@ Failed copies: `wfrun.engine.files.copy_failures`.
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import Phase, RunState, WorkflowState
 from wfrun.engine.files.copies import end_outdated, outdate_copies, request_output, start_copies
 from wfrun.engine.files.copy_queue import Key
 from wfrun.engine.files.originals import keep_original, restore_originals
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Phase, RunState, WorkflowState
 from wfrun.engine.tasks.attempts import open_attempts, ready, undispatch
 from wfrun.engine.tasks.redo import tasks_to_redo, tasks_to_redo_for
 from wfrun.engine.tasks.status import (

@@ -6,8 +6,8 @@ changed or removed: a task at its own site reads a copy in the store, which the 
 
 from __future__ import annotations
 
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.model import File
-from wfrun.engine.state import RunState, WorkflowState
 
 
 def sites_with(state: RunState, file: File) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.state import RunState, WorkflowState
+from wfrun.engine.core.state import RunState, WorkflowState
 
 
 def transfer_s(state: RunState, w: WorkflowState, task: int, site: int) -> float:

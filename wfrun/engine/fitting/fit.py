@@ -9,12 +9,12 @@ from math import inf
 
 import msgspec
 
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fitting.containers import container_fault
 from wfrun.engine.fitting.sizes import size_text
 from wfrun.engine.jobs.sized import Growth, at_speed
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState, WorkflowState
 from wfrun.engine.tasks.eligible import TaskClass
 
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import CancelAttempts, SubmitAttempts
-from wfrun.engine.capability import Run
-from wfrun.engine.exchange import Outcome
-from wfrun.engine.files.copies import outdate_copies, request_inputs, request_output
-from wfrun.engine.fitting.fit import fits as fits_site
-from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import (
+from wfrun.engine.core.actions import CancelAttempts, SubmitAttempts
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import (
     HELD,
     SUPERSEDED,
     Attempt,
@@ -25,6 +21,10 @@ from wfrun.engine.state import (
     Siblings,
     WorkflowState,
 )
+from wfrun.engine.exchange import Outcome
+from wfrun.engine.files.copies import outdate_copies, request_inputs, request_output
+from wfrun.engine.fitting.fit import fits as fits_site
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.tasks.failures import Failure
 from wfrun.engine.tasks.retry import (
     RULES,

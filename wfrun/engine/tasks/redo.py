@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.state import TaskStatus, WorkflowState
+from wfrun.engine.core.state import TaskStatus, WorkflowState
 
 
 def tasks_to_redo(w: WorkflowState) -> set[int]:

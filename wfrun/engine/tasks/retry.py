@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from wfrun.engine.core.state import Attempt, RunState, TaskStatus, WorkflowState
 from wfrun.engine.exchange import Cause, Outcome
 from wfrun.engine.fitting.fit import (
     admitted_sizes,
@@ -16,7 +17,6 @@ from wfrun.engine.fitting.fit import (
     greatest_growth,
 )
 from wfrun.engine.model import Resources, SiteSpec
-from wfrun.engine.state import Attempt, RunState, TaskStatus, WorkflowState
 
 MAX_SETBACKS = 10
 """Maximum number of failures of a task that are not its own fault; the number of retries, if that

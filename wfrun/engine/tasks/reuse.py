@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.events import ReusedTasks
 from wfrun.engine.files.copies import request_output
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import WorkflowState
 from wfrun.engine.tasks.status import DONE, set_status
 
 

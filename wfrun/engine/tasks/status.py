@@ -3,8 +3,8 @@ log."""
 
 from __future__ import annotations
 
-from wfrun.engine.capability import Run
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.tasks.eligible import FreshTasks, TaskClass
 
 WAITING, ELIGIBLE, DISPATCHED, DELAYED, DONE, FAILED, BLOCKED, UNNEEDED = map(int, TaskStatus)

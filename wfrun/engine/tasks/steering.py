@@ -4,8 +4,8 @@ cancelled. Part of the interpreter of the log."""
 from __future__ import annotations
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Run
-from wfrun.engine.state import HELD, Condition, RunState, WorkflowState
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import HELD, Condition, RunState, WorkflowState
 from wfrun.engine.tasks.attempts import open_attempts, supersede, take_back
 from wfrun.engine.tasks.status import (
     BLOCKED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from wfrun.engine.components import Components
+from wfrun.engine.jobs.components import Components
 from wfrun.engine.jobs.sized import sized, sized_words
 from wfrun.engine.model import BagFile, File, Moldable, Resources, Task, Workflow
 from wfrun.parsers.jobs.draft import JobDraft

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wfrun.engine.components import Component, Components
+from wfrun.engine.jobs.components import Component, Components
 from wfrun.engine.jobs.sized import shaped
 from wfrun.parsers.bags.values import to_name
 from wfrun.parsers.syntax.sections import in_words, nearest, to_count

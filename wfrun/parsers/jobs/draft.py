@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from wfrun.engine.components import Components
+from wfrun.engine.jobs.components import Components
 from wfrun.engine.model import BagFile
 
 SIZE_NAMES = ("size", "nodes", "ppn", "job")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from wfrun.engine.components import Components
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.components import Components
 from wfrun.engine.jobs.sized import shaped
 from wfrun.engine.model import BagFile
 from wfrun.engine.tasks.templates import placeholders

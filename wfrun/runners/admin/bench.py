@@ -12,9 +12,9 @@ from typing import NamedTuple
 import click
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Catalog, Resources, SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.bench_figures import TASK_S, BenchCounts, Figures, figures_of
 from wfrun.runners.display.durations import duration

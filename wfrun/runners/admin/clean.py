@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.admin.trial_job import until_gone
 from wfrun.runners.run.directory.lock import Lock

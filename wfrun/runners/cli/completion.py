@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from wfrun.engine.state import RunState
+    from wfrun.engine.core.state import RunState
 
 MAX_NAMES = 500
 """Maximum number of names that a shell gets: more fit no screen."""

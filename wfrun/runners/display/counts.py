@@ -3,8 +3,8 @@ replica."""
 
 from __future__ import annotations
 
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
 
 _WORDS = {Phase.RUNNING: "running", Phase.QUEUED: "queued", Phase.STAGING: "staging"}
 

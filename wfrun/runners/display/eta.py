@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.time_left import TimeLeft, TimeLeftEstimator
-from wfrun.engine.state import RunState
 
 EVERY_S = 2.0
 """Minimum interval between two estimates, in seconds."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fitting.fit import site_mask
 from wfrun.engine.model import Catalog, LinkSpec, Workflow
@@ -21,7 +22,6 @@ from wfrun.engine.prediction.run_times import JobClass
 from wfrun.engine.queues.easy import Easy
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects.measured import AUTO, overheads_for, with_history
 from wfrun.runners.experiments.subjects.past_run import measured_runtimes_s
 from wfrun.runners.experiments.subjects.plan_runtimes import RuntimeSources, with_runtimes

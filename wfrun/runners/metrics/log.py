@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.interpreter import Interpreter
+from wfrun.engine.core.interpreter import Interpreter
+from wfrun.engine.core.state import Attempt, RunState, TaskStatus, WorkflowState
 from wfrun.engine.model import SiteSpec, Workflow
-from wfrun.engine.state import Attempt, RunState, TaskStatus, WorkflowState
 from wfrun.runners.metrics.jobs import JobTiming
 from wfrun.runners.metrics.time_spans import TimeSpans
 from wfrun.runners.metrics.workflows import (

@@ -10,7 +10,7 @@ from math import fsum
 import msgspec
 
 from wfrun.engine.capabilities.optional import OptionalBag, Optionals
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 
 
 class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.model import Resources
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 from wfrun.runners.metrics.critical_path import CriticalPath, critical_path
 from wfrun.runners.metrics.log import FailedAttempt, RunTimings, TimingCollector
 from wfrun.runners.metrics.optional_bags import OptionalShares, optional_shares

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fitting.fit import check_moldable, site_mask
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.settings import Setting, Settings, all_settings, as_argument, make_settings
-from wfrun.engine.state import RunState, TaskStatus
 from wfrun.runners.run.prepare.prepare import with_selection
 
 

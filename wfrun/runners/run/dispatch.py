@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
+from wfrun.engine.core import actions as act
 from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.exchange import AttemptRequest, Cause, Outcome
 from wfrun.engine.model import ORIGIN

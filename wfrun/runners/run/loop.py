@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import WfrunError
 from wfrun.runners.run.clock import Clock
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
 from wfrun.engine.files.originals import original_path
 from wfrun.engine.jobs.sized import at_speed, sized_words
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
-from wfrun.engine.state import RunState, WorkflowState
 from wfrun.engine.tasks.attempts import variant
 from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.run.directory.run_directory import RunDir

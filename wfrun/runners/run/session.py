@@ -20,13 +20,13 @@ from typing import Any, Literal, cast
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.explain.visible import command_line, name_line
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.protocols import LauncherSite, Transfer
-from wfrun.engine.state import RunState
 from wfrun.runners.run import user_requests
 from wfrun.runners.run.changes import present_of
 from wfrun.runners.run.clock import WallClock

@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import HELD, RunState, TaskStatus
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.explain.visible import command_line, name_line
-from wfrun.engine.state import HELD, RunState, TaskStatus
 from wfrun.parsers.atomic import write_file
 from wfrun.runners.run.directory.run_directory import RunDir, is_driven
 

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.state import RunState
 
 Parts = Mapping[int, Sequence[int] | None]
 """The parts of a bag, by number of the queue that each goes to: numbers of tasks; None: the whole

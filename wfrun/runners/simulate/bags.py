@@ -10,9 +10,9 @@ from random import Random
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Task, Workflow
-from wfrun.engine.state import RunState, TaskStatus
 from wfrun.parsers.generate.bot_workload import BotWorkload, SubmittedBag
 from wfrun.runners.simulate.architectures import Architecture, architecture_class
 from wfrun.runners.simulate.simulation import Platform, Simulation

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
 from wfrun.engine.model import ORIGIN, Catalog, Workflow
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.loop import Loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from wfrun.engine.state import RunState
+from wfrun.engine.core.state import RunState
 from wfrun.parsers.logs import read_log
 from wfrun.runners.run.prepare.prepare import Plan
 from wfrun.runners.simulate.background import WARM_UP_S, background_of, unfit

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import ORIGIN, Workflow
-from wfrun.engine.state import RunState
 from wfrun.runners.simulate.rest import Reused
 from wfrun.runners.simulate.simulation import AttemptRuntime, Platform, begun
 from wfrun.runners.simulate.unfinished import why_unfinished

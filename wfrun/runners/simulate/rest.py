@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN, SiteSpec
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 
 Reused = Sequence[tuple[ReusedTasks, ...]]
 """By workflow: its tasks that are done before a simulation begins."""

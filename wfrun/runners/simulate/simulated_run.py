@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState
 from wfrun.runners.run.directory import run_directory as rundir
 from wfrun.runners.run.directory.new_run import NewRun
 from wfrun.runners.run.directory.simulated import SIMULATED_ID

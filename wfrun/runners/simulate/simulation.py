@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from wfrun.engine import actions as act
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
-from wfrun.engine.core import Core
+from wfrun.engine.core import actions as act
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.jobs.sized import at_speed
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import observed_of
 from wfrun.engine.queues.fcfs import Fcfs
-from wfrun.engine.state import RunState
 from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory.simulated import SIMULATED_ID
 from wfrun.runners.run.history.overheads import Overheads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wfrun.engine.state import RunState
+from wfrun.engine.core.state import RunState
 
 
 def why_unfinished(state: RunState) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec, Task, Workflow
 from wfrun.runners.inspect.tables.followed_run import FollowedRun

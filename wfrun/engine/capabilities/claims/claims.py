@@ -13,15 +13,15 @@ from math import inf
 from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import FindLaunchers, StartLaunchers, StopLaunchers
 from wfrun.engine.capabilities.claims.claim import Phases, Placeholder, ProcessorClaim
 from wfrun.engine.capabilities.claims.requests import node_links_of, placeholder_of, request_of
 from wfrun.engine.capabilities.health import FIRST_PAUSE_S, MAX_PAUSE_S, MAX_PAUSES
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.actions import FindLaunchers, StartLaunchers, StopLaunchers
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, Phase, WorkflowState
 from wfrun.engine.exchange import claim_of
 from wfrun.engine.files.copies import request_inputs
 from wfrun.engine.jobs.coallocation import IdleProcessors, Placement, PlacementQueue
-from wfrun.engine.state import Attempt, Phase, WorkflowState
 from wfrun.engine.tasks.attempts import fail_task, undispatch
 from wfrun.engine.tasks.status import ELIGIBLE, settle
 

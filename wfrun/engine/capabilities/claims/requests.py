@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from wfrun.engine.components import Components
+from wfrun.engine.core.state import RunState, SiteState, WorkflowState
 from wfrun.engine.exchange import LauncherRequest
 from wfrun.engine.fitting.fit import most_nodes
 from wfrun.engine.jobs.coallocation import NodeLinks, PlacementRequest
 from wfrun.engine.jobs.coallocation.node_links import Metric
+from wfrun.engine.jobs.components import Components
 from wfrun.engine.jobs.sized import at_speed, shaped
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.state import RunState, SiteState, WorkflowState
 
 MARGIN_S = 120.0
 """Time that placeholders request beyond the walltime of their job, for the start of the others and

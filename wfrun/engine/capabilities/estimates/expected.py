@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.runtimes import RuntimeEstimates
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.engine.tasks.bag import BagTasks
 
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.task_jobs import job_of
-from wfrun.engine.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.state import Attempt
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.prediction.job import Job, is_plausible
-from wfrun.engine.state import Attempt
 
 MAX_OBSERVATIONS = 50
 """Maximum number of run times that the history keeps of a class of tasks at a site."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt
 from wfrun.engine.events import RunStarted
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import Knowledge
-from wfrun.engine.state import Attempt
 
 LATEST_WEIGHT = 0.2
 """Weight of the latest task in the speed of a site."""

@@ -8,7 +8,8 @@ from typing import Any
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.observations import in_order
 from wfrun.engine.capabilities.estimates.task_jobs import job_of
-from wfrun.engine.capability import Part, Run
+from wfrun.engine.core.capability import Part, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.prediction.job import MAX_RUNTIME_S, Prediction
@@ -20,7 +21,6 @@ from wfrun.engine.prediction.run_times import (
     make_run_times,
 )
 from wfrun.engine.queues.queue_model import Predict
-from wfrun.engine.state import Attempt, WorkflowState
 
 UNKNOWN_S = 3600.0
 """Expected run time on the reference processor of a task without any information. So long that an

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.foreign_runtimes import ForeignRuntimes
 from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S, Predictions
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.files.staging import transfer_s, transfers_s
 from wfrun.engine.fitting.information import Knowledge, uses_queues
 from wfrun.engine.prediction.job import Job
 from wfrun.engine.queues.queue_model import Expected, QueueModel, make_queue_model
-from wfrun.engine.state import Attempt, WorkflowState
 
 MIN_LEAD_S = 1e-6
 """Minimum difference of two completions that rounding cannot explain, in seconds."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.prediction.job import Job
-from wfrun.engine.state import WorkflowState
 
 
 def job_of(w: WorkflowState, task: int, site: str) -> Job:

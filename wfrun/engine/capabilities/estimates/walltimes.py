@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.estimates.observations import Class, in_order
-from wfrun.engine.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.capability import EVERY_HOOK, Capability, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.prediction.intervals import ClassBounds
 from wfrun.engine.prediction.job import is_plausible
 from wfrun.engine.prediction.methods import RunningMean
-from wfrun.engine.state import Attempt, WorkflowState
 
 MIN_WALLTIME_S = 300.0
 """Minimum walltime of a single job in seconds: starting the task takes time, too, and the shortest

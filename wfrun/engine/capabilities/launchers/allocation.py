@@ -15,15 +15,15 @@ from math import ceil, inf
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SetTimer
 from wfrun.engine.capabilities.estimates.walltimes import Walltimes, rounded_s
 from wfrun.engine.capabilities.launchers.demand import Demand
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placements import Placements
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.actions import SetTimer
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import HELD, Attempt, TaskStatus, WorkflowState
 from wfrun.engine.exchange import LauncherRequest
-from wfrun.engine.state import HELD, Attempt, TaskStatus, WorkflowState
 
 _TIMER = "launchers"
 

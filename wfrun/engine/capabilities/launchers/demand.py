@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from math import ceil, inf
 
-from wfrun.engine.state import RunState, WorkflowState
+from wfrun.engine.core.state import RunState, WorkflowState
 
 FIRST_DECLINE_S = 60.0
 MAX_DECLINE_S = 3600.0

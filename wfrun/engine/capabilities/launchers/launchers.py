@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import FindLaunchers, StartLaunchers, StopLaunchers
 from wfrun.engine.capabilities.estimates.walltimes import Walltimes
 from wfrun.engine.capabilities.health import (
     FAILURES_IN_A_ROW,
@@ -20,10 +19,11 @@ from wfrun.engine.capabilities.health import (
 )
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.launchers.runtimes import RuntimeEstimates
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.actions import FindLaunchers, StartLaunchers, StopLaunchers
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, Condition, RunState, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 from wfrun.engine.tasks.attempts import take_back
 from wfrun.engine.tasks.bag import tasks_of
 

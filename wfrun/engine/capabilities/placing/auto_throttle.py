@@ -8,11 +8,11 @@ from typing import NamedTuple
 from wfrun.engine.capabilities.binding import Binding
 from wfrun.engine.capabilities.estimates.queue_estimates import Completion, QueueEstimates
 from wfrun.engine.capabilities.storing.storage import Storage
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.events import RunStarted
 from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.policies.placement import placement_class, plans_again, throttle_of
-from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 MAX_PLANNED = 16

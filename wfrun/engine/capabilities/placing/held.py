@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from wfrun.engine.capabilities.placing.arrivals import Arrivals
-from wfrun.engine.state import RunState
+from wfrun.engine.core.state import RunState
 from wfrun.engine.tasks.eligible import TaskClass
 
 MAX_RETRIED_WORKFLOWS = 8

@@ -9,9 +9,9 @@ from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.storing.storage import Storage
-from wfrun.engine.capability import Decisions, Part, Run
+from wfrun.engine.core.capability import Decisions, Part, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.events import CoresReserved, RunStarted
-from wfrun.engine.state import Attempt, WorkflowState
 from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import EVERY_HOOK, Part, Run
-from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
+from wfrun.engine.core.capability import EVERY_HOOK, Part, Run
+from wfrun.engine.core.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.tasks.eligible import TaskClass
 
 

@@ -16,9 +16,9 @@ from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
 from wfrun.engine.capabilities.placing.held import HeldWorkflows
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.policies.policy_error import PolicyError, answer_error
 from wfrun.engine.protocols import Selection
-from wfrun.engine.state import RunState, WorkflowState
 from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 

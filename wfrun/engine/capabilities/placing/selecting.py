@@ -10,7 +10,8 @@ from wfrun.engine.capabilities.placing.auto_throttle import MAX_PLANNED, AutoThr
 from wfrun.engine.capabilities.placing.reservations import Reservations
 from wfrun.engine.capabilities.placing.resource_manager import NextTask, ResourceManager
 from wfrun.engine.capabilities.storing.storage import Storage
-from wfrun.engine.capability import Decisions, Part, Run
+from wfrun.engine.core.capability import Decisions, Part, Run
+from wfrun.engine.core.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.events import (
     DECISIONS,
     AttemptPlaced,
@@ -23,7 +24,6 @@ from wfrun.engine.events import (
     StorageAwaited,
 )
 from wfrun.engine.policies.selection import selection_class
-from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.tasks.eligible import Entry
 
 

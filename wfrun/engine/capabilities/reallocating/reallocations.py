@@ -10,11 +10,11 @@ from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues, TaskNumber
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.jobs.moldable import SIZINGS
 from wfrun.engine.jobs.reallocation import Limits, Placed, reallocate
-from wfrun.engine.state import Attempt, WorkflowState
 
 _TIMER = "reallocation"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
 from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
+from wfrun.engine.core.state import Attempt, Phase, RunState, WorkflowState
 from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.fitting.fit import admitted_sizes
 from wfrun.engine.jobs.moldable import MoldableRunTimes, RunTimeTable, Sizing, fixed
@@ -15,7 +16,6 @@ from wfrun.engine.queues import JobId, Lrm, QueuedJob
 from wfrun.engine.queues.conservative import Conservative
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.queues.queue_model import Expected, left_s, planned_start_s
-from wfrun.engine.state import Attempt, Phase, RunState, WorkflowState
 
 TaskNumber = tuple[int, int]
 """A workflow and one of its tasks."""

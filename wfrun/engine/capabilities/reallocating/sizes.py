@@ -6,10 +6,10 @@ from typing import Any
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.reallocating.site_queues import SiteQueues
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.jobs.moldable import SIZINGS
 from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
-from wfrun.engine.state import Attempt, WorkflowState
 
 
 class SizeChooser(Capability):

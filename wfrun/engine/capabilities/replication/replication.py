@@ -13,10 +13,10 @@ from wfrun.engine.capabilities.replication.turns import (
     TaskKey,
     Turns,
 )
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.events import AttemptStarted, RunStarted
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 
 MIN_CHECK_INTERVAL_S = 0.1
 """Minimum interval between two checks for stragglers of a bag, in seconds."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from wfrun.engine.state import Attempt
+from wfrun.engine.core.state import Attempt
 
 MAX_EXAMINED = 64
 """Maximum number of running tasks examined when looking for a replica candidate."""

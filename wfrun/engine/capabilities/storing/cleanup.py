@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import RemoveFiles
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.actions import RemoveFiles
+from wfrun.engine.core.capability import Capability, Decisions, Run
+from wfrun.engine.core.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import Attempt, TaskStatus, WorkflowState
 from wfrun.engine.tasks.attempts import variant
 from wfrun.engine.tasks.bag import BagFiles
 

@@ -13,8 +13,8 @@ from math import inf
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import SetTimer
-from wfrun.engine.capability import Capability, Decisions, Run
+from wfrun.engine.core.actions import SetTimer
+from wfrun.engine.core.capability import Capability, Decisions, Run
 from wfrun.engine.files.copies import SHARED_BYTES
 from wfrun.engine.files.copy_queue import Key
 

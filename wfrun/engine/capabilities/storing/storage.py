@@ -18,10 +18,10 @@ from itertools import islice
 from typing import Any, get_args
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Capability, Run
+from wfrun.engine.core.capability import Capability, Run
+from wfrun.engine.core.state import Attempt, Phase, TaskStatus, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.fitting.sizes import size_text
-from wfrun.engine.state import Attempt, Phase, TaskStatus, WorkflowState
 from wfrun.engine.tasks.status import reclassify
 
 MAX_EXAMINED = 8

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from math import hypot
 
+from wfrun.engine.core.state import Attempt, Phase, RunState, SiteState, WorkflowState
 from wfrun.engine.explain.time_left.idle import Idle, IdleTime
 from wfrun.engine.explain.time_left.levels import Level, TimeLeft, left_of, of_levels, of_work
 from wfrun.engine.explain.time_left.runtimes import Runtime, expected_runtime
 from wfrun.engine.explain.time_left.unfinished import Unfinished
-from wfrun.engine.state import Attempt, Phase, RunState, SiteState, WorkflowState
 
 __all__ = ["TimeLeft", "TimeLeftEstimator"]
 

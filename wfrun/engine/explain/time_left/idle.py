@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from wfrun.engine.capabilities.estimates.expected import ExpectedTimes, UseMark
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 
 HALF_LIFE_S = 60.0
 """Minimum time after which an observation of idle slots weighs half as much, in seconds."""

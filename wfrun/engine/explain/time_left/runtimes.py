@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from wfrun.engine.capabilities.estimates.expected import ExpectedTimes
 from wfrun.engine.capabilities.estimates.predictions import Predictions
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.explain.time_left.unfinished import Group
-from wfrun.engine.state import RunState, WorkflowState
 
 DEVIATIONS = 1.645
 """Half the width of intervals in standard deviations: 90% of a normal distribution."""

@@ -10,8 +10,8 @@ from math import frexp, fsum, sqrt
 from typing import NamedTuple
 
 from wfrun.engine.capabilities.estimates.expected import kind_of
+from wfrun.engine.core.state import TaskStatus, WorkflowState
 from wfrun.engine.model import Task
-from wfrun.engine.state import TaskStatus, WorkflowState
 from wfrun.engine.tasks.bag import BagTasks
 from wfrun.engine.tasks.graph import topological_order
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from wfrun.engine.state import RunState
+    from wfrun.engine.core.state import RunState
     from wfrun.runners.inspect.tables.run_records import RunRecord
     from wfrun.runners.run.directory.run_directory import RunDir
 

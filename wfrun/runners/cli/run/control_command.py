@@ -11,7 +11,7 @@ from wfrun.runners.cli.completion import complete_sites, complete_tasks, complet
 from wfrun.runners.cli.runs import run_argument, trust_option
 
 if TYPE_CHECKING:
-    from wfrun.engine.state import RunState
+    from wfrun.engine.core.state import RunState
     from wfrun.runners.run.user_requests import Request
 
 

@@ -8,9 +8,9 @@ import signal
 import click
 from rich.console import Console
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import command_line
 from wfrun.engine.policies.policy_error import PolicyError
-from wfrun.engine.state import RunState
 from wfrun.runners.cli.exit_statuses import DONE, FAILED, INTERRUPTED, SITE
 from wfrun.runners.display.console import make_console
 from wfrun.runners.inspect.live import progress

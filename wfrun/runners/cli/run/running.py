@@ -19,8 +19,8 @@ from wfrun.runners.cli.runs import run_argument, trust_option
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 if TYPE_CHECKING:
+    from wfrun.engine.core.state import RunState
     from wfrun.engine.events import RunChanged
-    from wfrun.engine.state import RunState
     from wfrun.runners.run.prepare.prepare import Plan
 
 _json_option = option("--json", "as_json", is_flag=True, section=FILES,

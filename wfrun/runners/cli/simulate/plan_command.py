@@ -21,8 +21,8 @@ from wfrun.runners.cli.sites.present_sites import ask_present
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wfrun.engine.core.state import RunState
     from wfrun.engine.events import RunChanged
-    from wfrun.engine.state import RunState
     from wfrun.runners.forecast.plan import RunPlan
     from wfrun.runners.run.directory.run_directory import RunDir
 

@@ -11,10 +11,10 @@ from typing import Any
 import click
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.explain.visible import command_line, message_block
 from wfrun.engine.model import Catalog
-from wfrun.engine.state import RunState
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
 from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.sites import refusal

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import msgspec
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import Workflow
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import RunState
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some

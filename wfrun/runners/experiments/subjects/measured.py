@@ -7,9 +7,9 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Catalog, SiteSpec
-from wfrun.engine.state import RunState
 from wfrun.runners.experiments.subjects.subjects import Warn
 from wfrun.runners.run.directory import run_directory as rundir
 from wfrun.runners.run.history.history_file import HistoryFile

@@ -8,9 +8,9 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.placements import expected_runtimes_s
+from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, Workflow
-from wfrun.engine.state import RunState, WorkflowState
 from wfrun.runners.experiments.subjects.measured import measured_by
 from wfrun.runners.experiments.subjects.subjects import Warn
 from wfrun.runners.run.directory import run_directory as rundir

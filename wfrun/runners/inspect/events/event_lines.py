@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.events import AnyEvent
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import RunState
 from wfrun.engine.tasks.failures import telling_line
 from wfrun.parsers.foreign import number_of
 from wfrun.runners.display.durations import duration

@@ -11,13 +11,13 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.explain.obstacles import Reason
 from wfrun.engine.explain.waiting import explain_task, task_state
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement.scores import ScoreColumn, Scores, SiteScores
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.tasks.failures import telling_line
 from wfrun.parsers.read import paused_gc
 from wfrun.runners.inspect.explain.past_decisions import PastDecision, look, past_decision

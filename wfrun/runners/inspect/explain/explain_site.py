@@ -11,12 +11,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from wfrun.engine.capabilities.health import retry_timer
-from wfrun.engine.capability import Run
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.state import Phase, RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.explain.idleness import MAX_WORKFLOWS, Idleness, explain_idleness
 from wfrun.engine.explain.obstacles import site_obstacle
 from wfrun.engine.explain.visible import command_line, name_line
-from wfrun.engine.state import Phase, RunState
 from wfrun.engine.tasks.eligible import Entry
 from wfrun.parsers.read import paused_gc
 from wfrun.runners.display.console import Hanging

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.reallocating.sizes import SizeChooser
-from wfrun.engine.capability import Run
-from wfrun.engine.core import Core
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import TaskStatus, WorkflowState
 from wfrun.engine.events import DECISIONS, AttemptPlaced, Event
 from wfrun.engine.explain.obstacles import Reason, site_obstacle
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement.scores import Scores, scores_of
-from wfrun.engine.state import TaskStatus, WorkflowState
 from wfrun.engine.tasks.attempts import key_of
 from wfrun.runners.run.store.checkpoints import read_core
 from wfrun.runners.run.store.event_store import Store

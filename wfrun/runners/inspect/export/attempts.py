@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.runners.inspect.tables.running import host_of
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.collecting import collect

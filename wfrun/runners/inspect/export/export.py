@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.state import WorkflowState
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.inspect.export.attempts import RunAttempts, read_attempts
 from wfrun.runners.inspect.export.ro_crate import export_ro_crate

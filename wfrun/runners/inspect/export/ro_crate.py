@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.errors import InfeasibleError, InvalidError
-from wfrun.engine.state import WorkflowState
 from wfrun.parsers.atomic import replacing
 from wfrun.parsers.file_urls import shown_url
 from wfrun.runners.inspect.export.attempts import AttemptRecord, RunAttempts

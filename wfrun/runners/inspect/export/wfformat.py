@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.explain.visible import command_line
-from wfrun.engine.state import WorkflowState
 from wfrun.parsers.workflows.writers.write_execution import (
     Execution,
     TaskExecution,

@@ -9,8 +9,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import command_line, name_line
-from wfrun.engine.state import RunState
 from wfrun.engine.tasks.failures import Failure, FailureGroup
 from wfrun.runners.display.console import Hanging
 from wfrun.runners.display.counts import counted, failed_attempts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import command_line, name_line
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState
 from wfrun.engine.tasks.bag import tasks_of
 from wfrun.engine.tasks.failures import Failure, FailureGroup
 from wfrun.parsers.bags.names import shown_parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wfrun.engine.state import Phase, RunState, TaskStatus, WorkflowState
+from wfrun.engine.core.state import Phase, RunState, TaskStatus, WorkflowState
 
 COLORS = {
     "failed": "#f5b7b1",

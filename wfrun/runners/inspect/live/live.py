@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.engine.state import Phase, RunState, WorkflowState
+from wfrun.engine.core.state import Phase, RunState, WorkflowState
 from wfrun.runners.display.console import Hanging, name_cell, stderr_above
 from wfrun.runners.display.counts import progress_line
 from wfrun.runners.display.durations import duration, task_rate

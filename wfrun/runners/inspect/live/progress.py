@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from wfrun.engine.core.state import Phase, RunState
 from wfrun.engine.events import SCHEMA_VERSION, Event
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.engine.explain.visible import message_block, name_line
-from wfrun.engine.state import Phase, RunState
 from wfrun.runners.display.ascii_json import as_ascii
 from wfrun.runners.display.counts import progress_line
 from wfrun.runners.display.durations import duration, task_rate

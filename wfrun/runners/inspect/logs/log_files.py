@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import PackedLog
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.engine.state import RunState
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.sites.make_sites import terminal_prompter

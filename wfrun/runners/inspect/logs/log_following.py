@@ -6,9 +6,9 @@ import asyncio
 import sys
 from collections.abc import Collection, Sequence
 
+from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.explain.visible import command_line, message_block
-from wfrun.engine.state import TaskStatus
 from wfrun.runners.inspect.logs.log_printer import (
     AttemptHistory,
     LoggedAttempt,

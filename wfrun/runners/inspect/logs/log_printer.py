@@ -10,11 +10,11 @@ from typing import NamedTuple
 from rich.text import Text
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import message_block, name_line
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState
 from wfrun.runners.display.console import make_console
 from wfrun.runners.inspect.failures.failures import task_parameters
 from wfrun.runners.inspect.logs.log_files import (

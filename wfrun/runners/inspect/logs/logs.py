@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.explain.visible import command_line, name_line
-from wfrun.engine.state import RunState, TaskStatus
 from wfrun.runners.inspect.logs.log_following import follow_attempts
 from wfrun.runners.inspect.logs.log_printer import AttemptHistory, LogPrinter, TaskNumber
 from wfrun.runners.inspect.tables.task_names import find_tasks

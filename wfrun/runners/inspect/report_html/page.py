@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.explain.visible import command_line, message_block, name_line
 from wfrun.engine.model import SiteSpec
 from wfrun.engine.settings import all_settings
-from wfrun.engine.state import RunState
 from wfrun.parsers.atomic import write_file
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration

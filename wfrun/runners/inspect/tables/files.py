@@ -14,10 +14,10 @@ from rich.text import Text
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.storing.cleanup import Cleanup
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import RunState, TaskStatus, WorkflowState
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.run.directory.run_directory import START_WAIT_S, RunDir, await_start
 from wfrun.runners.run.store.event_store import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from types import TracebackType
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.events import AnyEvent
-from wfrun.engine.state import RunState
 from wfrun.runners.run.directory.run_directory import (
     START_WAIT_S,
     RunDir,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
-from wfrun.engine.state import RunState
 from wfrun.runners.display.durations import duration
 
 _QUIET = ("done", "stopping")

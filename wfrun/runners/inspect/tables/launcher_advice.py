@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wfrun.engine.capabilities.binding import Binding
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import RunState
 from wfrun.runners.display.durations import duration
 
 MIN_DONE = 20

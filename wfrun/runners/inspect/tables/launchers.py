@@ -12,8 +12,8 @@ from rich.text import Text
 
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import Launcher, LauncherPhase
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import message_block, name_line
-from wfrun.engine.state import RunState
 from wfrun.runners.display.durations import duration
 
 _DAY_S = 86400.0

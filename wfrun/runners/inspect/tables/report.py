@@ -11,12 +11,12 @@ from rich.text import Text
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.core.state import Phase, RunState
 from wfrun.engine.explain.time_left import TimeLeftEstimator
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
-from wfrun.engine.state import Phase, RunState
 from wfrun.runners.display.console import Hanging, name_cell
 from wfrun.runners.display.counts import counted, retries_text, task_counts
 from wfrun.runners.display.durations import duration, task_rate

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TextIO
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import MAX_LINE, name_line
 from wfrun.engine.model import Resources
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus, WorkflowState
 from wfrun.engine.tasks.bag import parameter_names, tasks_of
 from wfrun.parsers.atomic import drafted
 from wfrun.runners.display.parameter_types import parameter_types

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from wfrun.engine.core.state import Phase, RunState, SiteState, WorkflowState
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.engine.explain.time_left import TimeLeftEstimator
-from wfrun.engine.state import Phase, RunState, SiteState, WorkflowState
 from wfrun.engine.tasks.failures import Failure, FailureGroup
 from wfrun.runners.inspect.tables.report import outcome_text
 from wfrun.runners.inspect.tables.running import running_tasks

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from wfrun.engine.capabilities.estimates.expected import ExpectedTimes
 from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.core.state import Attempt, Phase, RunState
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Attempt, Phase, RunState
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.display.durations import duration
 from wfrun.runners.inspect.failures.failures import task_title

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
-from wfrun.engine.state import Phase, RunState, SiteState
+from wfrun.engine.core.state import Phase, RunState, SiteState
 from wfrun.runners.display.counts import counted
 
 Row = dict[str, Text]

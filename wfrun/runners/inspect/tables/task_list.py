@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.display.counts import counted
 from wfrun.runners.display.durations import duration

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState
 from wfrun.parsers.foreign import number_of
 
 _COMPARED = 5000

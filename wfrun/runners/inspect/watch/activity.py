@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.engine.state import Phase
+from wfrun.engine.core.state import Phase
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.display.durations import duration
 from wfrun.runners.inspect.tables.running import RunningTask, running_tasks

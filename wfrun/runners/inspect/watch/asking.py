@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 from rich.text import Text
 
+from wfrun.engine.core.state import HELD, RunState
 from wfrun.engine.errors import InvalidError, WfrunError
-from wfrun.engine.state import HELD, RunState
 from wfrun.runners.run import user_requests as ur
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.directory.simulated import SIMULATED_ID

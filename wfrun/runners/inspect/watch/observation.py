@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.time_left import TimeLeft
-from wfrun.engine.state import RunState
 from wfrun.runners.display.eta import Eta
 from wfrun.runners.display.rate import Rate
 from wfrun.runners.inspect.events.event_lines import event_line

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from wfrun.engine.core.state import SiteState
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import SiteState
 from wfrun.runners.display.console import name_cell
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.inspect.failures.failures import (

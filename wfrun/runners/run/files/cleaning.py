@@ -10,9 +10,9 @@ from typing import cast
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.core.state import RunState, SiteState
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.protocols import LauncherSite
-from wfrun.engine.state import RunState, SiteState
 from wfrun.sites.kind import AnySite, RemoteSite
 from wfrun.sites.local.site import LocalSite
 

@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content, Outcome
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.protocols import Site
-from wfrun.engine.state import RunState
 from wfrun.runners.run.files.stored_names import stored_as
 from wfrun.runners.run.requests import AttemptRequests
 from wfrun.sites.stored import matches, measure_here

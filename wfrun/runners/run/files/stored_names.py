@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import WorkflowState
 
 MAX_BASE_NAME = 120
 """Maximum length of the readable part of a stored name, in characters: the whole name stays below

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wfrun.engine import events as ev
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.run.directory.run_directory import RunDir, never_started
 from wfrun.runners.run.history.runtime_history import Harvest, harvest_of

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.files.link_samples import (
     LATENCY_BYTES,
     WINDOW,
@@ -27,7 +28,6 @@ from wfrun.engine.files.link_samples import (
 )
 from wfrun.engine.model import ORIGIN, Catalog, LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import RunState
 from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.sites.transfers.relay.relayed_links import with_relayed_links
 

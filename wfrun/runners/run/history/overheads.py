@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import ORIGIN, LinkSpec, Task
-from wfrun.engine.state import RunState
 from wfrun.runners.run.history.occupancy import Capacity, Stay, holds_s
 
 _KEPT = 0.95

@@ -28,9 +28,9 @@ from wfrun.engine.capabilities.estimates.observations import (
     Observations,
 )
 from wfrun.engine.capabilities.usage import Usages
+from wfrun.engine.core.state import RunState
 from wfrun.engine.model import SiteSpec, Workflow
 from wfrun.engine.prediction.job import is_plausible
-from wfrun.engine.state import RunState
 from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.history.link_history import place_of
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from wfrun.engine.capabilities.notifications import Notifications
+from wfrun.engine.core.state import Phase, RunState, SiteState, TaskStatus
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.settings import Settings
-from wfrun.engine.state import Phase, RunState, SiteState, TaskStatus
 from wfrun.parsers.atomic import write_file
 
 _LOGGER = logging.getLogger(__name__)

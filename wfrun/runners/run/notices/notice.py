@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.explain.visible import message_block, name_line
-from wfrun.engine.state import RunState, TaskStatus
 from wfrun.runners.run.directory.run_directory import RunDir
 
 VERSION = 1

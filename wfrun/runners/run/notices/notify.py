@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.notifications import Notifications, Occurrence
+from wfrun.engine.core.state import Phase, RunState
 from wfrun.engine.explain.idleness import explain_idleness
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Phase, RunState
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.notices.notice import Notice, as_payload, as_variables
 from wfrun.runners.run.notices.notice_targets import carry_out

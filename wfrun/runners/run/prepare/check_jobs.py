@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wfrun.engine.capabilities.claims.requests import divided_request, node_links_of, width_of
-from wfrun.engine.components import Components
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.jobs.coallocation import IdleProcessors, place
+from wfrun.engine.jobs.components import Components
 from wfrun.engine.model import Catalog, Resources, Workflow
 from wfrun.engine.settings import Settings
 from wfrun.parsers.read import ReadDocument

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.jobs.packing import (
     PACKERS,
@@ -26,7 +27,6 @@ from wfrun.engine.jobs.packing import (
 )
 from wfrun.engine.jobs.sized import sized_words
 from wfrun.engine.model import Access, Catalog, LauncherSpec, LinkSpec, SiteSpec, Workflow
-from wfrun.engine.state import RunState
 from wfrun.parsers.read import ReadDocument
 
 MIN_WALLTIME_S = 300.0

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState, TaskStatus
 from wfrun.engine.errors import InvalidError, WfrunError
 from wfrun.engine.model import ORIGIN, SiteSpec, Workflow
-from wfrun.engine.state import RunState, TaskStatus
 from wfrun.runners.run.directory.lock import driver
 from wfrun.runners.run.directory.run_directory import (
     RunDir,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from wfrun.engine.core.state import TaskStatus, WorkflowState
 from wfrun.engine.model import Task, Workflow
-from wfrun.engine.state import TaskStatus, WorkflowState
 from wfrun.runners.run.reuse.identities import Record
 from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
 

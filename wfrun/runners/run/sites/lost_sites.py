@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.launchers import pool_at
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import message_block
-from wfrun.engine.state import RunState
 from wfrun.runners.run.sites.unusable import with_unreachable
 
 _LOGGER = logging.getLogger(__name__)

@@ -23,10 +23,10 @@ from itertools import islice
 from pathlib import Path
 
 import wfrun.engine
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import WfrunError
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import RunState
 from wfrun.parsers.atomic import write_file
 from wfrun.parsers.read import paused_gc
 from wfrun.runners.run.directory.run_directory import START_WAIT_S, RunDir, await_start

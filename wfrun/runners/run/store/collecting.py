@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import RunState
 from wfrun.engine.events import AnyEvent
-from wfrun.engine.state import RunState
 from wfrun.runners.run.directory.run_directory import RunDir, await_start, is_driven
 from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.run.store.log_errors import replay

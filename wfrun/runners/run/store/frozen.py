@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, NoReturn, cast
 
-from wfrun.engine.capability import Hooks, Part, Run
-from wfrun.engine.core import Core
+from wfrun.engine.core.capability import Hooks, Part, Run
+from wfrun.engine.core.core import Core
+from wfrun.engine.core.state import WorkflowState, children_of
 from wfrun.engine.model import Workflow
-from wfrun.engine.state import WorkflowState, children_of
 from wfrun.runners.run.store.stored_documents import StoredParents
 
 _PACKAGE = "wfrun.engine."

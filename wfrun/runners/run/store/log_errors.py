@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from wfrun.engine.core import Core
+from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.events import AnyEvent
 from wfrun.runners.run.directory.access import refuse_unreadable

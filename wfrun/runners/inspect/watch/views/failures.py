@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import RunState
 from wfrun.engine.tasks.failures import FailureGroup
 from wfrun.runners.inspect.failures.failures import MAX_EXCERPT_LINE, task_title
 from wfrun.runners.inspect.watch.listing import Listing, ListingColumn, ListingRow

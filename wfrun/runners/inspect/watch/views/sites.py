@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from wfrun.engine.core.state import Phase, RunState, SiteState
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Phase, RunState, SiteState
 from wfrun.runners.inspect.tables.idle_sites import reason_text
 from wfrun.runners.inspect.watch.amounts import size_text
 from wfrun.runners.inspect.watch.asking import RowSubject

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import Attempt, Phase, RunState, TaskStatus
 from wfrun.runners.display.durations import duration
 from wfrun.runners.inspect.failures.failures import task_title
 from wfrun.runners.inspect.tables.running import MAX_HOST, RunningTask, running_tasks

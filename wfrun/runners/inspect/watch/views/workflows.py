@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from wfrun.engine.core.state import TaskStatus, WorkflowState
 from wfrun.engine.explain.visible import name_line
-from wfrun.engine.state import TaskStatus, WorkflowState
 from wfrun.runners.display.durations import duration
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.inspect.watch.asking import RowSubject

@@ -12,10 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, FindAttempts, SetTimer
 from wfrun.engine.capabilities import all_parts
-from wfrun.engine.capability import Hooks, Run
-from wfrun.engine.changes import change_sites, introduce
+from wfrun.engine.core.actions import Action, FindAttempts, SetTimer
+from wfrun.engine.core.capability import Hooks, Run
+from wfrun.engine.core.changes import change_sites, introduce
+from wfrun.engine.core.state import (
+    SUPERSEDED,
+    Phase,
+    RunState,
+    SiteState,
+    WorkflowState,
+    pause_timer,
+)
 from wfrun.engine.files import copy_failures
 from wfrun.engine.files import file_events as files
 from wfrun.engine.files.copies import copy_late, restart_copies, source_reopened
@@ -25,7 +33,6 @@ from wfrun.engine.fitting.fit import classify
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow
 from wfrun.engine.policies.placement import max_replicas, placement_class, throttle_of
-from wfrun.engine.state import SUPERSEDED, Phase, RunState, SiteState, WorkflowState, pause_timer
 from wfrun.engine.tasks import attempts, steering
 from wfrun.engine.tasks.bag import BagFiles
 from wfrun.engine.tasks.retry import reset_retries

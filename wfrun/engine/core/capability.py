@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from wfrun.engine import events as ev
-from wfrun.engine.actions import Action, CancelAttempts, SetTimer
+from wfrun.engine.core.actions import Action, CancelAttempts, SetTimer
+from wfrun.engine.core.state import Attempt, Condition, RunState, WorkflowState
 from wfrun.engine.exchange import Outcome
-from wfrun.engine.state import Attempt, Condition, RunState, WorkflowState
 
 
 class Decisions(Protocol):

@@ -1,6 +1,6 @@
 """The state of a run: what follows from its log, and nothing else.
 
-Only the interpreter (`wfrun.engine.interpreter`) and the parts that it calls change it. It
+Only the interpreter (`wfrun.engine.core.interpreter`) and the parts that it calls change it. It
 is compact: a few bytes per task in arrays beside the immutable workflow, and objects for open
 attempts only. Facts of a single part are kept by that part (`RunState.find`). Those that are here
 although a part sets them are read by the core at each placement, which a call would slow down.

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from wfrun.engine.actions import Action, EndRun
-from wfrun.engine.capability import Run
+from wfrun.engine.core.actions import Action, EndRun
+from wfrun.engine.core.capability import Run
+from wfrun.engine.core.interpreter import Interpreter
+from wfrun.engine.core.state import SUPERSEDED, TaskStatus, WorkflowState
 from wfrun.engine.events import (
     AttemptPlaced,
     AvoidanceEnded,
@@ -19,11 +21,9 @@ from wfrun.engine.events import (
     RunEnded,
     RunResumed,
 )
-from wfrun.engine.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.policies.policy_error import answer_error, policy_error
-from wfrun.engine.state import SUPERSEDED, TaskStatus, WorkflowState
 from wfrun.engine.tasks.attempts import key_of
 from wfrun.engine.tasks.retry import avoiding_tasks
 
@@ -123,12 +123,12 @@ class Core:
         self.run.outbox.clear()
 
     def take(self, event: Event) -> None:
-        """See ``wfrun.engine.capability.Decisions``."""
+        """See ``wfrun.engine.core.capability.Decisions``."""
         self._interpreter.apply(event)
         self._decided.append(event)
 
     def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
-        """See ``wfrun.engine.capability.Decisions``."""
+        """See ``wfrun.engine.core.capability.Decisions``."""
         state = self.state
         if type(site) is not int or site < 0 or not allowed >> site & 1:
             name = state.settings.policy

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from math import inf
 
 from wfrun.engine import events as ev
-from wfrun.engine.capability import Part, Run
-from wfrun.engine.fitting.fit import classify, fits
-from wfrun.engine.model import ORIGIN
-from wfrun.engine.state import (
+from wfrun.engine.core.capability import Part, Run
+from wfrun.engine.core.state import (
     HELD,
     SUPERSEDED,
     Attempt,
@@ -23,6 +21,8 @@ from wfrun.engine.state import (
     SiteState,
     WorkflowState,
 )
+from wfrun.engine.fitting.fit import classify, fits
+from wfrun.engine.model import ORIGIN
 from wfrun.engine.tasks.attempts import undispatch
 from wfrun.engine.tasks.status import enter_eligible
 
