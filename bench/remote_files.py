@@ -8,8 +8,8 @@ transport, and by the user's own commands, which connect anew each time:
 - medium  files of 300 kB, beside `rsync -a`
 
 Small and medium files are compared with `rsync -a --fsync`, too: like a run, it writes what comes
-here to the disk before it counts. Copies are compared by checksum, as those of a run. All take turns, and medians count. The host is
-an sshd of its own on loopback, or one of a catalog.
+here to the disk before it counts. Copies are compared by checksum, as those of a run. All take
+turns, and medians count. The host is an sshd of its own on loopback, or one of a catalog.
 
     python bench/remote_files.py [--sites CATALOG --site NAME] [--mib 1024] [--small 2000]
                                  [--medium 500] [--rounds 3]
