@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from tests.engine.optional.test_optional import bag, world_of
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import OptionalTasks
+from wfrun.runners.cli.main import cli
 from wfrun.runners.inspect.statistics.statistics_table import print_statistics
 from wfrun.runners.inspect.tables.report import summary
 from wfrun.runners.metrics.log import run_timings
@@ -80,3 +83,84 @@ def test_runs_without_optional_tasks_have_none_of_it() -> None:
     world = world_of(bag("a", 3, 1.0, None))
     assert world.run() == "done"
     assert optional_shares(world.core.state) is None
+
+
+BAG = """\
+bag: {owner}
+owner: {owner}
+command: sleep {{t}}
+parameters: {{t: {{range: [1, 50]}}}}
+estimate: 10
+optional: {{min: {least}, max: 40, deadline: 1 min}}
+"""
+
+
+def documents(folder: Path, **least: int) -> list[str]:
+    """A document for each owner, with this number of mandatory tasks."""
+    for owner, number in least.items():
+        (folder / f"{owner}.yaml").write_text(BAG.format(owner=owner, least=number))
+    return [str(folder / f"{owner}.yaml") for owner in least]
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_simulate_compares_unhappy_owners_and_unfairness(tmp_path: Path) -> None:
+    """Two slots, tasks of 10 s. First come, first served: ann has 12 of them in 60 s, and bob
+    begins after that."""
+    words = ["simulate", *documents(tmp_path, ann=3, bob=3), "--policy", "fpf", "--jobs", "1"]
+    file = tmp_path / "out.csv"
+    run(*words, "--selection", "ethic,s-bot", "--overheads", "none", "--output", str(file))
+    rows = list(csv.DictReader(io.StringIO(file.read_text())))
+    assert [row["unhappy_owners"] for row in rows] == ["0", "1"]
+    assert [float(row["unfairness"]) for row in rows] == pytest.approx([0, 4 / 3])
+    text = run(*words, "--selection", "ethic,s-bot", "--overheads", "none", "--output", str(file))
+    assert "unhappy: owners without their mandatory results at the deadline" in text
+
+
+def test_results_of_an_older_version_get_the_new_columns(tmp_path: Path) -> None:
+    words = ["simulate", *documents(tmp_path, ann=3), "--overheads", "none", "--jobs", "1"]
+    words += ["--policy", "fpf", "--selection", "ethic"]
+    file = tmp_path / "out.csv"
+    run(*words, "--output", str(file))
+    lines = file.read_text().splitlines()
+    assert lines[0].endswith(",failure,unhappy_owners,unfairness")
+    file.write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in lines))
+    run(*words, "--seeds", "2", "--output", str(file))
+    rows = list(csv.DictReader(io.StringIO(file.read_text())))
+    assert [row["unhappy_owners"] for row in rows] == ["", "0"]
+    file.write_text(lines[0].replace(",failure", "") + "\n")
+    result = CliRunner().invoke(cli, [*words, "--output", str(file)])
+    assert "not a file of results" in str(result.exception)
+
+
+def test_simulate_warns_of_mandatory_tasks_that_cannot_end_in_time(tmp_path: Path) -> None:
+    (late,) = documents(tmp_path, ann=30)
+    words = ["simulate", late, "--policy", "fpf", "--overheads", "none", "--jobs", "1"]
+    assert "the mandatory tasks (min 30) of the bag ann cannot end by its deadline" in run(*words)
+    (soon,) = documents(tmp_path, bob=3)
+    assert "cannot end by its deadline" not in run(words[0], soon, *words[2:])
+
+
+def test_results_by_owner(tmp_path: Path) -> None:
+    words = ["simulate", *documents(tmp_path, ann=30, bob=1), "--policy", "fpf", "--selection"]
+    run(*words, "ethic", "--overheads", "none", "--jobs", "1", "--run-dir", str(tmp_path / "run"))
+    ann, bob = csv.DictReader(io.StringIO(run("results", str(tmp_path / "run"), "--owners")))
+    assert (ann["owner"], ann["completed"], ann["unhappy"]) == ("ann", "30", "1")
+    assert float(bob["deserved_core_s"]) == 60
+    assert float(bob["satisfaction"]) == pytest.approx(float(bob["allocated_core_s"]) / 60)
+    file = tmp_path / "owners.tsv"
+    run("results", str(tmp_path / "run"), "--owners", "--output", str(file))
+    assert file.read_text().startswith("owner\tcompleted\tunhappy\tallocated_core_s\t")
+
+
+def test_a_run_without_optional_tasks_has_no_results_by_owner(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("bag: a\ncommand: sleep 1\nestimate: 1\n")
+    folder = str(tmp_path / "run")
+    run("simulate", str(tmp_path / "a.yaml"), "--policy", "fpf", "--jobs", "1",
+        "--run-dir", folder)  # fmt: skip
+    result = CliRunner().invoke(cli, ["results", folder, "--owners"])
+    assert "has no bags with optional tasks" in str(result.exception)

@@ -104,6 +104,11 @@ class Row(Cell, frozen=True, kw_only=True):
     class_nsl: tuple[float, ...] = ()
     failure: str | None = None
     """Why the run did not finish, in one line; None: it did."""
+    unhappy_owners: int | None = None
+    """Owners of bags with optional tasks who did not have their mandatory results in time; None:
+    there are no such bags."""
+    unfairness: float | None = None
+    """Largest satisfaction of these owners less the smallest (DIET-ethic, section 3.3)."""
 
 
 def makespan_of(row: Row) -> float:

@@ -32,6 +32,7 @@ from wfrun.runners.experiments.subjects.subjects import (
 from wfrun.runners.experiments.subjects.workloads import POLICIES, Workloads
 from wfrun.runners.run.history.history_file import history_file
 from wfrun.runners.run.history.overheads import Overheads
+from wfrun.runners.run.prepare.deadlines import late_warning
 from wfrun.runners.run.prepare.prepare import this_machine
 from wfrun.runners.run.prepare.scaling import without_containers
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
@@ -114,6 +115,9 @@ def documents_experiment(
         overheads = overheads_for(catalog, given, warn)
         if given == AUTO:
             catalog = with_history(catalog, warn, history)
+    for workflow in workflows:
+        if (late := late_warning(workflow, catalog, None)) is not None:
+            warn(f"{workflow.source}: {late}")
     subject = Documents(workflows, described.separately)
     background = described.background
     experiment = Experiment(

@@ -274,21 +274,26 @@ def logs(run: str, task: str, tail: int | None, follow: bool, trust: bool) -> No
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="File to write; its name ends with .csv, .tsv or .parquet. Default: print "
               "CSV.")  # fmt: skip
+@click.option("--owners", is_flag=True,
+              help="Instead, a row for each owner of bags with optional tasks: what the owner got "
+              "and deserved.")  # fmt: skip
 @click.option("--safe-csv", is_flag=True,
               help="Write an apostrophe before texts that a spreadsheet would evaluate: those that "
               "begin with = + - @, a tab or a carriage return, and are no numbers.")  # fmt: skip
-def results(run: str | None, output: Path | None, safe_csv: bool) -> None:
+def results(run: str | None, output: Path | None, owners: bool, safe_csv: bool) -> None:
     """Tabulate the tasks of RUN (default: `last`).
 
     A row for each task: its parameters, state, site, host, attempts, times, memory, exit code and
     outputs. RUN may still be running.
     """
-    from wfrun.runners.inspect.tables.results import write_results
+    from wfrun.runners.inspect.tables.owners import OwnerResults
+    from wfrun.runners.inspect.tables.results import RunResults, write_results
     from wfrun.runners.run.directory.run_directory import find
     from wfrun.runners.run.prepare.plugins import load_policies
 
     load_policies()
-    write_results(find(run), output, safe_csv=safe_csv)
+    table = OwnerResults if owners else RunResults
+    write_results(find(run), output, table, safe_csv=safe_csv)
 
 
 @click.command()

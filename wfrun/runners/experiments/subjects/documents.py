@@ -15,6 +15,7 @@ from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
 from wfrun.runners.experiments.experiment import Experiment, label, some
 from wfrun.runners.experiments.on_sites.work import Files
+from wfrun.runners.metrics.optional_bags import optional_shares
 from wfrun.runners.metrics.workflows import critical_path_s
 from wfrun.runners.run.prepare.prepare import with_selection
 from wfrun.runners.simulate.simulation import simulate
@@ -89,6 +90,7 @@ def row_of(cell: Cell, state: RunState) -> Row:
     paths_s = [critical_path_s(w.workflow, _runtimes_s(w.workflow)) for w in state.workflows]
     lengths = [m / path for m, path in zip(makespans_s, paths_s, strict=True) if path > 0]
     is_finished = state.done + state.unneeded == state.tasks
+    shares = optional_shares(state)
     return Row(
         **msgspec.structs.asdict(cell),
         makespan_s=max(makespans_s, default=0.0) if is_finished else None,
@@ -101,6 +103,8 @@ def row_of(cell: Cell, state: RunState) -> Row:
         core_s=sum(site.used_core_s for site in state.sites),
         makespans_s=tuple(makespans_s) if is_finished else (),
         failure=why_unfinished(state),
+        unhappy_owners=None if shares is None else shares.unhappy_owners,
+        unfairness=None if shares is None else shares.unfairness,
     )
 
 

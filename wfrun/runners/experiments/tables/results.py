@@ -33,7 +33,8 @@ class Results(Generic[CellT, RowT]):
     A last line cut off by a crash is removed, and ``torn`` is true then.
 
     Raises InvalidError for a file that is not a file of results, is damaged, belongs to another
-    experiment or is in use; InfeasibleError where it cannot be read or written.
+    experiment or is in use; InfeasibleError where it cannot be read or written. A file of an older
+    version, without the last columns, gets them.
     """
 
     def __init__(
@@ -131,13 +132,27 @@ class Results(Generic[CellT, RowT]):
             self._truncate(0)
             self._write_header()
             return
-        if not text.startswith(header):
+        older = not text.startswith(header) and self._is_older(text)
+        if not text.startswith(header) and not older:
             raise self._foreign("its first line does not have the columns of such a file")
         whole = text[: text.rindex("\n") + 1]
         self.torn = whole != text
         if self.torn:
             self._truncate(len(whole.encode()))
-        self.rows += self._read(whole)
+        rows = self._read(whole)
+        if older:
+            self._replace(path, rows)
+        else:
+            self.rows += rows
+
+    def _is_older(self, text: str) -> bool:
+        """Whether the header lacks only last columns that rows can do without."""
+        known = text[: text.find("\n") + 1].rstrip("\n").split(",")
+        fields = {field.name: field for field in msgspec.structs.fields(self.row_type)}
+        added = self._columns[len(known) :]
+        return known == self._columns[: len(known)] and all(
+            name in fields and not fields[name].required for name in added
+        )
 
     def _replace(self, path: Path, rows: Sequence[RowT]) -> None:
         """Replace the file by one with these rows. The new one is locked before it has the
@@ -199,8 +214,7 @@ class Results(Generic[CellT, RowT]):
     def _records(self, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         """The lines after the header, each with its number."""
         reader = csv.reader(io.StringIO(text, newline=""))
-        next(reader)
-        columns = self._columns
+        columns = next(reader)
         for values in reader:
             if len(values) != len(columns):
                 message = f"the line has {len(values)} columns instead of {len(columns)}"

@@ -51,12 +51,14 @@ MEASURES = {
         Measure("used %", "utilization", 100.0, 1),
         Measure("replicas", "replicas_started", 1.0, 0, hidden_at_zero=True),
         Measure("wasted %", "wasted_share", 100.0, 1, hidden_at_zero=True),
+        Measure("unhappy", "unhappy_owners", 1.0, 0),
+        Measure("unfairness", "unfairness", decimals=2),
         Measure("failed", "failed", hidden_at_zero=True),
     )
 }
 _LEFT_OUT_FIRST = (
     "moved MB", "core h", "transfers", "FTD s", "QWT s", "used %", "replicas", "wasted %",
-    "in time %", "NSL", "failed",
+    "in time %", "NSL", "unfairness", "unhappy", "failed",
 )  # fmt: skip
 """The order in which columns are left out on a narrow terminal."""
 _LEGENDS = (
@@ -64,6 +66,7 @@ _LEGENDS = (
     ("QWT s", "QWT: queue wait of a task"),
     ("FTD s", "FTD: file transfer delay of a task"),
     ("core h", "core h: cores in use times hours"),
+    ("unhappy", "unhappy: owners without their mandatory results at the deadline"),
     ("failed", "failed: tasks that are not done, without which there is no makespan"),
 )
 _LEGENDS_OF_BAGS = (

@@ -317,8 +317,25 @@ class _Writer(Protocol):
     def close(self) -> None: ...
 
 
-def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> None:
-    """Write the table to ``path``, in the format of its suffix, or print it as CSV.
+class TableOfRun(Protocol):
+    """A table of a run. Rows have a value for each column; None is an unknown one."""
+
+    def columns(self) -> dict[str, type]: ...
+
+    def typed_columns(self) -> dict[str, type]: ...
+
+    def rows(self) -> Iterator[Row]: ...
+
+
+def write_results(
+    run: RunDir,
+    path: Path | None,
+    make: Callable[[RunDir], TableOfRun] = RunResults,
+    *,
+    safe_csv: bool = False,
+) -> None:
+    """Write the table that ``make`` makes of a run to ``path``, in the format of its suffix, or
+    print it as CSV.
 
     With ``safe_csv`` no cell of CSV or TSV is a formula to a spreadsheet.
 
@@ -326,7 +343,7 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
     InfeasibleError if the file cannot be written, or for Parquet without pyarrow.
     """
     if path is None:
-        table = RunResults(run)
+        table = make(run)
         is_terminal = sys.stdout.isatty()
         # Bytes, which a pipe gets unchanged.
         stream = TextIOWrapper(sys.stdout.buffer, "utf-8", _NAMES)
@@ -347,7 +364,7 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
         from wfrun.runners.display.parquet import check_parquet
 
         check_parquet(path)
-    table = RunResults(run)
+    table = make(run)
     try:
         with drafted(path) as part:
             if kind == ".parquet":
@@ -361,7 +378,7 @@ def write_results(run: RunDir, path: Path | None, *, safe_csv: bool = False) -> 
         raise InfeasibleError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _copy(table: RunResults, writer: _Writer) -> None:
+def _copy(table: TableOfRun, writer: _Writer) -> None:
     rows = table.rows()
     while some := list(islice(rows, _ROWS)):
         writer.write(some)
