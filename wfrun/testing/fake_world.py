@@ -56,6 +56,7 @@ _FROM_USERS = (
     ev.SubmissionEnded,
     ev.HistoryRead,
     ev.SiteObserved,
+    ev.SiteLoadObserved,
     ev.SitePaused,
     ev.SiteReopened,
     ev.SiteCounted,
@@ -105,8 +106,9 @@ class FakeWorld:
         holds_sizes: bool = False,
     ) -> None:
         self._workflows = workflows
-        self._documents = {str(i): w for i, w in enumerate(workflows)}
-        self.core = Core(self._documents)
+        self.documents = {str(i): w for i, w in enumerate(workflows)}
+        """The workflows by digest, as the log names them."""
+        self.core = Core(self.documents)
         self.core.run.is_watched = own_outputs
         self.catalog = catalog
         self.log: list[ev.Event] = []
@@ -229,7 +231,7 @@ class FakeWorld:
         self._channels.clear()
         for site in self._sites:
             site.engine_died()
-        self.core = Core(self._documents)
+        self.core = Core(self.documents)
         self.core.replay(self.log)
         future, self._future = self._future, []
         for at_s, serial, what in sorted(future, key=lambda entry: entry[:2]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tests.engine.model.audit_claims import ClaimRules
 from tests.engine.model.audit_files import FileRules
 from tests.engine.model.known_run import OpenAttempt
 from wfrun.engine import events as ev
@@ -21,7 +22,7 @@ _SPECIAL = frozenset({"launch-failed", "memory", "walltime", "refused"})
 """Causes after which a task may fail for good with retries left."""
 
 
-class AttemptRules(FileRules):
+class AttemptRules(FileRules, ClaimRules):
     """Rules about attempts: where and when they are placed and submitted, and how they end."""
 
     def on_placed(self, event: ev.AttemptPlaced) -> None:
@@ -55,7 +56,10 @@ class AttemptRules(FileRules):
         if self._queues:
             sites = self._queues[self._queue_of[event.workflow]]
             self._require("queue-site", site in sites, what)
-        self._check_room(what, site, cores)
+        if settings.place:
+            self.check_granted(what, event)
+        else:
+            self._check_room(what, site, cores)
         one = OpenAttempt(event, cores, is_replica=bool(others))
         self.note_request(one)
         self._open[event.key] = one
@@ -130,31 +134,33 @@ class AttemptRules(FileRules):
             one = self._open.get(key)
             self._require("durable", one is not None, f"{key} is submitted and not open")
             self._require("closing", self.ended is None and not self._cancelled, f"{key} submitted")
-            self._require("held", action.site not in self._held, f"{key} submitted")
-            self._require("left", action.site not in self._left, f"{key} submitted")
             if one is None:
                 continue
+            self._require("held", not self._sites_of(one) & self._held, f"{key} submitted")
+            self._require("left", not self._sites_of(one) & self._left, f"{key} submitted")
             self._require("twice", not one.submitted, key)
             asked = self._request(one.task, one.cores)
             self._require("fits", fits(asked, self._specs[action.site]), f"{key} submitted")
             one.submitted, one.doubtful = True, False
             document = self._workflows[number]
             record = document.tasks[task]
+            if self._settings.place:
+                self.check_claimed(key, one.task)
             for file in record.inputs:
                 producer = document.files[file].producer
                 may_lack = producer is not None and (
                     file in record.optional or file in document.tasks[producer].optional
                 )
-                places = self.present.get((number, file), set())
                 never_written = (
                     may_lack and (number, producer) in self._once_done and (number, file) not in
                     self._written
                 )  # fmt: skip
-                self._require(
-                    "inputs",
-                    self.is_stored((number, file), action.site) or never_written,
-                    f"{key} is submitted at site {action.site}, file {file} is at {places}",
-                )
+                for site in self._sites_of(one):
+                    self._require(
+                        "inputs",
+                        self.is_stored((number, file), site) or never_written,
+                        f"{key} is submitted, file {file} is not at site {site}",
+                    )
 
     def _found(self, event: ev.AttemptsFound, submitted: set[str]) -> None:
         for key in event.absent:
@@ -193,6 +199,8 @@ class AttemptRules(FileRules):
         if one is not None and one.started_s is None:
             one.started_s = self._now_s
             one.launcher = event.launcher
+            if self._settings.place:
+                self.check_own(event, one.task)
             one.withdrawn = one.is_moving = False
             self._destinations.pop(one.task, None)
 
@@ -256,6 +264,8 @@ class AttemptRules(FileRules):
             self._specials.add(task)  # It may have been withdrawn.
             self._doubt_if_stopping()
             return
+        if cause == "reclaimed":
+            return  # It is neither a failure nor a setback.
         self._failed_sites.add(one.placed.site)
         site, inputs = one.placed.site, self._task(task).inputs
         if cause != "cancelled" and self._settings.keep == "failed":

@@ -95,19 +95,20 @@ class FileRules(KnownRun):
     def note_request(self, placed: OpenAttempt) -> None:
         """Note which copies a new attempt requests: those that no other attempt waits for begin
         anew, and may be late again."""
-        workflow, site = placed.task[0], placed.placed.site
+        workflow = placed.task[0]
         awaited = {
-            file
+            (file, site)
             for one in self._open.values()
-            if not (one.submitted or one.doubtful)
-            and (one.task[0], one.placed.site) == (workflow, site)
+            if not (one.submitted or one.doubtful) and one.task[0] == workflow
+            for site in self._sites_of(one)
             for file in self._task(one.task).inputs
         }
-        for file in self._task(placed.task).inputs:
-            self._dropped.discard((workflow, file, site))
-            if file not in awaited:
-                del self._copy_failures[workflow, file, site]
-                self._redirected.discard((workflow, file, site))
+        for site in self._sites_of(placed):
+            for file in self._task(placed.task).inputs:
+                self._dropped.discard((workflow, file, site))
+                if (file, site) not in awaited:
+                    del self._copy_failures[workflow, file, site]
+                    self._redirected.discard((workflow, file, site))
 
     def check_storage(self, what: str, placed: OpenAttempt) -> None:
         """Check that the files at the site of a new attempt, with those on their way and the
@@ -181,7 +182,7 @@ class FileRules(KnownRun):
             workflow, _ = one.task
             waits = (
                 workflow == event.workflow
-                and one.placed.site == event.destination
+                and event.destination in self._sites_of(one)
                 and event.file in self._task(one.task).inputs
             )
             if not waits:
@@ -250,7 +251,7 @@ class FileRules(KnownRun):
             self._require("discard-needed", not waiting, f"{file} is read by {waiting}")
             running = [
                 t.key for t in self._open.values() if t.submitted and t.task[0] == workflow
-                and t.task[1] in readers and t.placed.site == event.site
+                and t.task[1] in readers and event.site in self._sites_of(t)
             ]  # fmt: skip
             self._require("discard-needed", not running, f"{file} is read by {running}")
             is_safe = ORIGIN in places or not document.files[number].collect

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.engine.model.audit_claims import ClaimRules
 from tests.engine.model.known_run import (
     Document,
-    KnownRun,
     launcher_spec,
 )
 from tests.engine.model.rules import MAX_SETBACKS
@@ -14,7 +14,7 @@ from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 from wfrun.engine.policies.placement import PLACEMENT
 
 
-class RunRules(KnownRun):
+class RunRules(ClaimRules):
     """Rules about the run as a whole: workflows, resumes, cancellation, the end."""
 
     def on_run_started(self, event: ev.RunStarted) -> None:
@@ -113,6 +113,7 @@ class RunRules(KnownRun):
         self._redirected.clear()
         self._routed.clear()
         self._lose(event.lost)
+        self.claims_resumed()
         for one in self._open.values():
             one.withdrawn = False  # The order may be lost with the engine.
             self._reserve(one)  # The next engine counts again.
@@ -143,6 +144,7 @@ class RunRules(KnownRun):
         if event.outcome == "cancelled":
             self._require("end-cancelled", self._cancelled, "the user did not cancel it")
         elif event.outcome == "done":
+            self._require("claim-left", not self.claims, f"{list(self.claims)} go on")
             self._require("end-done", not undone, f"{undone} are not done")
             self._check_left()
             for (number, file), places in self.present.items():

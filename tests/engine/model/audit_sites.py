@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from tests.engine.model.known_run import (
-    KnownRun,
-    LauncherRecord,
-    launcher_spec,
-)
+from tests.engine.model.audit_claims import ClaimRules
+from tests.engine.model.known_run import LauncherRecord, launcher_spec
 from tests.engine.model.rules import MIN_WALLTIME_S
 from wfrun.engine import events as ev
-from wfrun.engine.exchange import LauncherRequest
+from wfrun.engine.exchange import LauncherRequest, claim_of
 from wfrun.engine.model import LauncherSpec
 
 
-class SiteRules(KnownRun):
+class SiteRules(ClaimRules):
     """Rules about sites and their launchers."""
 
     def on_site_observed(self, event: ev.SiteObserved) -> None:
@@ -54,6 +51,7 @@ class SiteRules(KnownRun):
         self._require("launcher-backlog", queued <= spec.backlog, f"{event}: {queued} queued")
 
     def on_launcher_started(self, event: ev.LauncherStarted) -> None:
+        self.on_placeholder_started(event)
         launcher = self._launchers[event.site].get(event.key)
         if launcher is not None:
             launcher.is_queued = False
@@ -73,6 +71,9 @@ class SiteRules(KnownRun):
 
     def on_launcher_ended(self, event: ev.LauncherEnded) -> None:
         """After too many launchers in vain, what waits for inputs there is taken back."""
+        if claim_of(event.key):
+            self.on_placeholder_ended(event)
+            return
         launchers = self._launchers[event.site]
         launchers.pop(event.key, None)
         for one in self._open.values() if not launchers else ():

@@ -59,6 +59,7 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
                 self.check_copy(action)
             elif isinstance(action, act.RemoveFiles):
                 self.check_removal(action, decided)
+        self.check_claims(actions)
 
     def _apply(self, event: ev.Event, submitted: set[str]) -> None:
         self._count += 1
@@ -92,6 +93,10 @@ class Auditor(RunRules, AttemptRules, FileRules, SiteRules, WithdrawalRules):
         ev.FilesDiscarded: FileRules.on_discarded,
         ev.FilesLost: FileRules.on_lost,
         ev.SiteObserved: SiteRules.on_site_observed,
+        ev.SiteLoadObserved: SiteRules.on_load_observed,
+        ev.PlacementTried: SiteRules.on_placement_tried,
+        ev.ClaimsAsked: SiteRules.on_claims_asked,
+        ev.ClaimEnded: SiteRules.on_claim_ended,
         ev.SitePaused: SiteRules.on_site_paused,
         ev.SiteReopened: SiteRules.on_site_reopened,
         ev.LaunchersAsked: SiteRules.on_launchers_asked,

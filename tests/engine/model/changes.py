@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tests.engine.model.claimed import claimable_sites, cluster_of
 from tests.engine.model.layouts import (
     POLICIES,
     Layout,
@@ -20,6 +21,8 @@ from wfrun.engine.policies.placement.file_aware import FileAware, FileAwareR
 from wfrun.engine.settings import Settings
 from wfrun.runners.run.prepare.prepare_jobs import direct
 
+NOT_OF_CLAIMS = "policy", "throttle", "replicas"
+"""Options that have no effect on jobs with claims."""
 COUNT = 6
 """Maximum number of resumes with a change."""
 
@@ -41,7 +44,10 @@ class Change(msgspec.Struct, frozen=True):
 def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change | None]:
     """The change of each resume; None: the run goes on as it is. One site of each catalog fits
     every task."""
+    has_claims = layout.settings.place is not None
     catalog = {site.name: site for site in layout.sites}
+    if has_claims:
+        catalog = {n: msgspec.structs.replace(s, access=Access()) for n, s in catalog.items()}
     gone: dict[str, SiteSpec] = {}
     anchor = layout.sites[anchor_of(layout.sites)].name
     has_jobs = any(w.moldable or w.tasks[0].resources.parallel for w in layout.workflows)
@@ -62,6 +68,8 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             continue
         if random.random() < 0.3:  # another site takes every task from now on
             new = SiteSpec(f"wide{number}", random.choice([widest, 8, 16]))
+            if has_claims:
+                new = cluster_of(random, new.name, takes_all=True)
             catalog[new.name] = new
             if random.random() < 0.7:
                 gone[anchor] = catalog.pop(anchor)
@@ -72,14 +80,24 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
             catalog[name] = gone.pop(name)
         if random.random() < 0.4:
             new = site_of(random, 0, is_mild)
+            if has_claims:
+                new = cluster_of(random, "", takes_all=False)
             catalog[f"new{number}"] = msgspec.structs.replace(new, name=f"new{number}")
         for name, site in catalog.items():
             least = widest if name == anchor else 1
             if random.random() < 0.4:
-                catalog[name] = _resized(random, site, least)
+                catalog[name] = (
+                    cluster_of(random, name, takes_all=name == anchor)
+                    if has_claims
+                    else _resized(random, site, least)
+                )
             if random.random() < 0.3 and name != anchor:
                 catalog[name] = _limited(random, catalog[name], is_limited)
         sites = list(catalog.values())
+        if has_claims:
+            yield Change(options, claimable_sites(random, sites, layout.settings), (),
+                         random.random() < 0.3, random.random() < 0.1)  # fmt: skip
+            continue
         if has_jobs:
             sites = list(direct(Catalog(tuple(sites))).sites)
             catalog = {site.name: site for site in sites}
@@ -91,6 +109,8 @@ def changes_of(random: Random, layout: Layout, is_mild: bool) -> Iterator[Change
 
 def _without_effect(settings: Settings) -> tuple[str, ...]:
     """Options that a resume refuses."""
+    if settings.place:
+        return NOT_OF_CLAIMS
     policies = ("policy",) if settings.sizing else ()  # The search of sizes chooses the sites.
     return (*policies, "replicas") if settings.plans_queues else policies
 

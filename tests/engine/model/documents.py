@@ -47,7 +47,7 @@ def with_jobs(random: Random, layout: Layout) -> Layout:
     )
     widest = min(8, sites[first].slots)
     workflows = [
-        _jobs(random, number, widest, is_sized=settings.sizing is not None)
+        jobs_of(random, number, widest, is_sized=settings.sizing is not None)
         for number in range(len(layout.workflows))
     ]
     return layout._replace(
@@ -59,7 +59,8 @@ def with_jobs(random: Random, layout: Layout) -> Layout:
     )
 
 
-def _jobs(random: Random, number: int, widest: int, *, is_sized: bool) -> Workflow:
+def jobs_of(random: Random, number: int, widest: int, *, is_sized: bool) -> Workflow:
+    """Parallel jobs of at most ``widest`` processors. ``is_sized``: most have several sizes."""
     tasks: list[Task] = []
     files: list[File] = []
     moldable: dict[int, Moldable] = {}

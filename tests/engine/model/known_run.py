@@ -49,6 +49,35 @@ class LauncherRecord:
         self.stopped = False
 
 
+class ClaimRecord:
+    """A claim that goes on."""
+
+    __slots__ = ("attempt", "first_ready_s", "has_survived", "is_broken", "job", "parts", "ready")
+
+    def __init__(self, job: tuple[int, int], parts: dict[str, ev.ClaimPart]) -> None:
+        self.job = job
+        self.parts = parts
+        """By key of the placeholder."""
+        self.ready: set[str] = set()
+        """Keys of the placeholders that have started."""
+        self.is_broken = False
+        """Whether one of them has ended."""
+        self.first_ready_s: float | None = None
+        self.has_survived = False
+        """Whether an engine died after the first one was ready, so that the others may be late."""
+        self.attempt = ""
+
+    @property
+    def sites(self) -> set[int]:
+        """The sites of its parts."""
+        return {part.site for part in self.parts.values()}
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether all placeholders are there."""
+        return not self.is_broken and len(self.ready) == len(self.parts)
+
+
 class Document:
     """The parts of a workflow that the auditor needs."""
 
@@ -137,6 +166,14 @@ class KnownRun:
         """Cores of attempts that ran and ended, by site."""
         self._launchers: dict[int, dict[str, LauncherRecord]] = {}
         self._launcher_keys: set[str] = set()
+        self.claims: dict[str, ClaimRecord] = {}
+        """Claims that go on, by key."""
+        self._placeholders: dict[str, tuple[int, int]] = {}
+        """(site, processors) of placeholders that have not ended, by key."""
+        self._to_stop: set[str] = set()
+        """Placeholders that this step has to stop."""
+        self._foreign_cores: dict[int, tuple[int, int]] = {}
+        """Processors of other users' running and queued jobs, by site."""
         self._failures: Counter[tuple[int, int]] = Counter()
         self._setbacks: Counter[tuple[int, int]] = Counter()
         self._specials: set[tuple[int, int]] = set()
@@ -195,6 +232,15 @@ class KnownRun:
         return [
             t for t in self._open.values() if t.task == task and not (t.superseded or t.doubtful)
         ]
+
+    def _sites_of(self, one: OpenAttempt) -> set[int]:
+        """The sites that an attempt reads its inputs at."""
+        claim = self._claim_of(one.task)
+        return {one.placed.site} if claim is None else claim.sites
+
+    def _claim_of(self, job: tuple[int, int]) -> ClaimRecord | None:
+        """The claim of a job that goes on."""
+        return next((claim for claim in self.claims.values() if claim.job == job), None)
 
     def _committed(self, site: int) -> int:
         return sum(t.cores for t in self._open.values() if t.placed.site == site and not t.doubtful)

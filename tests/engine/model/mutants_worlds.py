@@ -9,6 +9,7 @@ from tests.engine.model.explore import explore
 from tests.engine.model.test_model import FOUND
 from tests.engine.model.world_of import (
     FIRST_CHANGED_SEED,
+    FIRST_CLAIMED_SEED,
     FIRST_LIMITED_SEED,
     FIRST_STEERED_SEED,
     FIRST_VANISHING_SEED,
@@ -18,7 +19,8 @@ from tests.engine.model.world_of import (
 def main(worlds: int) -> int:
     """Returns 1 if a world broke a rule."""
     firsts = (
-        0, FIRST_LIMITED_SEED, FIRST_VANISHING_SEED, FIRST_STEERED_SEED, FIRST_CHANGED_SEED
+        0, FIRST_LIMITED_SEED, FIRST_VANISHING_SEED, FIRST_STEERED_SEED, FIRST_CHANGED_SEED,
+        FIRST_CLAIMED_SEED,
     )  # fmt: skip
     seeds = [*FOUND, *(first + n for n in range(worlds // len(firsts)) for first in firsts)]
     return int(any(explore(seed).violations for seed in seeds))

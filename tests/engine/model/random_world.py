@@ -56,9 +56,11 @@ class RandomBehaviour(Behaviour):
         fails = random.random() < self._spec.launcher_failure_share
         kind = random.choice(["refused", "dies", "dies"]) if fails else ""
         cause: Cause = random.choice(["node", "preempted", "lost"])
+        refusals = self._spec.launcher_refusals
+        refusal = refusals[0] if len(refusals) == 1 else random.choice(refusals)
         return LauncherPlan(
             wait_s=random.choice(self._spec.launcher_wait_s),
-            refused="refused" if kind == "refused" else None,
+            refused=refusal if kind == "refused" else None,
             dies_s=random.choice([0.0, 10.0, 90.0]) if kind == "dies" else None,
             death=cause,
             drains_s=random.choice([None, 10.0, 60.0]),
@@ -142,6 +144,16 @@ class RandomTasks:
         return FakedCopyFailure(cause, is_transient, end)
 
 
+def _observed(
+    spec: WorldSpec, at_s: float, site: int, jobs: tuple[ev.BackgroundJob, ...]
+) -> ev.Event:
+    """What a run observes of others' jobs."""
+    if spec.settings.place is None:
+        return ev.SiteObserved(at_s, site, jobs)
+    running = sum(job.cores for job in jobs if job.started_s is not None)
+    return ev.SiteLoadObserved(at_s, site, running, sum(job.cores for job in jobs) - running)
+
+
 def make_world(spec: WorldSpec) -> FakeWorld:
     """The world of a description, before its first event."""
     tasks = RandomTasks(spec)
@@ -164,10 +176,10 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         world.post(from_s, ev.SitePaused(from_s, site, "closed by the test"))
         world.post(until_s, ev.SiteReopened(until_s, site))
     for at_s, site, jobs in spec.loads:
-        world.post(at_s, ev.SiteObserved(at_s, site, jobs))
+        world.post(at_s, _observed(spec, at_s, site, jobs))
     if spec.loads:  # The load of others ends, so that no run waits for it for ever.
         for site in range(len(spec.catalog.sites)):
-            world.post(200.0, ev.SiteObserved(200.0, site, ()))
+            world.post(200.0, _observed(spec, 200.0, site, ()))
     for event in spec.requests:
         world.post(event.at_s, event)
     for at_s, mode in spec.cancels:

@@ -46,6 +46,18 @@ RULES: dict[str, str] = {
     "launcher-max": "a site has no more launchers than its catalog entry says",
     "launcher-backlog": "no more launchers than the backlog are queued",
     "launcher-request": "a request for a launcher agrees with the catalog",
+    "claim-one": "one claim at a time is granted in part",
+    "claim-twice": "a job is claimed for when it has neither a claim nor an open attempt",
+    "claim-size": "the parts of a claim are a division of the job that its document allows",
+    "claim-room": "no more processors are claimed than a site has idle, and none where others wait",
+    "claim-granted": "a job is placed and submitted while all of its claim is there, once, at the "
+    "site of the first part",
+    "claim-late": "no job starts with parts that came later than the maximum wait",
+    "claim-own": "a job runs in a placeholder of its claim",
+    "claim-whole": "a claim ends with the first of its placeholders",
+    "claim-returned": "the placeholders of an ended claim are stopped when it ends, when they "
+    "start and when the run is resumed",
+    "claim-left": "when a run ends done, nothing is claimed",
     "withdrawn-open": "an attempt is withdrawn that is open at the site and has not started",
     "withdrawn-again": "no attempt is withdrawn again before the site answers",
     "withdrawn-at-once": "no attempt is withdrawn by the decision that places it",

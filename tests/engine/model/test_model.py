@@ -13,6 +13,7 @@ from tests.engine.model.explore import RULES, explore
 from tests.engine.model.mutants import ENGINE, MUTANTS, Mutant
 from tests.engine.model.world_of import (
     FIRST_CHANGED_SEED,
+    FIRST_CLAIMED_SEED,
     FIRST_LIMITED_SEED,
     FIRST_STEERED_SEED,
     FIRST_VANISHING_SEED,
@@ -30,7 +31,8 @@ FOUND = (
     709182, 50199, 50587, 50676, 51044, 40121, 50899, 703923, 704028, 712203, 40281, 721631, 702786,
     709082, 54343, 1000025, 1000041, 1000053, 1000097, 1000116, 1000236, 1000268, 1000297, 1000590,
     1001384, 1001509, 1002041, 1003587, 1008063, 1011978, 1012067, 1014784, 1016841, 1019197,
-    18312106, 18312344, 18313172, 18314515, 149200757,
+    18312106, 18312344, 18313172, 18314515, 149200757, 2000000000, 2000000012, 2000000019,
+    2000000036, 2000000056, 2000000113, 2000000251, 2000000504,
 )  # fmt: skip
 """Seeds of worlds that have shown a defect of the core."""
 
@@ -68,6 +70,13 @@ def test_every_rule_holds_in_worlds_that_their_user_changes() -> None:
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.parametrize("part", first_quick(range(6)))
+def test_every_rule_holds_in_worlds_with_claims(part: int) -> None:
+    first = FIRST_CLAIMED_SEED + part * CHUNK
+    for seed in range(first, first + CHUNK):
+        _check(seed, twice=seed % 10 == 0)
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_every_rule_holds_where_one_was_broken(seed: int) -> None:
     _check(seed)
@@ -91,7 +100,8 @@ def fresh_seeds() -> list[int]:
 @pytest.mark.parametrize("part", first_quick(range(FRESH // CHUNK)))
 def test_every_rule_holds_in_fresh_worlds(part: int) -> None:
     """A world that breaks is mended, and its seed is kept in ``FOUND``."""
-    for seed in fresh_seeds()[part * CHUNK : (part + 1) * CHUNK]:
+    seeds = fresh_seeds()[part * CHUNK : (part + 1) * CHUNK]
+    for seed in (*seeds, *(FIRST_CLAIMED_SEED + seed for seed in seeds[:5])):
         _check(seed)
 
 

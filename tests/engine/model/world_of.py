@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from tests.engine.model.changes import Change, changes_of
+from tests.engine.model.claimed import with_claims
 from tests.engine.model.documents import reused_of, with_jobs, with_sources
 from tests.engine.model.layouts import (
     GIB,
@@ -39,6 +40,8 @@ FIRST_CHANGED_SEED = 1_000_000
 """First seed of worlds whose user changes options and sites of the run."""
 """Also of those with tasks that earlier runs did, inputs with several sources, each cause of failed
 copies, and parallel jobs with sizes. Each of these is in some share of the worlds."""
+FIRST_CLAIMED_SEED = 2_000_000_000
+"""First seed of worlds whose jobs claim processors, with all of that, too."""
 CHANGED_SHARE = 0.5
 JOBS_SHARE = 0.2
 CAUSES_SHARE = 0.4
@@ -115,6 +118,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     """Tasks that earlier runs did, by workflow."""
     loses_inputs: bool = False
     """Whether a crash may lose copies of initial inputs, too."""
+    launcher_refusals: tuple[Cause, ...] = ("refused",)
+    """Causes by which queues refuse launchers."""
     changes: tuple[Change | None, ...] = ()
     """What the user changes at each resume."""
 
@@ -214,8 +219,13 @@ def world_of(seed: int) -> WorldSpec:
 def _varied(spec: WorldSpec, layout: Layout) -> WorldSpec:
     """The same world with what worlds of small seeds do not have."""
     random = Random(f"jobs {spec.seed}")
-    if random.random() < JOBS_SHARE:
-        layout = with_jobs(random, layout)
+    has_claims = spec.seed >= FIRST_CLAIMED_SEED
+    if has_claims or random.random() < JOBS_SHARE:
+        layout = (
+            with_claims(random, layout, is_mild=spec.is_mild)
+            if has_claims
+            else with_jobs(random, layout)
+        )
         requests = _requests(Random(f"requests {spec.seed}"), layout, spec.is_mild)
         spec = msgspec.structs.replace(
             spec,
@@ -225,6 +235,14 @@ def _varied(spec: WorldSpec, layout: Layout) -> WorldSpec:
             queues=(),
             bad_site=layout.bad_site,
             requests=tuple(requests),
+            pauses=tuple(each for each in spec.pauses if each[0] < len(layout.sites)),
+            loads=tuple(each for each in spec.loads if each[1] < len(layout.sites)),
+            launcher_wait_s=(0.0, 1.0, random.choice([1.0, 20.0, 100.0]))
+            if has_claims
+            else spec.launcher_wait_s,
+            launcher_refusals=("node", "preempted")
+            if has_claims and spec.is_mild
+            else ("refused",),
         )
     random = Random(f"changes {spec.seed}")
     if random.random() < CHANGED_SHARE:

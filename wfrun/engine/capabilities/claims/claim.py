@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 from wfrun.engine.events import ClaimEndCause
 from wfrun.engine.exchange import ClaimedNode, LauncherRequest
+
+Job = tuple[int, int]
+"""(workflow, task)."""
+
+
+class TriedPlacement(NamedTuple):
+    """A scan of the placement queue."""
+
+    at_s: float
+    idle: tuple[int, ...]
+    """Number of idle processors of each site."""
+    failed: tuple[Job, ...]
+    """The jobs that these could not hold."""
 
 
 class Phases:
@@ -91,3 +105,21 @@ class ProcessorClaim:
 
 _NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")
 """What stands in no host file. Sites may report anything as the name of a host."""
+
+
+def number_of(claim: ProcessorClaim) -> int:
+    """The number in the key of a claim."""
+    return int(claim.key.rpartition("C")[2])
+
+
+def part_of(claim: ProcessorClaim, launcher: str) -> Placeholder | None:
+    """The placeholder with this key."""
+    return next((part for part in claim.parts if part.request.key == launcher), None)
+
+
+def by_site(parts: list[Placeholder]) -> dict[int, list[Placeholder]]:
+    """The placeholders of each site."""
+    found: dict[int, list[Placeholder]] = {}
+    for part in parts:
+        found.setdefault(part.site, []).append(part)
+    return found

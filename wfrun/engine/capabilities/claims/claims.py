@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.claims.claim import Phases, Placeholder, ProcessorClaim
+from wfrun.engine.capabilities.claims.claim import (
+    Job,
+    Phases,
+    Placeholder,
+    ProcessorClaim,
+    TriedPlacement,
+    by_site,
+    number_of,
+    part_of,
+)
 from wfrun.engine.capabilities.claims.requests import node_links_of, placeholder_of, request_of
 from wfrun.engine.capabilities.health import FIRST_PAUSE_S, MAX_PAUSE_S, MAX_PAUSES
 from wfrun.engine.core.actions import FindLaunchers, StartLaunchers, StopLaunchers
 from wfrun.engine.core.capability import Capability, Decisions, Run
-from wfrun.engine.core.state import Attempt, Phase, WorkflowState
+from wfrun.engine.core.state import HELD, Attempt, Phase, WorkflowState
 from wfrun.engine.exchange import claim_of
 from wfrun.engine.files.copies import request_inputs
 from wfrun.engine.jobs.coallocation import IdleProcessors, Placement, PlacementQueue
@@ -32,19 +41,6 @@ MAX_KEPT_TRIES = 100
 """Maximum number of tries that are kept for the user, the latest ones."""
 
 _POLL, _WAIT, _PAUSE = "placement", "claim", "claims"
-
-Job = tuple[int, int]
-"""(workflow, task)."""
-
-
-class TriedPlacement(NamedTuple):
-    """A scan of the placement queue."""
-
-    at_s: float
-    idle: tuple[int, ...]
-    """Number of idle processors of each site."""
-    failed: tuple[Job, ...]
-    """The jobs that these could not hold."""
 
 
 class ProcessorClaims(Capability):
@@ -158,7 +154,9 @@ class ProcessorClaims(Capability):
         return request_of(w, job[1], self.state.sites, sites)
 
     def _placement_tried(self, event: ev.PlacementTried) -> None:
+        self._is_scan_due = False
         self._sync()
+        is_in_vain = event.failed == len(self.queue)
         failed = self.queue.first(event.failed)
         self.tried.append(TriedPlacement(event.at_s, event.idle, failed))
         for workflow, task in self.queue.count_tries(0, event.failed):
@@ -167,6 +165,8 @@ class ProcessorClaims(Capability):
             fail_task(self.run, w, task)
             self.given_up.append((workflow, task))
             settle(self.state, w, event.at_s)
+        if is_in_vain and len(self.queue) and self._may_get_room():
+            self.run.set_timer(_POLL, event.at_s + POLL_S)
 
     # Claims
 
@@ -182,13 +182,13 @@ class ProcessorClaims(Capability):
         self.claims[event.key] = self.by_job[job] = self._pending = claim
         for part in parts:
             self._held[part.site] += part.processors
-        for site, some in _by_site(parts).items():
+        for site, some in by_site(parts).items():
             requests = tuple(part.request for part in some)
             self.run.outbox.append(StartLaunchers(site, requests))
         self._wait_until(claim, event.at_s + self.state.settings.claim_wait_s)
 
     def _wait_until(self, claim: ProcessorClaim, at_s: float) -> None:
-        self.run.set_timer(f"{_WAIT}:{_number(claim)}", at_s)
+        self.run.set_timer(f"{_WAIT}:{number_of(claim)}", at_s)
 
     def _ended(self, event: ev.ClaimEnded) -> None:
         self._sync()
@@ -199,7 +199,7 @@ class ProcessorClaims(Capability):
         was_pending = claim is self._pending
         if was_pending:
             self._pending = None
-        self.state.timers.pop(f"{_WAIT}:{_number(claim)}", None)
+        self.state.timers.pop(f"{_WAIT}:{number_of(claim)}", None)
         self._give_back(claim)
         attempt = self.state.attempts.get(claim.attempt)
         if attempt is not None:
@@ -215,7 +215,7 @@ class ProcessorClaims(Capability):
     def _give_back(self, claim: ProcessorClaim) -> None:
         """End the placeholders of a claim, with what runs in them."""
         left = [part for part in claim.parts if not part.is_ended]
-        for site, some in _by_site(left).items():
+        for site, some in by_site(left).items():
             keys = tuple(part.request.key for part in some)
             self.run.outbox.append(StopLaunchers(site, keys, now=True))
         if not left:
@@ -232,7 +232,7 @@ class ProcessorClaims(Capability):
 
     def _launcher_started(self, event: ev.LauncherStarted) -> None:
         claim = self.claims.get(claim_of(event.key))
-        part = None if claim is None else _part_of(claim, event.key)
+        part = None if claim is None else part_of(claim, event.key)
         if claim is None or part is None or part.is_ended:
             return
         if self.by_job.get((claim.workflow, claim.task)) is not claim:
@@ -247,7 +247,7 @@ class ProcessorClaims(Capability):
             claim.granted_s = event.at_s
             self.phases.granted += 1
             self.phases.claim_s += event.at_s - claim.asked_s
-            self.state.timers.pop(f"{_WAIT}:{_number(claim)}", None)
+            self.state.timers.pop(f"{_WAIT}:{number_of(claim)}", None)
             for each in claim.parts:
                 self._pauses.pop(each.site, None)
             if claim is self._pending:
@@ -258,7 +258,7 @@ class ProcessorClaims(Capability):
 
     def _launcher_ended(self, event: ev.LauncherEnded) -> None:
         claim = self.claims.get(claim_of(event.key))
-        part = None if claim is None else _part_of(claim, event.key)
+        part = None if claim is None else part_of(claim, event.key)
         if claim is None or part is None or part.is_ended:
             return
         part.is_ended = True
@@ -320,6 +320,22 @@ class ProcessorClaims(Capability):
             self.phases.started += 1
             self.phases.start_s += event.at_s - claim.granted_s
 
+    def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
+        """An attempt that has not started may have counted on an input at any site of its claim."""
+        for claim in self.by_job.values():
+            attempt = self.state.attempts.get(claim.attempt)
+            if (
+                attempt is not None
+                and attempt.started_s is None
+                and claim.workflow == w.index
+                and file in w.workflow.tasks[claim.task].inputs
+                and any(part.site == site for part in claim.parts)
+            ):
+                name = self.state.sites[site].spec.name
+                text = f"{w.workflow.files[file].name} is not at {name} any more"
+                claim.reason = claim.reason or ("cancelled", text)
+                self._is_due = self.run.decision_due = True
+
     def on_left(self, attempt: Attempt) -> None:
         if attempt.started_s is not None:
             self.phases.execution_s += self.state.now_s - attempt.started_s
@@ -361,11 +377,12 @@ class ProcessorClaims(Capability):
         back. If it dismissed them at the end of the run, all claims are over."""
         self._pauses.clear()
         self._refused.clear()
+        self.queue.renew(self._request_of)
         self.given_up.clear()
         # A site reports to a new engine only what is not zero.
         self._foreign = [(0, 0)] * len(self._foreign)
         for claim in list(self.claims.values()):
-            keys = _by_site([part for part in claim.parts if not part.is_ended])
+            keys = by_site([part for part in claim.parts if not part.is_ended])
             if dismissed and self.by_job.get((claim.workflow, claim.task)) is claim:
                 claim.reason = "cancelled", "dismissed with the run"
             for site, parts in keys.items():
@@ -415,19 +432,36 @@ class ProcessorClaims(Capability):
         self._is_due = False
         now_s = self.state.now_s
         for claim in list(self.by_job.values()):
-            if claim.reason is not None:
-                decisions.take(ev.ClaimEnded(now_s, claim.key, *claim.reason))
+            reason = claim.reason or self._reason_to_end(claim)
+            if reason is not None:
+                decisions.take(ev.ClaimEnded(now_s, claim.key, *reason))
             elif claim.granted_s is not None and not claim.attempt:
                 w = self.state.workflows[claim.workflow]
                 head = claim.parts[0].site
                 decisions.place(w, claim.task, head, 1 << head)
         if self._is_scan_due and self._pending is None:
-            self._is_scan_due = False
             self._scan(decisions)
         self._is_due = False
 
+    def _reason_to_end(self, claim: ProcessorClaim) -> tuple[ev.ClaimEndCause, str] | None:
+        """Why a claim is given back before an attempt is submitted in it; None: it goes on."""
+        w = self.state.workflows[claim.workflow]
+        attempt = self.state.attempts.get(claim.attempt)
+        if claim.attempt and (attempt is None or attempt.phase is not Phase.STAGING):
+            return None
+        if attempt is None and w.status[claim.task] != ELIGIBLE:
+            return "cancelled", "the job is not to run any more"
+        takes = w.feasible_sites(claim.task) & ~self.state.left
+        for part in claim.parts:
+            site = self.state.sites[part.site]
+            is_open = takes >> part.site & 1 and HELD not in site.conditions
+            if not is_open or not (site.is_healthy or claim.attempt):
+                return "cancelled", f"{site.spec.name} gets no work now"
+        return None
+
     def _scan(self, decisions: Decisions) -> None:
         """Place the first job of the queue that the idle processors can hold."""
+        self._is_scan_due = False
         self._sync()
         if not len(self.queue):
             return
@@ -436,13 +470,12 @@ class ProcessorClaims(Capability):
         now_s, counts = self.state.now_s, self._idle.counts
         if found is None:
             decisions.take(ev.PlacementTried(now_s, counts, len(self.queue)))
-            if len(self.queue) and self._may_get_room():
-                self.run.set_timer(_POLL, now_s + POLL_S)
             return
         position, placement = found
         job = self.queue.first(position + 1)[-1]
         decisions.take(ev.PlacementTried(now_s, counts, position))
-        decisions.take(self._claims_for(job, placement))
+        if self.state.is_placing:  # A job that was tried too often may have stopped the run.
+            decisions.take(self._claims_for(job, placement))
 
     def _claims_for(self, job: Job, placement: Placement) -> ev.ClaimsAsked:
         workflow, task = job
@@ -458,18 +491,3 @@ class ProcessorClaims(Capability):
         """The decisions that follow from the log are in the log; what is due is found again when
         the run is resumed."""
         self._is_due = False
-
-
-def _number(claim: ProcessorClaim) -> int:
-    return int(claim.key.rpartition("C")[2])
-
-
-def _part_of(claim: ProcessorClaim, launcher: str) -> Placeholder | None:
-    return next((part for part in claim.parts if part.request.key == launcher), None)
-
-
-def _by_site(parts: list[Placeholder]) -> dict[int, list[Placeholder]]:
-    found: dict[int, list[Placeholder]] = {}
-    for part in parts:
-        found.setdefault(part.site, []).append(part)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from wfrun.engine.jobs.coallocation.idle import IdleProcessors
@@ -71,6 +71,10 @@ class PlacementQueue(Generic[Job]):
         """Add a job at the tail. ``tries``: those that it had before."""
         self._jobs.append(job)
         self._requests[job], self._tries[job] = request, tries
+
+    def renew(self, request_of: Callable[[Job], PlacementRequest]) -> None:
+        """Ask for the requests of all waiting jobs again."""
+        self._requests = {job: request_of(job) for job in self._jobs}
 
     def remove(self, job: Job) -> None:
         """Remove a waiting job."""
