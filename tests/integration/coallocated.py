@@ -171,7 +171,7 @@ class Jobs:
             if engine.poll() is None:
                 engine.send_signal(signal.SIGKILL)
                 engine.wait()
-        for path in self.shared_memory():  # Killed launchers leave it.
+        for path in self.shared_memory():  # Killed launchers leave it to the next one.
             shutil.rmtree(path, ignore_errors=True)
 
 

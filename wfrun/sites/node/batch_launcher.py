@@ -195,6 +195,7 @@ class BatchLauncher(queue_runner.QueueRunner):
     def run(self) -> None:
         """Run until the time is over, the engine or the batch system ends us, or no engine
         comes."""
+        remote_commands.remove_left_memory()
         while not self._is_done():
             has_input = False
             for fd, _ in self.poller.poll(self._timeout_ms()):

@@ -11,6 +11,7 @@ end is part of the answer.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -40,6 +41,8 @@ else:
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a request of an agent."""
 SHARED_MEMORY = "/dev/shm"
+OWN_MEMORY = "wfrun-"
+"""Begins the names of our directories there."""
 OUTPUT = ".wfrun-output"
 """Name of the file in the sandbox that has what a command printed."""
 NOT_STARTED = 255
@@ -59,14 +62,63 @@ class Asked:
         self.is_local = False
 
 
+class SharedMemory:
+    """A directory for the shared memory of a command. Without it Open MPI would take the processes
+    of two placeholders on one machine for those of one node."""
+
+    def __init__(self, path: str, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+        """File descriptor of the directory, which is locked while this process lives."""
+
+    @classmethod
+    def make(cls, id: str) -> "Optional[SharedMemory]":
+        """Make one; None where none can be made. It has its name only when it is locked, so that
+        another launcher never takes it for a left one."""
+        path = "%s/%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
+        new = "%s/.%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
+        try:
+            os.mkdir(new, 0o700)
+            lock = os.open(new, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.rename(new, path)
+        except OSError:
+            return None
+        return cls(path, lock)
+
+    def remove(self) -> None:
+        """Remove it."""
+        store.remove_tree(self.path)
+        os.close(self._lock)
+
+
+def remove_left_memory() -> None:
+    """Remove the shared memory that killed launchers of this user have left on this node."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(SHARED_MEMORY):
+            if name.startswith(OWN_MEMORY):
+                with contextlib.suppress(OSError):  # it is locked, or somebody else's
+                    _remove_if_left("%s/%s" % (SHARED_MEMORY, name))
+
+
+def _remove_if_left(path: str) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(lock).st_uid == os.getuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            store.remove_tree(path)
+    finally:
+        os.close(lock)
+
+
 class Command:
     """A command that runs on this node."""
 
-    def __init__(self, id: str, sandbox: str, memory: str) -> None:
+    def __init__(self, id: str, sandbox: str, memory: "Optional[SharedMemory]") -> None:
         self.id = id
         self.sandbox = sandbox
         self.memory = memory
-        """Directory of the shared memory of its processes; empty: it has none of its own."""
+        """That of its processes; None: it has none of its own."""
         self.ends = False
         """It is being ended."""
 
@@ -269,9 +321,9 @@ class RemoteCommands:
             store.link_input(self._directory + "/files/" + store.inside(link["stored"]), path)
         given = dict.fromkeys(THREADS, "1")
         declared = dict(message["env"], WFRUN_ATTEMPT=message["attempt"], HOME=sandbox)
-        memory = _make_shared_memory(message["id"])
-        if memory:
-            declared["OMPI_MCA_btl_vader_backing_directory"] = memory
+        memory = SharedMemory.make(message["id"])
+        if memory is not None:
+            declared["OMPI_MCA_btl_vader_backing_directory"] = memory.path
         home = os.environ.get("HOME", "")
         if home and not set(home) & set(" \t"):
             declared["OMPI_MCA_orte_fork_agent"] = "env HOME=" + home
@@ -304,8 +356,8 @@ class RemoteCommands:
         if not self.is_closing:
             self._report({"id": command.id, "status": code, "text": text})
         store.remove_tree(command.sandbox)
-        if command.memory:
-            store.remove_tree(command.memory)
+        if command.memory is not None:
+            command.memory.remove()
 
     def _report(self, answer: "Message") -> None:
         self._answers[answer["id"]] = answer
@@ -335,14 +387,3 @@ class RemoteCommands:
         for pid, command in self.running.items():
             if command.ends or others:
                 processes.signal_group(pid, signal.SIGKILL)
-
-
-def _make_shared_memory(id: str) -> str:
-    """A directory for the shared memory of a command; empty where none can be made. Without it Open
-    MPI would take the processes of two placeholders on one machine for those of one node."""
-    path = "%s/wfrun-%s" % (SHARED_MEMORY, id)
-    try:
-        os.mkdir(path, 0o700)
-    except OSError:
-        return ""
-    return path
