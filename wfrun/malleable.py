@@ -24,8 +24,8 @@ at most 65,536 bytes, words separated by one space. A node is named once for eac
     program   done K NODE...    it uses these no more: at least N, unless its minimum is reached
     program   release K NODE... it gives nodes back unasked
 
-The manager has one question open at a time. A program that does not answer, or not by these rules,
-is ended.
+The manager has one question open at a time. A program that does not answer within 30 s, or not by
+these rules, is ended. It keeps the nodes of the first message to its end.
 """
 
 import os

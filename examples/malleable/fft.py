@@ -41,6 +41,20 @@ def lines(side, part):
     return found
 
 
+def sent_lines(side, part):
+    """The same for a worker: complex numbers are pairs."""
+    first, rows = part
+    return to_pairs(lines(side, (first, from_pairs(rows))))
+
+
+def to_pairs(rows):
+    return [[[value.real, value.imag] for value in row] for row in rows]
+
+
+def from_pairs(rows):
+    return [[complex(*pair) for pair in row] for row in rows]
+
+
 def power_of_two(processors):
     """The largest power of two, 0 for none."""
     return 1 << (processors.bit_length() - 1) if processors > 0 else 0
@@ -70,11 +84,11 @@ def main():
         workers.adapt()
         each = side // len(workers)
         parts = [
-            (first if twiddle else None, rows[first : first + each])
+            (first if twiddle else None, to_pairs(rows[first : first + each]))
             for first in range(0, side, each)
         ]
-        results, _ = workers.run(lines, side, parts)
-        return [row for result in results for row in result]
+        results, _ = workers.run(sent_lines, side, parts)
+        return [row for result in results for row in from_pairs(result)]
 
     chance = random.Random(side)
     values = [complex(chance.uniform(-1, 1), chance.uniform(-1, 1)) for _ in range(side * side)]
@@ -90,7 +104,7 @@ def main():
 if __name__ == "__main__":
     import sys
 
-    if sys.argv[1:] == ["worker"]:
-        serve({"lines": lines})
+    if sys.argv[1:2] == ["worker"]:
+        serve({"sent_lines": sent_lines}, sys.argv[2:])
     else:
         main()

@@ -88,7 +88,7 @@ def main():
 if __name__ == "__main__":
     import sys
 
-    if sys.argv[1:] == ["worker"]:
-        serve({"accelerations": accelerations})
+    if sys.argv[1:2] == ["worker"]:
+        serve({"accelerations": accelerations}, sys.argv[2:])
     else:
         main()

@@ -1,27 +1,75 @@
-"""Worker processes that come and go, one for each node that a malleable program has."""
+"""Worker processes that come and go, one for each processor that a malleable program has.
+
+Workers connect to the program by TCP, and exchange lines of JSON with it, which keeps numbers to
+the last bit. So they can be started by any means: here, by ``ssh {node}``, or on the nodes of a job
+of ``wfrun jobs`` by the command in ``WFRUN_RSH``.
+"""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, arg-type"
 
 import contextlib
-import pickle
+import json
+import os
+import secrets
 import shlex
+import socket
 import subprocess
 import sys
 import time
 
-from wfrun.malleable import Malleable
+try:
+    from wfrun.malleable import Malleable
+except ImportError:  # the one file, copied beside this one
+    from malleable import Malleable  # type: ignore[import-not-found, no-redef]
+
+CONNECT_S = 120.0
+"""Time in which a worker has to connect. A job whose node is gone is ended before."""
+TRIES = 4
+"""Number of times that a part of the work is tried."""
+
+
+class Worker:
+    """A worker process on a node."""
+
+    def __init__(self, node, process):
+        self.node = node
+        self.process = process
+        self.channel = None
+        """Its connection; None: it has not connected yet."""
+
+    def send(self, request):
+        with contextlib.suppress(OSError):  # it is dead, which the read of its result shows
+            write(self.channel, request)
+
+    def receive(self):
+        if self.channel is None:
+            raise EOFError
+        return read(self.channel)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        if self.channel is not None:
+            with contextlib.suppress(OSError):
+                self.channel.close()
 
 
 class Workers:
     """The workers of a program, and its connection to the manager.
 
-    ``start`` begins the command of a worker, as ``ssh {node}``; without it workers run here.
-    ``fits`` is the largest size that the program can use with so many processors.
+    ``start`` begins the command of a worker, as ``ssh {node}``; by default that of ``WFRUN_RSH``,
+    and without it workers run here. ``fits`` is the largest size that the program can use with so
+    many processors.
     """
 
     def __init__(self, script, fits=lambda processors: processors, start=""):
         self.job = Malleable()
+        if not start and "WFRUN_RSH" in os.environ:
+            start = os.environ["WFRUN_RSH"] + " {node}"
         self._script, self._fits, self._start = script, fits, start
+        self._token, self._count, self._awaited = secrets.token_hex(16), 0, {}
+        self._server = socket.create_server(("" if start else "127.0.0.1", 0), backlog=1024)
+        self._server.settimeout(1.0)
         spare = len(self.job.nodes) - fits(len(self.job.nodes))
         if spare:
             self.job.give_back(self.job.nodes[-spare:])
@@ -40,7 +88,7 @@ class Workers:
             else:
                 keep = max(1, self._fits(size - message.processors))
                 for worker in self._workers[keep:]:
-                    self._end(worker)
+                    worker.end()
                 del self._workers[keep:]
                 self.job.give_back(self.job.nodes[keep:])
 
@@ -48,56 +96,94 @@ class Workers:
         """The results of ``function(common, part)``, one part for each worker, and the seconds of
         each. The part of a worker that dies is done by another on the same node."""
         results = [None] * len(parts)
-        begun = time.monotonic()
         seconds = [0.0] * len(parts)
-        for n, part in enumerate(parts):
-            _send(self._workers[n], (function.__name__, common, part))
-        for n, part in enumerate(parts):
-            for tries in range(4):
+        requests = [[function.__name__, common, part] for part in parts]
+        for worker, request in zip(self._workers, requests):
+            with contextlib.suppress(OSError):  # it is tried again below
+                self._connect(worker)
+                worker.send(request)
+        for n, request in enumerate(requests):
+            for tries in range(TRIES):
                 try:
-                    results[n], seconds[n] = pickle.load(self._workers[n].stdout)
+                    if tries:
+                        self._connect(self._workers[n])
+                        self._workers[n].send(request)
+                    results[n], seconds[n] = self._workers[n].receive()
                     break
-                except (EOFError, OSError, pickle.UnpicklingError):
-                    if tries == 3:
+                except (EOFError, OSError):
+                    if tries == TRIES - 1:
                         raise
-                    self._end(self._workers[n])
+                    self._workers[n].end()
                     self._workers[n] = self._new(self.job.nodes[n])
-                    _send(self._workers[n], (function.__name__, common, part))
-        self.last_s = time.monotonic() - begun
         return results, seconds
 
     def close(self):
         for worker in self._workers:
-            self._end(worker)
+            worker.end()
+        self._server.close()
         self.job.close()
 
     def _new(self, node):
+        """Start a worker on a node."""
+        self._count += 1
+        port = self._server.getsockname()[1]
+        address = [socket.gethostname() if self._start else "127.0.0.1", str(port)]
+        script = os.path.basename(self._script) if self._start else self._script
+        command = [sys.executable, script, "worker", *address, self._token, str(self._count)]
         prefix = shlex.split(self._start.format(node=node))
-        command = [*prefix, sys.executable, self._script, "worker"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen([*prefix, *command], stdin=subprocess.DEVNULL)
+        worker = self._awaited[self._count] = Worker(node, process)
+        return worker
 
-    def _end(self, worker):
-        worker.kill()
-        worker.wait()
-        for stream in (worker.stdin, worker.stdout):
-            with contextlib.suppress(OSError):
-                stream.close()
+    def _connect(self, worker):
+        """Wait until a worker has connected; one that has ended instead is started again."""
+        until_s = time.monotonic() + CONNECT_S
+        while worker.channel is None:
+            if time.monotonic() > until_s:
+                raise TimeoutError(f"no worker has connected from {worker.node}")
+            with contextlib.suppress(TimeoutError):
+                self._accept()
+            if worker.channel is None and worker.process.poll() is not None:
+                raise ChildProcessError(f"the worker at {worker.node} has not started")
 
-
-def _send(worker, request):
-    with contextlib.suppress(OSError):  # it is dead, which the read of its result shows
-        pickle.dump(request, worker.stdin)
-        worker.stdin.flush()
-
-
-def serve(functions):
-    """Be a worker: do parts until the input ends."""
-    while True:
+    def _accept(self):
+        connection, _ = self._server.accept()
+        connection.settimeout(10.0)
+        channel = connection.makefile("rwb")
         try:
-            name, common, part = pickle.load(sys.stdin.buffer)
-        except EOFError:
+            token, number = read(channel)
+        except (EOFError, OSError, ValueError, TypeError):
             return
-        begun = time.perf_counter()
-        result = functions[name](common, part)
-        pickle.dump((result, time.perf_counter() - begun), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        worker = self._awaited.pop(number, None) if token == self._token else None
+        if worker is not None:
+            connection.settimeout(None)
+            worker.channel = channel
+
+
+def write(channel, value):
+    channel.write(json.dumps(value).encode() + b"\n")
+    channel.flush()
+
+
+def read(channel):
+    line = channel.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return json.loads(line.decode())
+
+
+def serve(functions, arguments):
+    """Be a worker: do parts until the connection ends."""
+    host, port, token, number = arguments
+    channel = socket.create_connection((host, int(port)), timeout=30.0)
+    channel.settimeout(None)
+    with channel.makefile("rwb") as stream:
+        write(stream, [token, int(number)])
+        while True:
+            try:
+                name, common, part = read(stream)
+            except (EOFError, OSError):
+                return
+            begun = time.perf_counter()
+            result = functions[name](common, part)
+            write(stream, [result, time.perf_counter() - begun])

@@ -347,6 +347,75 @@ class ClaimEnded(Event, frozen=True, tag="claim-ended"):
     message: str = ""
 
 
+class GrowthAsked(Event, frozen=True, tag="growth-asked"):
+    """The core decided to claim further processors for a malleable job that runs: to start a
+    placeholder for each node, or share of one."""
+
+    claim: str
+    """Key of the job's claim."""
+    launchers: tuple[LauncherRequest, ...]
+
+
+class GrowthOffered(Event, frozen=True, tag="growth-offered"):
+    """The core decided to offer processors that are there to the program of a malleable job."""
+
+    claim: str
+    number: int
+    """Of the question, from 1 for each attempt."""
+    launchers: tuple[str, ...]
+    """Keys of the placeholders that hold them."""
+
+
+ShrinkCause = Literal[
+    "local",  # other users' jobs wait at the site
+    "waiting",  # for a job of the run that waits
+]
+
+
+class ShrinkAsked(Event, frozen=True, tag="shrink-asked"):
+    """The core decided to reclaim processors of a malleable job."""
+
+    claim: str
+    number: int
+    """As of `GrowthOffered`."""
+    processors: int
+    cause: ShrinkCause
+
+
+class JobResized(Event, frozen=True, omit_defaults=True, tag="job-resized"):
+    """The program of a malleable job has joined, or has answered: what it has. Also repeated after
+    a lost connection."""
+
+    key: str
+    """Key of the attempt."""
+    number: int
+    """Of the latest question that it has answered; 0: none was asked."""
+    launchers: tuple[str, ...] = ()
+    """Placeholders whose processors it has beside those that it started with."""
+    is_gone: bool = False
+    """Whether it does not speak to its launcher any more: it ends, or keeps its size."""
+    failure: str = ""
+    """What it did against the protocol, for which it is ended; empty: nothing."""
+
+
+ReleaseCause = Literal[
+    "declined",  # offered, and not taken
+    "given-back",  # by the program
+    "late",  # the placeholder was not ready in time
+    "local",  # not offered yet, and other users' jobs wait
+    "waiting",  # not offered yet, and a job of the run waits
+    "unused",  # not offered yet, and the program takes no more
+]
+
+
+class GrowthReleased(Event, frozen=True, tag="growth-released"):
+    """The core decided to give processors that a malleable job does not use back to its site."""
+
+    claim: str
+    launchers: tuple[str, ...]
+    cause: ReleaseCause
+
+
 class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     """A copy of a file is complete at its destination."""
 
@@ -686,6 +755,11 @@ AnyEvent = (
     | PlacementTried
     | ClaimsAsked
     | ClaimEnded
+    | GrowthAsked
+    | GrowthOffered
+    | ShrinkAsked
+    | JobResized
+    | GrowthReleased
     | TransferEnded
     | TransferFailed
     | CopyRouted
@@ -722,5 +796,6 @@ DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, AttemptsKilled, JobsReallocated, CoresReserved,
     LaunchersAsked, LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
     FilesDiscarded, CopyLate, AvoidanceEnded, PlacementTried, ClaimsAsked, ClaimEnded,
+    GrowthAsked, GrowthOffered, ShrinkAsked, GrowthReleased,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

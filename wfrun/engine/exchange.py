@@ -80,6 +80,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     placeholder."""
     claimed: tuple[ClaimedNode, ...] = ()
     """The nodes of that claim. The placeholder of the first one runs it."""
+    malleable: bool = False
+    """Whether its program may be offered further nodes of its claim while it runs."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):

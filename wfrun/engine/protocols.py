@@ -10,7 +10,15 @@ from random import Random
 from typing import ClassVar, Literal, Protocol
 
 from wfrun.engine.events import Event
-from wfrun.engine.exchange import ANYTHING, AttemptRequest, Content, Found, LauncherRequest, Receipt
+from wfrun.engine.exchange import (
+    ANYTHING,
+    AttemptRequest,
+    ClaimedNode,
+    Content,
+    Found,
+    LauncherRequest,
+    Receipt,
+)
 from wfrun.engine.fitting.information import Information
 from wfrun.engine.jobs.open_sums import Weight
 from wfrun.engine.model import SiteSpec
@@ -346,6 +354,12 @@ class LauncherSite(Site, Protocol):
         """Cancel queued launchers, and end live ones after their running attempts; their other
         attempts go to other launchers. ``now``: their running attempts are ended, with the cause
         ``reclaimed``. LauncherEnded follows."""
+
+    async def resize(
+        self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
+    ) -> None:
+        """Offer nodes to the program of an attempt in this launcher, or reclaim processors.
+        JobResized follows, unless the attempt ends."""
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The state of launchers of an earlier connection. Active ones are reported from now on."""

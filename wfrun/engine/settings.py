@@ -236,6 +236,20 @@ class Settings(msgspec.Struct, frozen=True):
         "all back and waits again.",
         SCHEDULING, "DURATION", minimum=1, needs="place", simulate=False, only_jobs=True,
     )] = 60.0
+    malleable: Annotated[Literal["fpsma", "egs"] | None, Option(
+        "Let malleable jobs grow and shrink while they run: fpsma offers idle processors to the "
+        "earliest started job first, egs to all equally.",
+        SCHEDULING, simulate=False, only_jobs=True,
+    )] = None
+    precedence: Annotated[Literal["pra", "pwa"], Option(
+        "With `--malleable`: pra grows running jobs before it places waiting ones; pwa shrinks "
+        "running jobs for the first waiting one.",
+        SCHEDULING, needs="malleable", simulate=False, only_jobs=True,
+    )] = "pra"
+    threshold: Annotated[int, Option(
+        "With `--malleable`: processors of each site that growth leaves idle.",
+        SCHEDULING, "N", minimum=0, needs="malleable", simulate=False, only_jobs=True,
+    )] = 0
     # fmt: on
 
     @property
@@ -244,6 +258,8 @@ class Settings(msgspec.Struct, frozen=True):
         packing, or the placement over several sites."""
         if self.pack:
             return f"packed by {self.pack}"
+        if self.malleable:
+            return f"malleable {self.malleable}, {self.precedence}"
         if self.place:
             return f"place {self.place}"
         return f"size {self.sizing}" if self.sizing else self.policy

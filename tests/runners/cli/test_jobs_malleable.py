@@ -135,10 +135,13 @@ def test_a_document_without_malleable_jobs_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--malleable egs", "only simulated jobs grow and shrink now: give --simulate"),
+        ("--malleable egs --size binary", "--malleable chooses sites and sizes of jobs: leave out"),
+        ("--malleable egs --place fcm", "--malleable chooses sites and sizes of jobs: leave out"),
+        ("--malleable egs --pack saf", "--malleable chooses sites and sizes of jobs: leave out"),
+        ("--malleable egs --allocate mst", "--malleable chooses sites and sizes of jobs"),
         ("--precedence pwa --simulate", "--precedence has no effect without --malleable"),
-        ("--threshold 0", "--threshold has no effect without --malleable"),
-        ("--malleable egs --threshold -1 --simulate", "-1 is not in the range"),
+        ("--threshold 1", "--threshold has no effect without --malleable"),
+        ("--malleable egs --threshold -1 --simulate", "--threshold must be at least 0"),
         ("--malleable eggs --simulate", "'eggs' is not one of"),
         ("--malleable egs --simulate --lrm easy", "--lrm has no effect with --malleable"),
         ("--malleable egs --simulate --run-dir x", "--run-dir has no effect with --malleable"),
@@ -163,7 +166,9 @@ def test_a_run_without_the_option_imports_nothing_of_it(folder: Path) -> None:
     program = (
         "import sys; from wfrun.runners.cli.main import main\n"
         "try: main()\n"
-        "finally: print(*(m for m in sys.modules if 'malleable' in m or 'growing' in m))"
+        "finally: print(*(m for m in sys.modules if 'wfrun.engine.capabilities' not in m\n"
+        "    and m not in ('wfrun.engine.jobs.malleable', 'wfrun.engine.jobs.malleable.policies',\n"
+        "    'wfrun.engine.jobs.malleable.shapes') and ('malleable' in m or 'growing' in m)))"
     )
     """There a malleable job is a moldable one."""
     words = [

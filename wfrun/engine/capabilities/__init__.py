@@ -12,6 +12,7 @@ from wfrun.engine.capabilities.estimates.performance import Performance
 from wfrun.engine.capabilities.estimates.predictions import Predictions
 from wfrun.engine.capabilities.estimates.queue_estimates import QueueEstimates
 from wfrun.engine.capabilities.estimates.walltimes import Walltimes
+from wfrun.engine.capabilities.growing.malleability import Malleability
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.allocation import Allocation
 from wfrun.engine.capabilities.launchers.launchers import Launchers
@@ -52,6 +53,8 @@ CAPABILITIES: list[type[Capability]] = [
     # Jobs that are being moved have their site already, before sizes are chosen for the others.
     Reallocations,
     SizeChooser,
+    # Running jobs grow before others are placed, where these do not come first.
+    Malleability,
     # Jobs with claims are placed when these are granted; no policy is asked.
     ProcessorClaims,
 ]

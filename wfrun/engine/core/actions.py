@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from wfrun.engine.exchange import LauncherRequest
+from wfrun.engine.exchange import ClaimedNode, LauncherRequest
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -52,6 +52,20 @@ class StopLaunchers(Action, frozen=True):
     keys: tuple[str, ...]
     now: bool = False
     """End what runs in them, too, with the cause ``reclaimed``."""
+
+
+class ResizeAttempt(Action, frozen=True):
+    """Offer nodes to the program of a malleable job, or reclaim processors. JobResized follows."""
+
+    site: int
+    key: str
+    launcher: str
+    """The placeholder that runs it."""
+    number: int
+    """A question with a number that is not above that of an earlier one is not asked again."""
+    nodes: tuple[ClaimedNode, ...] = ()
+    shrink: int = 0
+    """Processors to reclaim; 0: nodes are offered."""
 
 
 class FindLaunchers(Action, frozen=True):

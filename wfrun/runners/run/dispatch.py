@@ -27,6 +27,7 @@ _ORDERS = (
     act.StartLaunchers,
     act.StopLaunchers,
     act.FindLaunchers,
+    act.ResizeAttempt,
 )
 _BAD_ANSWER = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """What code raises for content that it did not expect. One site or server must not end the run."""
@@ -139,7 +140,11 @@ class Dispatcher:
                 # The core sends these orders only to sites with launchers.
                 await self._serve_launchers(cast(LauncherSite, site), action)
                 continue
-            if isinstance(action, act.SubmitAttempts):
+            if isinstance(action, act.ResizeAttempt):
+                await cast(LauncherSite, site).resize(
+                    action.key, action.launcher, action.number, action.nodes, action.shrink
+                )
+            elif isinstance(action, act.SubmitAttempts):
                 await site.submit([self._request(index, a) for a in action.attempts])
             elif isinstance(action, act.CancelAttempts) and searches:
                 self._spawn(self._cancel_later(index, action))

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
+from wfrun.engine.capabilities.growing.grown import is_malleable
 from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.core.state import RunState, WorkflowState
@@ -83,6 +84,7 @@ class AttemptRequests:
             checksums=self._state.settings.verifies_copies,
             claim="" if claim is None else claim.key,
             claimed=() if claim is None else claim.nodes(),
+            malleable=self._state.settings.malleable is not None and is_malleable(w, task_index),
         )
         if not self._state.settings.emulate:
             return request

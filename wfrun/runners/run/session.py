@@ -77,7 +77,7 @@ from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.run.store.storable import storable
 from wfrun.runners.run.stuck_jobs import name_stuck_jobs
 from wfrun.runners.run.user_requests import RequestReader
-from wfrun.sites.batch.observation import OBSERVE_S
+from wfrun.sites.batch.observation import MALLEABLE_OBSERVE_S, OBSERVE_S
 from wfrun.sites.kind import AnySite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.tasks import end_tasks
@@ -326,6 +326,8 @@ class Session:
         observe_s = OBSERVE_S
         if settings.reallocate is not None:  # each round knows the queues of that time
             observe_s = min(observe_s, settings.reallocate_every_s)
+        if settings.malleable is not None:  # others' jobs wait no longer for what they get back
+            observe_s = MALLEABLE_OBSERVE_S
         prompter = terminal_prompter()
         sites = [
             make_site(

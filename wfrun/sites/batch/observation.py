@@ -9,6 +9,9 @@ from wfrun.engine.fitting.information import Observed
 
 OBSERVE_S = 60.0
 """Interval between queries of other users' jobs, in runs that use them."""
+MALLEABLE_OBSERVE_S = 1.0
+"""The same in runs with malleable jobs, if the catalog allows such a short interval between queries
+of the queue."""
 
 
 class Observer:

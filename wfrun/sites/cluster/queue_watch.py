@@ -75,7 +75,7 @@ class QueueWatch:
         self._head = head
         self._attempts = attempts
         self._observes = observed != "nothing"
-        self._observe_s = observe_s
+        self._observe_s = max(observe_s, access.poll_min_s)
         self._observer = Observer(index, observed)
         self._interval_s = access.poll_min_s
         self._observed_s = float("-inf")
@@ -155,6 +155,8 @@ class QueueWatch:
             return
         self.now.clear()
         wait_s: float | None = self._interval_s
+        if self._observes:
+            wait_s = min(self._interval_s, self._observe_s)
         if not any(attempt.submitted_s is not None for attempt in self._attempts.open.values()):
             self._waits.forget()
             wait_s = self._observe_s if self._observes else None

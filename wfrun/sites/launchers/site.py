@@ -22,11 +22,19 @@ from wfrun.engine.events import (
     AttemptsSubmitted,
     AttemptStarted,
     Event,
+    JobResized,
     LauncherEnded,
     LaunchersSubmitted,
     RecordedEnd,
 )
-from wfrun.engine.exchange import AttemptRequest, Content, Found, LauncherRequest, Outcome
+from wfrun.engine.exchange import (
+    AttemptRequest,
+    ClaimedNode,
+    Content,
+    Found,
+    LauncherRequest,
+    Outcome,
+)
 from wfrun.engine.fitting.containers import SiteEnvironment
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.cluster.head_node import HeadRequests
@@ -37,7 +45,7 @@ from wfrun.sites.launchers.channels.channel_supervisor import ChannelSupervisor
 from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
 from wfrun.sites.launchers.channels.limited_log import LimitedWarnings
 from wfrun.sites.launchers.channels.link import LauncherChannels, Link
-from wfrun.sites.launchers.channels.messages import PROTOCOL, LauncherReport
+from wfrun.sites.launchers.channels.messages import PROTOCOL, LauncherReport, ResizedProgram
 from wfrun.sites.launchers.command_relay import CommandRelay
 from wfrun.sites.launchers.launcher_jobs import (
     LauncherJob,
@@ -106,6 +114,8 @@ class BatchLauncherSite:
             self._schedule_assignment,
             self._supervisor.expect,
         )
+        self._questions: dict[str, dict[str, Any]] = {}
+        """The open question to the malleable job of each launcher, by key of the launcher."""
         self._warnings = LimitedWarnings(spec.name)
         self._away_s: dict[LauncherNode, float] = {}
         """Nodes without a connection, and for how much of our own running time."""
@@ -223,6 +233,20 @@ class BatchLauncherSite:
         queued = [job.key for job in jobs if job.submitted and not job.connections]
         await self._cluster.cancel(queued, queued_only=True)
 
+    async def resize(
+        self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
+    ) -> None:
+        if launcher in self._jobs:
+            question = {"attempt": key, "number": number, "nodes": nodes, "shrink": shrink}
+            self._questions[launcher] = msgspec.to_builtins(question)
+            self._ask_again(launcher)
+
+    def _ask_again(self, launcher: str) -> None:
+        """Send the open question to a launcher, if it is connected; it answers each only once."""
+        question, connection = self._questions.get(launcher), self.connection_to(launcher, 0)
+        if question is not None and connection is not None:
+            connection.send({"resize": question})
+
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         return await self._recovery.find_launchers(keys)
 
@@ -294,6 +318,7 @@ class BatchLauncherSite:
     def _end_job(self, job: LauncherJob, cause: Any, message: str | None) -> None:
         self._jobs.pop(job.key, None)
         self.relay.forget(job.key)
+        self._questions.pop(job.key, None)
         self._post(LauncherEnded(self._clock(), self._index, job.key, cause, message))
         self._schedule_assignment()
 
@@ -383,6 +408,18 @@ class BatchLauncherSite:
             self.relay.hang_up(connection, report.hangup)
         elif report.remote_ended is not None:
             self.relay.on_ended(connection, report.remote_ended)
+        elif report.resized is not None:
+            self._on_resized(connection, report.resized)
+
+    def _on_resized(self, connection: LauncherConnection, found: ResizedProgram) -> None:
+        question = self._questions.get(connection.launcher)
+        if question is not None and question["number"] <= found.number:
+            del self._questions[connection.launcher]
+        self._post(
+            JobResized(
+                self._clock(), found.attempt, found.number, found.nodes, found.gone, found.failure
+            )
+        )
 
     def _on_hello(self, connection: LauncherConnection, report: LauncherReport) -> None:
         job = self._jobs.get(connection.launcher)
@@ -412,6 +449,7 @@ class BatchLauncherSite:
         self._tasks.start(self._reconcile(connection, assigned))
         self._recovery.changed.set()
         self.relay.on_connected(connection)
+        self._ask_again(connection.launcher)
         self._report_status(job)
         self._schedule_assignment()
 

@@ -44,5 +44,7 @@ BATCH_LAUNCHER_PROGRAMS = (
     "signing.py",
     "remote_commands.py",
     "rsh_agent.py",
+    "malleable_end.py",
+    "malleable_programs.py",
 )
 """For a cluster with ``dispatch: launchers``, in addition to JOB_PROGRAMS."""

@@ -28,6 +28,9 @@ Messages are JSON lines. To the engine:
                                         start a command on this node of the attempt's claim
     {"hangup": id}                      end it: nobody waits for it any more
     {"remote_ended": {"id", "status", "text"}}      one that was started here has ended
+    {"resized": {"attempt", "number", "nodes": [launcher, ...], "gone": bool, "failure": text}}
+                                        a malleable program has these launchers beside this one,
+                                        after the question of this number; 0: it has joined
 and from it:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              give back those that have not started; "returned" follows
@@ -38,6 +41,9 @@ and from it:
     {"start": command}                  start a command of another node, unless it was before
     {"end": id}                         end it; "remote_ended" follows
     {"remote_ended": {...}}             one that was asked for here has ended
+    {"resize": {"attempt", "number", "nodes": [ClaimedNode, ...], "shrink": n}}
+                                        offer nodes to a malleable program, or reclaim n; not again
+                                        if the number is not larger than the last one
 (the channel answers pings). After a hello the launcher reports again which attempts run. For other
 messages that the last connection may have lost the engine asks, and it sends absent attempts again.
 
@@ -77,6 +83,7 @@ if TYPE_CHECKING or __package__:
         cuts,
         journals,
         limits,
+        malleable_programs,
         processes,
         queue_runner,
         remote_commands,
@@ -93,6 +100,7 @@ else:
     import cuts
     import journals
     import limits
+    import malleable_programs
     import processes
     import queue_runner
     import remote_commands
@@ -188,7 +196,10 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.remote = remote_commands.RemoteCommands(
             directory, key, node, self.poller, self.helpers, self._say, self._request_of
         )
-        self.starter.reach = self.remote.variables
+        self.programs = malleable_programs.MalleablePrograms(
+            self.poller, self._say, self._reclaim, self.remote.forget_nodes
+        )
+        self.starter.reach = self._reach
         self.unanswered: "Set[str]" = set()
         """Attempts that have failed while another node had not answered."""
 
@@ -203,6 +214,8 @@ class BatchLauncher(queue_runner.QueueRunner):
                     self._on_signals()
                 elif self.remote.owns(fd):
                     self.remote.turn(fd)
+                elif self.programs.owns(fd):
+                    self.programs.turn(fd)
                 has_input = has_input or self.channel.owns(fd)
             due_s = self.channel.due_s()
             if has_input or (due_s is not None and time.monotonic() >= due_s):
@@ -219,6 +232,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._flush()
         self._write_all()
         self.remote.kill(others=True)
+        self.programs.close()
         self.sweep(1.0)
         self.starter.close()
         self.channel.drain()
@@ -236,7 +250,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         return not self.failing
 
     def _timeout_ms(self) -> "Optional[int]":
-        due = self._due()
+        due = self._due() + self.programs.due_s()
         if self.queue and self.start_deadlines:
             due.append(self.start_deadlines[0][0])
         if self.unsettled:
@@ -277,6 +291,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             if key in self.queue:
                 late.append(key)
         self._return(late)
+        self.programs.check()
         busy = self.running or self.queue or self.unsettled
         # While this process was suspended no engine could connect, so that time does not count.
         passed_s = min(now - self.last_turn_s, 2 * TURN_S)
@@ -373,6 +388,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         elif "remote_ended" in message:
             self.remote.on_answer(message["remote_ended"])
             self._settle_answered()
+        elif "resize" in message:
+            self.programs.resize(message["resize"])
         else:
             raise ValueError("unknown message")
 
@@ -438,6 +455,18 @@ class BatchLauncher(queue_runner.QueueRunner):
 
     def _request_of(self, key: str) -> "Optional[Dict[str, Any]]":
         return self.keys[key].request if key in self.keys else None
+
+    def _reach(self, attempt: "slots.RunningAttempt", node_file: str) -> "Dict[str, str]":
+        """The variables of a task that starts processes on other nodes, and perhaps gets more."""
+        variables = self.remote.variables(node_file)
+        if attempt.request.get("malleable"):
+            variables.update(self.programs.variables(attempt.request, attempt.sandbox))
+        return variables
+
+    def _reclaim(self, key: str) -> None:
+        """End an attempt that does not give processors back."""
+        if key in self.keys and key not in self.unsettled:
+            self._end(self.keys[key], "reclaimed")
 
     def _on_helper_ended(self, pid: int, status: int) -> None:
         if pid in self.remote.running:
@@ -517,6 +546,7 @@ class BatchLauncher(queue_runner.QueueRunner):
                 self.unanswered.discard(key)
                 attempt.reason = attempt.reason or "node"
             self.remote.forget(key)
+            self.programs.forget(key)
             self._settle(attempt, status, usage, ended_s)
             if len(ready) - done <= self.slots.all_cores:
                 break
@@ -556,6 +586,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         if self.problem:
             self._say(json.dumps({"error": self.problem}))
         self.remote.say_again()
+        self.programs.say_again()
         if self.ending:
             self._say(json.dumps({"ending": self.ending}))
 

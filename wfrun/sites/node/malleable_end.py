@@ -12,7 +12,7 @@ import signal
 import socket
 import tempfile
 import time
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 LONGEST = 65536
 """Maximum length of a line, in bytes with its end."""
@@ -24,17 +24,27 @@ class ProtocolError(Exception):
     """What the program did instead of an answer by the rules. Its text says so to the user."""
 
 
+class ProgramGoneError(ProtocolError):
+    """The program has closed its connection, as it does at its end."""
+
+
 class SocketEnd:
     """Speaks with one program over a Unix socket.
 
-    ``nodes`` has the nodes of the program, ``least`` the number that it cannot run without. After
-    a `ProtocolError` all further calls raise the same one.
+    ``nodes`` has the nodes of the program, ``least`` the number that it cannot run without,
+    ``fixed`` those that it keeps to its end. After a `ProtocolError` all further calls raise the
+    same one.
     """
 
-    def __init__(self, path: str, nodes: Iterable[str], least: int = 1) -> None:
+    def __init__(
+        self, path: str, nodes: Iterable[str], least: int = 1, fixed: Iterable[str] = ()
+    ) -> None:
         self.path = path
         self.nodes = list(nodes)
         self.least = least
+        self.fixed = frozenset(fixed)
+        self._asked = None  # type: Optional[Tuple[List[str], int]]
+        """The open question: the nodes offered, or the number reclaimed."""
         self.failed = None  # type: Optional[ProtocolError]
         self.released = []  # type: List[str]
         """Nodes given back unasked; the caller takes them from here."""
@@ -59,31 +69,86 @@ class SocketEnd:
         rigid."""
         if self._program is None and select.select([self._listener], [], [], timeout_s)[0]:
             self._program = self._listener.accept()[0]
+            self._program.setblocking(False)
             self._send("have", self.nodes)
         return self._program is not None
 
+    def fileno(self) -> int:
+        """What is readable when the program connects, and from then on when it says something."""
+        return (self._program or self._listener).fileno()
+
     def offer(self, nodes: Sequence[str], timeout_s: float = SHRINK_S) -> List[str]:
         """Offer nodes. Returns those that the program takes, the first of them."""
-        self._send("offer", nodes)
-        _, count, named = self._answer(("take",), timeout_s)
-        if named or count > len(nodes):
-            raise self._fail("takes {} of {} nodes".format(count, len(nodes)))
-        taken = list(nodes[:count])
-        self.nodes += taken
-        return taken
+        self.ask_offer(nodes)
+        return self._wait(timeout_s)
 
     def shrink(self, count: int, timeout_s: float = SHRINK_S) -> List[str]:
         """Reclaim nodes: ``count``, or as many as leave the minimum. Returns the nodes given back,
         which may be more."""
+        return self._wait(timeout_s) if self.ask_shrink(count) else []
+
+    def ask_offer(self, nodes: Sequence[str]) -> None:
+        """Offer nodes; `answer` has those that the program takes."""
+        self._send("offer", nodes)
+        self._asked = list(nodes), 0
+
+    def ask_shrink(self, count: int) -> int:
+        """Reclaim nodes; `answer` has those given back. Returns the number asked for: 0 if the
+        program has its minimum, and is asked nothing."""
         count = min(count, len(self.nodes) - self.least)
         if count <= 0:
-            return []
+            return 0
         self._send("shrink", [], count)
+        self._asked = [], count
+        return count
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question is open."""
+        return self._asked is not None
+
+    def answer(self, timeout_s: float = 0.0) -> Optional[List[str]]:
+        """The answer to the open question; None: none came within this time."""
+        assert self._asked is not None, "something was asked"
+        offered, count = self._asked
+        word = "done" if count else "take"
+        ends_s = time.monotonic() + timeout_s
+        while self._fill(ends_s - time.monotonic()):
+            said, number, named = self._next()
+            if said == "release":
+                self._give_back(named, number, self.released)
+            elif said != word:
+                raise self._fail("answers {!r} instead of {}".format(said[:40], word))
+            elif count:
+                return self._given(count, number, named)
+            else:
+                return self._taken(offered, number, named)
+        return None
+
+    def late(self, timeout_s: float = SHRINK_S) -> ProtocolError:
+        """The failure of a program that has not answered within this time."""
+        return self._fail("has not answered within {:g} s".format(timeout_s))
+
+    def _wait(self, timeout_s: float) -> List[str]:
+        found = self.answer(timeout_s)
+        if found is None:
+            raise self.late(timeout_s)
+        return found
+
+    def _taken(self, offered: List[str], count: int, named: Sequence[str]) -> List[str]:
+        if named or count > len(offered):
+            raise self._fail("takes {} of {} nodes".format(count, len(offered)))
+        self._asked = None
+        taken = offered[:count]
+        self.nodes += taken
+        return taken
+
+    def _given(self, count: int, number: int, named: Sequence[str]) -> List[str]:
         given = []  # type: List[str]
-        _, number, named = self._answer(("done",), timeout_s)
         self._give_back(named, number, given)
         if number < count:
             raise self._fail("gives back {} of {} nodes".format(number, count))
+        self._asked = None
         return given
 
     def poll(self) -> None:
@@ -99,9 +164,9 @@ class SocketEnd:
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 
-    def _fail(self, what: str) -> ProtocolError:
+    def _fail(self, what: str, kind: "Type[ProtocolError]" = ProtocolError) -> ProtocolError:
         if self.failed is None:
-            self.failed = ProtocolError("the program " + what)
+            self.failed = kind("the program " + what)
         return self.failed
 
     def _send(self, word: str, nodes: Sequence[str], count: Optional[int] = None) -> None:
@@ -113,24 +178,10 @@ class SocketEnd:
         line = (" ".join(words) + "\n").encode("ascii")
         if len(line) > LONGEST:
             raise ValueError("too many nodes for one message")
-        try:
-            self._program.settimeout(SHRINK_S)
+        try:  # One question is open at a time, so that a line always fits the buffer.
             self._program.sendall(line)
         except OSError as error:
-            raise self._fail("is gone: {}".format(error)) from error
-
-    def _answer(self, words: Sequence[str], timeout_s: float) -> Tuple[str, int, List[str]]:
-        ends_s = time.monotonic() + timeout_s
-        while True:
-            if not self._fill(ends_s - time.monotonic()):
-                raise self._fail("has not answered within {:g} s".format(timeout_s))
-            word, count, nodes = self._next()
-            if word == "release":
-                self._give_back(nodes, count, self.released)
-            elif word in words:
-                return word, count, nodes
-            else:
-                raise self._fail("answers {!r} instead of {}".format(word[:40], words[0]))
+            raise self._fail("is gone: {}".format(error), ProgramGoneError) from error
 
     def _release_first(self) -> None:
         word, count, nodes = self._next()
@@ -154,9 +205,9 @@ class SocketEnd:
             try:
                 part = self._program.recv(LONGEST)
             except OSError as error:
-                raise self._fail("is gone: {}".format(error)) from error
+                raise self._fail("is gone: {}".format(error), ProgramGoneError) from error
             if not part:
-                raise self._fail("has closed its connection")
+                raise self._fail("has closed its connection", ProgramGoneError)
             self._read += part
         return True
 
@@ -177,6 +228,8 @@ class SocketEnd:
         for node in named:
             if node not in left:
                 raise self._fail("gives back a node that it does not have: {!r}".format(node[:40]))
+            if node in self.fixed:
+                raise self._fail("gives back its first node {!r}, which it keeps".format(node[:40]))
             left.remove(node)
         if len(named) != number or len(left) < self.least:
             raise self._fail("gives back {} nodes and keeps {}".format(number, len(left)))

@@ -173,6 +173,7 @@ class RemoteCommands:
         agent = "%s -I -S %s/bin/rsh_agent.py" % (sys.executable, self._directory)
         return {
             "WFRUN_REMOTE": self._name,
+            "WFRUN_RSH": agent,
             "OMPI_MCA_plm": "rsh",
             "OMPI_MCA_plm_rsh_agent": agent,
             "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
@@ -281,6 +282,15 @@ class RemoteCommands:
         for asked in self._of(attempt):
             assert asked.message is not None
             del self._unanswered[asked.message["id"]]
+
+    def forget_nodes(self, attempt: str, launchers: "Set[str]") -> None:
+        """End what an attempt has started on nodes that it has given back, and await no answers
+        from there."""
+        for asked in self._of(attempt):
+            assert asked.message is not None
+            if asked.message["launcher"] in launchers:
+                self._close(asked)
+                self._unanswered.pop(asked.message["id"], None)
 
     def _of(self, attempt: str) -> "List[Asked]":
         """What an attempt has asked for and nobody has answered."""

@@ -74,7 +74,7 @@ class Starter:
         """Pids of helper processes of the launcher; None: no warm interpreter is started."""
         self._interpreter: "Any" = None
         """The warm interpreter; None: not started yet, False: it failed."""
-        self.reach: "Optional[Callable[[str], Dict[str, str]]]" = None
+        self.reach: "Optional[Callable[[RunningAttempt, str], Dict[str, str]]]" = None
         """Returns the variables by which a task with this node file starts processes on the other
         nodes of its claim; None: it cannot."""
         self.has_short_tasks = False
@@ -298,7 +298,7 @@ class Starter:
                 file.write((host + "\n") * count)
         variables = dict(dict.fromkeys(THREADS, "1"), WFRUN_NODEFILE=path)
         if claimed and self.reach is not None:
-            variables.update(self.reach(path))
+            variables.update(self.reach(attempt, path))
         return variables
 
     def _program(self, name: str, path: str) -> str:
@@ -449,6 +449,7 @@ def hosts_of(request: "Request") -> "List[str]":
 
 
 def several_claimed(request: "Request") -> "List[Dict[str, Any]]":
-    """The nodes of a task's claim (ClaimedNode of ``wfrun.engine.exchange``), if it has several."""
+    """The nodes of a task's claim (ClaimedNode of ``wfrun.engine.exchange``), if it has several or
+    may get some."""
     claimed: "List[Dict[str, Any]]" = request.get("claimed") or []
-    return claimed if len(claimed) > 1 else []
+    return claimed if len(claimed) > 1 or request.get("malleable") else []

@@ -20,6 +20,7 @@ from wfrun.engine.events import (
 from wfrun.engine.exchange import (
     AttemptRequest,
     Cause,
+    ClaimedNode,
     Content,
     Found,
     LauncherRequest,
@@ -177,6 +178,11 @@ class SimulatedLauncherSite:
                     self._end(launcher, attempt, "reclaimed")
             if launcher is None or not launcher.running:
                 await self.jobs.cancel([key])
+
+    async def resize(
+        self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
+    ) -> None:
+        """Do nothing: no simulated program joins."""
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         return await self.jobs.find(keys)

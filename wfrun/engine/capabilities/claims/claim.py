@@ -48,11 +48,19 @@ class Phases:
 class Placeholder:
     """A launcher that holds the processors of one component."""
 
-    __slots__ = ("hosts", "is_ended", "request", "site", "started_s")
+    __slots__ = ("asked_s", "hosts", "is_ended", "is_returned", "is_spare", "request", "site",
+                 "started_s")  # fmt: skip
 
-    def __init__(self, site: int, request: LauncherRequest) -> None:
+    def __init__(
+        self, site: int, request: LauncherRequest, asked_s: float, *, is_spare: bool = False
+    ) -> None:
         self.site = site
         self.request = request
+        self.asked_s = asked_s
+        self.is_spare = is_spare
+        """Whether the job does without it: one that it may grow into."""
+        self.is_returned = False
+        """Whether it is given back before the others."""
         self.started_s: float | None = None
         """Time when all its nodes first were ready; None until then."""
         self.hosts: tuple[str, ...] = ()
@@ -69,7 +77,7 @@ class ProcessorClaim:
     """The processors that are held for a job. It is *granted* when all placeholders are ready, and
     all of them are given back together."""
 
-    __slots__ = ("asked_s", "attempt", "granted_s", "key", "parts", "reason", "task",
+    __slots__ = ("asked_s", "attempt", "granted_s", "key", "made", "parts", "reason", "task",
                  "workflow")  # fmt: skip
 
     def __init__(
@@ -79,6 +87,8 @@ class ProcessorClaim:
         self.workflow = workflow
         self.task = task
         self.parts = parts
+        self.made = len(parts)
+        """Number of placeholders so far, which numbers the next one."""
         self.asked_s = asked_s
         self.granted_s: float | None = None
         self.attempt = ""
@@ -95,12 +105,19 @@ class ProcessorClaim:
         """The nodes of a granted claim, those of the first component first."""
         found: list[ClaimedNode] = []
         for part in self.parts:
-            for number, host in enumerate(part.hosts):
-                label = _NO_LABEL.sub("", host.partition(".")[0])[:40]
-                name = f"{label if label[:1].isalpha() else f'n{label}'}-{len(found)}"
-                request = part.request
-                found.append(ClaimedNode(name, request.cores, request.key, number))
+            if not part.is_spare:
+                found += nodes_of(part, len(found))
         return tuple(found)
+
+
+def nodes_of(part: Placeholder, first: int) -> list[ClaimedNode]:
+    """The nodes of a placeholder that is ready; ``first`` numbers them within the claim."""
+    found = []
+    for number, host in enumerate(part.hosts):
+        label = _NO_LABEL.sub("", host.partition(".")[0])[:40]
+        name = f"{label if label[:1].isalpha() else f'n{label}'}-{first + number}"
+        found.append(ClaimedNode(name, part.request.cores, part.request.key, number))
+    return found
 
 
 _NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")

@@ -8,7 +8,7 @@ all placeholders are ready, and gives all of them back together.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -28,9 +28,14 @@ from wfrun.engine.capabilities.health import FIRST_PAUSE_S, MAX_PAUSE_S, MAX_PAU
 from wfrun.engine.core.actions import FindLaunchers, StartLaunchers, StopLaunchers
 from wfrun.engine.core.capability import Capability, Decisions, Run
 from wfrun.engine.core.state import HELD, Attempt, Phase, WorkflowState
-from wfrun.engine.exchange import claim_of
+from wfrun.engine.exchange import LauncherRequest, claim_of
 from wfrun.engine.files.copies import request_inputs
-from wfrun.engine.jobs.coallocation import IdleProcessors, Placement, PlacementQueue
+from wfrun.engine.jobs.coallocation import (
+    IdleProcessors,
+    Placement,
+    PlacementQueue,
+    PlacementRequest,
+)
 from wfrun.engine.tasks.attempts import fail_task, undispatch
 from wfrun.engine.tasks.status import ELIGIBLE, settle
 
@@ -174,7 +179,7 @@ class ProcessorClaims(Capability):
         self._sync()
         job = event.workflow, event.task
         self.queue.remove(job)
-        parts = [Placeholder(part.site, part.launcher) for part in event.parts]
+        parts = [Placeholder(part.site, part.launcher, event.at_s) for part in event.parts]
         claim = ProcessorClaim(event.key, *job, parts, event.at_s)
         self.made += 1
         self.phases.placed += 1
@@ -221,6 +226,24 @@ class ProcessorClaims(Capability):
         if not left:
             self.claims.pop(claim.key, None)
 
+    def extend(self, claim: ProcessorClaim, requests: Sequence[LauncherRequest]) -> None:
+        """Ask for further placeholders at the site of a claim, which its job may grow into."""
+        site, now_s = claim.parts[0].site, self.state.now_s
+        for request in requests:
+            part = Placeholder(site, request, now_s, is_spare=True)
+            claim.parts.append(part)
+            self._held[site] += part.processors
+        claim.made += len(requests)
+        self.run.outbox.append(StartLaunchers(site, tuple(requests)))
+
+    def give_back_some(self, claim: ProcessorClaim, parts: Sequence[Placeholder]) -> None:
+        """End placeholders that the job of a claim does without."""
+        for part in parts:
+            part.is_spare = part.is_returned = True
+        keys = tuple(part.request.key for part in parts if not part.is_ended)
+        if keys:
+            self.run.outbox.append(StopLaunchers(claim.parts[0].site, keys, now=True))
+
     def _take_back(self, attempt: Attempt) -> None:
         """Take back the attempt of a claim that has ended, if it has not started; otherwise it ends
         with its placeholder."""
@@ -239,10 +262,15 @@ class ProcessorClaims(Capability):
             # It started after it was given up, or the previous engine died before it said so.
             self.run.outbox.append(StopLaunchers(event.site, (event.key,), now=True))
             return
+        if part.is_returned:
+            self.give_back_some(claim, [part])
+            return
         if part.started_s is not None or event.slots < part.processors:
             return
         part.started_s = event.at_s
         part.hosts = event.hosts or (event.host,)
+        if claim.granted_s is not None:
+            return
         if all(each.started_s is not None for each in claim.parts):
             claim.granted_s = event.at_s
             self.phases.granted += 1
@@ -264,7 +292,13 @@ class ProcessorClaims(Capability):
         part.is_ended = True
         self._held[part.site] -= part.processors
         job = claim.workflow, claim.task
-        if self.by_job.get(job) is claim:
+        if part.is_spare:
+            claim.parts.remove(part)
+            if part.started_s is None and not part.is_returned:
+                self._note_failure(part.site, job, event)
+            if not claim.is_held and self.by_job.get(job) is not claim:
+                del self.claims[claim.key]
+        elif self.by_job.get(job) is claim:
             name = self.state.sites[part.site].spec.name
             text = f"the placeholder at {name} ended: {event.cause}"
             claim.reason = claim.reason or ("broken", f"{text} {event.message or ''}".strip())
@@ -366,11 +400,16 @@ class ProcessorClaims(Capability):
         """Number of idle processors of a site: 0 where jobs of other users wait, which would
         overtake a placeholder, and at sites that get no work."""
         site = self.state.sites[index]
-        running, queued = self._foreign[index]
+        queued = self._foreign[index][1]
         is_paused = self._pauses.get(index, (0, 0.0))[1] > self.state.now_s
         if not site.is_healthy or queued or is_paused or self.state.left >> index & 1:
             return 0
-        return max(0, site.spec.slots - running - self._held[index])
+        return self.free_at(index)
+
+    def free_at(self, index: int) -> int:
+        """Number of processors of a site that no running job holds, of whomever."""
+        slots, running = self.state.sites[index].spec.slots, self._foreign[index][0]
+        return max(0, slots - running - self._held[index])
 
     def on_resumed(self, dismissed: bool) -> None:
         """Look for the placeholders of the previous engine, and give back again what it had given
@@ -389,7 +428,26 @@ class ProcessorClaims(Capability):
                 self.run.outbox.append(FindLaunchers(site, tuple(p.request.key for p in parts)))
             if self.by_job.get((claim.workflow, claim.task)) is not claim:
                 self._give_back(claim)
+            else:
+                self.give_back_some(claim, [part for part in claim.parts if part.is_returned])
         self._scan_soon()
+
+    def foreign_at(self, index: int) -> tuple[int, int]:
+        """Processors of other users' running and queued jobs at a site, as last observed."""
+        return self._foreign[index]
+
+    def first_waiting(self) -> PlacementRequest | None:
+        """The request of the first job of the queue; None: no job waits, or one is being placed."""
+        self._sync()
+        if self._pending is not None or not len(self.queue):
+            return None
+        return self.queue.request(self.queue.first(1)[0])
+
+    def could_place(self) -> bool:
+        """Whether the idle processors can hold a job of the queue."""
+        self._sync()
+        self._idle.set([self.idle_at(index) for index in range(len(self.state.sites))])
+        return self.queue.find(self._idle) is not None
 
     def expects(self) -> bool:
         """Whether processors that jobs wait for may become idle without an event of this run, or a

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from wfrun.runners.simulate.malleable import MalleableResult
 
 
+_KEPT = ("policy", "malleable", "precedence", "threshold")
+"""Settings that have an effect, or a default of their own."""
+
+
 def grow_and_shrink(
     documents: Sequence[Path], options: Mapping[str, Any], settings: Settings,
     warn: Callable[[Sequence[str]], None],
@@ -34,10 +38,8 @@ def grow_and_shrink(
     )
     if not options["quiet"]:
         warn(read.remarks)
-    rules = Rules(
-        options["malleable"], options["precedence"] or "pra", options["threshold"] or 0,
-        settles=True,
-    )  # fmt: skip
+    assert settings.malleable is not None, "it asks for that"
+    rules = Rules(settings.malleable, settings.precedence, settings.threshold, settles=True)
     found = simulate_malleable(read.read, read.arrivals_s, catalog, rules)
     if options["as_json"]:
         from wfrun.runners.display.ascii_json import print_json
@@ -53,11 +55,11 @@ def _check(options: Mapping[str, Any], settings: Settings) -> None:
     for name in ("allocate", "background", "lrm", "run_dir", "inputs"):
         if options[name] is not None:
             flag = "--" + name.replace("_", "-")
-            raise click.UsageError(f"{flag} has no effect with --malleable")
+            raise click.UsageError(f"{flag} has no effect with --malleable and --simulate")
     usual = Settings(policy=settings.policy)
     for name, setting in all_settings().items():
-        if name != "policy" and getattr(settings, name) != getattr(usual, name):
-            raise click.UsageError(f"{setting.flag} has no effect with --malleable")
+        if name not in _KEPT and getattr(settings, name) != getattr(usual, name):
+            raise click.UsageError(f"{setting.flag} has no effect with --malleable and --simulate")
 
 
 def _show(found: MalleableResult, *, several: bool, quiet: bool) -> None:

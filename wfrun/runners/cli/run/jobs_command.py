@@ -22,6 +22,7 @@ _SIMULATION = "Simulation"
 _SETTINGS = (
     "sizing", "reallocate", "reallocate_every_s", "reallocate_gain_s",
     "pack", "pack_processors", "place", "metric", "tries", "claim_wait_s",
+    "malleable", "precedence", "threshold",
     "seed", "retries", "retry_delay_s", "on_failure", "wait", "emulate", "time_scale",
     "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
 )  # fmt: skip
@@ -59,20 +60,11 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
 @option("--lrm", metavar="NAME", section=_SIMULATION,
         help="With --simulate: scheduling of the sites' queues: fcfs, easy (default), "
         "conservative or replanned.")  # fmt: skip
-@option("--malleable", type=click.Choice(["fpsma", "egs"]), section=_SIMULATION,
-        help="With --simulate: let malleable jobs grow and shrink while they run: fpsma offers "
-        "idle processors to the earliest started job first, egs to all equally.")  # fmt: skip
-@option("--precedence", type=click.Choice(["pra", "pwa"]), section=_SIMULATION,
-        help="With --malleable: pra (default) grows running jobs before it places waiting ones; "
-        "pwa shrinks running jobs for the first waiting one.")  # fmt: skip
-@option("--threshold", type=click.IntRange(min=0), metavar="N", section=_SIMULATION,
-        help="With --malleable: processors of each site that growth leaves idle. Default: "
-        "0.")  # fmt: skip
 @option("--run-dir", type=click.Path(path_type=Path), metavar="DIR", section=FILES,
         help="Directory of the run. Default: wfrun-runs/<name>-<number>.")  # fmt: skip
 @option("--json", "as_json", is_flag=True, section=FILES,
-        help="Print each event as a line of JSON on stdout; with --malleable, the result as one "
-        "document.")  # fmt: skip
+        help="Print each event as a line of JSON on stdout; with --malleable and --simulate, the "
+        "result as one document.")  # fmt: skip
 @option("--quiet", "-q", is_flag=True, section=FILES,
         help="Print only errors and the summary.")  # fmt: skip
 def jobs(documents: tuple[Path, ...], **options: Any) -> None:
@@ -105,10 +97,12 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
         settings = replace(settings, policy=Settings().policy)
     reads_log = any(map(is_log, documents))
     _check_options(options, settings, reads_log=reads_log)
-    if options["malleable"]:
+    if settings.malleable and simulated:
         from wfrun.runners.cli.run.growing import grow_and_shrink
 
         grow_and_shrink(documents, options, settings, _warn)
+    if settings.malleable:  # The processors that jobs start with, and grow by, are claimed.
+        settings = replace(settings, place="wf", policy=strategy(UNASKED_STRATEGY))
     if settings.pack:
         from wfrun.runners.cli.run.packing import pack
 
@@ -155,6 +149,10 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
     """Raise UsageError for options that exclude each other, or have no effect."""
     if options["allocate"] and settings.sizing:
         raise click.UsageError("--size chooses the cluster with the size: give it or --allocate")
+    for name, flag in (("place", "--place"), ("allocate", "--allocate"), ("sizing", "--size"),
+                       ("reallocate", "--reallocate"), ("pack", "--pack")):  # fmt: skip
+        if settings.malleable and options[name] and not options["simulate"]:
+            raise click.UsageError(f"--malleable chooses sites and sizes of jobs: leave out {flag}")
     if settings.place != "ca" and settings.metric != "latency":
         raise click.UsageError("--metric has no effect without --place ca")
     for name in ("allocate", "sizing", "reallocate"):
@@ -163,11 +161,6 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
             raise click.UsageError(f"--place chooses the clusters of jobs: give it or {flag}")
     if options["skip_bad_lines"] and not (reads_log or options["background"] is not None):
         raise click.UsageError("--skip-bad-lines has no effect without a workload log")
-    for name in ("precedence", "threshold"):
-        if options[name] is not None and not options["malleable"]:
-            raise click.UsageError(f"--{name} has no effect without --malleable")
-    if options["malleable"] and not options["simulate"]:
-        raise click.UsageError("only simulated jobs grow and shrink now: give --simulate")
     if not options["simulate"]:
         for name in ("background", "lrm"):
             if options[name] is not None:
@@ -175,7 +168,7 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
         return
     if settings.emulate:
         raise click.UsageError("give --simulate or --emulate")
-    if options["as_json"] and not options["malleable"]:
+    if options["as_json"] and not settings.malleable:
         raise click.UsageError("--json has no effect with --simulate")
     usual = Settings(policy=settings.policy)
     for name in _REAL:

@@ -18,7 +18,9 @@ def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
     """Raise InvalidError, with the line, for a job that has several sizes or components which the
     settings do not choose from, and for one without a run time if ``timed``."""
     workflow = read.workflow
-    if settings.sizing is None:
+    if settings.malleable:
+        _check_malleable(read)
+    elif settings.sizing is None:
         for number in workflow.moldable:
             raise _refusal(
                 read, number, "has several sizes",
@@ -37,6 +39,30 @@ def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
                     read, number, "has neither a walltime nor a runtime",
                     "A simulated job takes its runtime, else its walltime.",
                 )  # fmt: skip
+
+
+def _check_malleable(read: ReadDocument) -> None:
+    """Raise InvalidError, with the line, for a job that cannot run among malleable ones."""
+    workflow = read.workflow
+    for number in workflow.components:
+        raise _refusal(
+            read, number, "has components", "With --malleable each job runs at one site."
+        )
+    for number, moldable in workflow.moldable.items():
+        if not moldable.malleable:
+            raise _refusal(
+                read, number, "has several sizes and is not malleable",
+                "Write 'malleable: true' if it can change between them, otherwise one size.",
+            )  # fmt: skip
+
+
+def check_smallest(read: ReadDocument, catalog: Catalog) -> None:
+    """Raise InvalidError, with the line, for a job whose smallest size is above every site."""
+    widest = max(site.slots for site in catalog.sites)
+    for number, task in enumerate(read.workflow.tasks):
+        if task.resources.cores > widest:
+            text = f"needs at least {task.resources.cores} processors, the largest site has"
+            raise _refusal(read, number, f"{text} {widest}", None)
 
 
 def check_claims(

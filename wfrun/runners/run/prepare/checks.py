@@ -52,16 +52,18 @@ def check(
     if found.fault is not None:
         warnings.append(f"{workflow.source}: {name_line(found.fault, MAX_MISSING)}")
     if as_jobs:
-        from wfrun.runners.run.prepare.check_jobs import check_jobs
+        from wfrun.runners.run.prepare.check_jobs import check_jobs, check_smallest
 
         check_jobs(read, settings, timed=timed)
+        if settings.malleable:
+            check_smallest(read, catalog)
     sized = settings.sizing is not None
     masks = _check_fits(read, workflow, catalog, sized=sized)
     if settings.place is not None and workflow.components:
         from wfrun.runners.run.prepare.check_jobs import check_claims
 
         check_claims(read, workflow, masks, catalog, settings)
-    if workflow.moldable and not sized:
+    if workflow.moldable and not sized and not settings.malleable:
         warnings.append(_smallest(workflow))
     late = late_warning(workflow, catalog, now_s)
     if late is not None:

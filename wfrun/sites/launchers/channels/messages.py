@@ -47,6 +47,17 @@ class RemoteEnd(msgspec.Struct, frozen=True):
     """The end of what it has printed."""
 
 
+class ResizedProgram(msgspec.Struct, frozen=True):
+    """What the program of a malleable attempt has."""
+
+    attempt: Key
+    number: Count
+    nodes: tuple[Key, ...]
+    """Launchers beside the one that reports it."""
+    gone: bool
+    failure: Annotated[str, msgspec.Meta(max_length=10_000)]
+
+
 class LauncherReport(msgspec.Struct):
     """Any message of a launcher; ``batch_launcher.py`` describes them.
 
@@ -59,6 +70,7 @@ class LauncherReport(msgspec.Struct):
     {"ending": reason}                       accepts no more attempts
     {"failing": text} {"recovered": true} {"error": text}
     {"remote": command} {"hangup": id} {"remote_ended": end}     see ``command_relay.py``
+    {"resized": {...}}                       see ``malleable_programs.py``
     """
 
     hello: int | None = None
@@ -81,6 +93,7 @@ class LauncherReport(msgspec.Struct):
     remote: RemoteCommand | None = None
     hangup: Key | None = None
     remote_ended: RemoteEnd | None = None
+    resized: ResizedProgram | None = None
 
 
 _DECODER = msgspec.json.Decoder(LauncherReport)

@@ -1,0 +1,1 @@
+"""Malleable jobs on real sites: processors that they are offered, take and give back."""
