@@ -1,6 +1,6 @@
 """A malleable n-body simulation, which balances its load over any number of processes.
 
-    python nbody.py BODIES STEPS [--start 'ssh {node}']
+    python nbody.py BODIES STEPS [--start 'ssh {node}'] [--pause SECONDS]
 
 It prints the positions at the end. Each body's forces are summed in the order of the bodies, so
 that the result is that of one process, to the last bit, after any sequence of sizes.
@@ -11,6 +11,7 @@ that the result is that of one process, to the last bit, after any sequence of s
 import argparse
 import math
 import random
+import time
 from itertools import pairwise
 
 from workers import Workers, serve
@@ -62,6 +63,7 @@ def main():
     parser.add_argument("bodies", type=int)
     parser.add_argument("steps", type=int)
     parser.add_argument("--start", default="")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step")
     options = parser.parse_args()
     workers = Workers(__file__, start=options.start)
     rates: list[float] = []
@@ -76,6 +78,7 @@ def main():
         rates = [
             max(last - first, 1) / max(spent, 1e-6) for (first, last), spent in zip(parts, seconds)
         ]
+        time.sleep(options.pause)
         return [pull for result in results for pull in result]
 
     try:
