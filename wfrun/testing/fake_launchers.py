@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.actions import ResizeAttempt
 from wfrun.engine.exchange import Cause, LauncherRequest, Outcome, claim_of
 from wfrun.engine.model import SiteSpec
+from wfrun.testing.fake_programs import FakePrograms
 from wfrun.testing.fake_sites import FakeAttempt, FakeSite, FakeSiteContext, SubmittedAttempt
 
 
@@ -51,6 +53,10 @@ class FakeLauncherSite(FakeSite):
         """Ended launchers, with the cause and message of LauncherEnded."""
         self._unreported: dict[str, Outcome] = {}
         """Outcomes of attempts that ended in disconnected launchers."""
+        self._programs = FakePrograms(
+            lambda delay_s, call: world.at(world.now_s + delay_s, call),
+            self._report_resized, self._reclaim, lambda: world.now_s,
+        )  # fmt: skip
 
     # Orders of the engine
 
@@ -91,6 +97,11 @@ class FakeLauncherSite(FakeSite):
                 launcher.is_disconnected = True
                 if back_s is not None:
                     world.at(world.now_s + back_s, lambda x=launcher: self._reconnect(x))  # type: ignore[misc]
+
+    def resize(self, action: ResizeAttempt) -> None:
+        """Ask the program of an attempt."""
+        if action.key in self.running:
+            self._programs.resize(action)
 
     def dismiss(self) -> None:
         """Stop all launchers."""
@@ -190,6 +201,7 @@ class FakeLauncherSite(FakeSite):
         for running in self._attempts_in(launcher):
             key = running.entry.key
             self._report_start(key)
+            self._programs.report(key)
             if key in self._unreported:
                 event = self._end(running, self._unreported.pop(key))
                 if event is not None:
@@ -258,11 +270,26 @@ class FakeLauncherSite(FakeSite):
     def _attempts_in(self, launcher: FakeLauncher) -> list[FakeAttempt]:
         return [running for running in self.running.values() if running.launcher == launcher.key]
 
+    def _start(self, entry: SubmittedAttempt, cores: int, launcher: str) -> None:
+        super()._start(entry, cores, launcher)
+        self._programs.start(entry.key, self._world.behaviour.program(entry.key))
+
+    def _report_resized(self, event: ev.JobResized) -> None:
+        running = self.running.get(event.key)
+        if running is not None and not self._is_out_of_reach(running):
+            self._report(event, event.key, running.launcher)
+
+    def _reclaim(self, key: str) -> None:
+        event = self._end(self.running[key], Outcome("reclaimed", message="by the test"))
+        if event is not None:
+            self._world.post(event.at_s, event)
+
     def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
         """Outcomes in a disconnected launcher are reported when it reconnects."""
         if self._is_out_of_reach(running):
             self._unreported.setdefault(running.entry.key, outcome)
             return None
+        self._programs.end(running.entry.key)
         return super()._end(running, outcome)
 
     def _release(self, running: FakeAttempt) -> None:

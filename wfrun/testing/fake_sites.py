@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from wfrun.engine import events as ev
+from wfrun.engine.core.actions import ResizeAttempt
 from wfrun.engine.exchange import Cause, LauncherRequest, Outcome
 from wfrun.engine.model import SiteSpec
+from wfrun.testing.fake_programs import ProgramPlan
 
 Callback = Callable[[], ev.Event | None]
 """Something that happens at a site at a given time, whether or not there is an engine. Returns the
@@ -65,6 +67,10 @@ class Behaviour:
     def launcher(self, key: str) -> LauncherPlan:
         """The course of a launcher."""
         return LauncherPlan()
+
+    def program(self, key: str) -> ProgramPlan:
+        """The behaviour of the program of an attempt."""
+        return ProgramPlan()
 
     def return_s(self, key: str, crash: int) -> float | None:
         """Seconds until a launcher reconnects to the engine after a crash; None if it stays
@@ -201,6 +207,10 @@ class FakeSite:
     def find_launchers(self, keys: Sequence[str]) -> None:
         """Fail: this site has no launchers."""
         raise AssertionError("launchers were looked for at a site that has none")
+
+    def resize(self, action: ResizeAttempt) -> None:
+        """Fail: this site has no launchers."""
+        raise AssertionError("a job was resized at a site that has no launchers")
 
     def dismiss(self) -> None:
         """End what belongs to the run, which is over."""

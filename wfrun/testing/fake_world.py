@@ -379,6 +379,8 @@ class FakeWorld:
             self._sites[action.site].start_launchers(action.launchers)
         elif isinstance(action, act.StopLaunchers):
             self._sites[action.site].stop_launchers(action.keys, now=action.now)
+        elif isinstance(action, act.ResizeAttempt):
+            self._sites[action.site].resize(action)
         elif isinstance(action, act.FindLaunchers):
             self._sites[action.site].find_launchers(action.keys)
         elif isinstance(action, act.EndRun):

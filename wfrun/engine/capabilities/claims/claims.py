@@ -437,15 +437,17 @@ class ProcessorClaims(Capability):
         return self._foreign[index]
 
     def first_waiting(self) -> PlacementRequest | None:
-        """The request of the first job of the queue; None: no job waits, or one is being placed."""
-        self._sync()
+        """The request of the first job that the last scan left in the queue; None: there is none,
+        or a job is being placed."""
         if self._pending is not None or not len(self.queue):
             return None
         return self.queue.request(self.queue.first(1)[0])
 
     def could_place(self) -> bool:
-        """Whether the idle processors can hold a job of the queue."""
-        self._sync()
+        """Whether a scan could place a job now. Jobs that have come since the last one count as
+        such: they enter the queue with the next one, so that a replay has the same queue."""
+        if self._changed:
+            return True
         self._idle.set([self.idle_at(index) for index in range(len(self.state.sites))])
         return self.queue.find(self._idle) is not None
 

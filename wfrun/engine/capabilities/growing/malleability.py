@@ -79,7 +79,7 @@ class Malleability(Capability):
             ev.GrowthReleased: self._released,
             ev.ClaimsAsked: self._changed,
             ev.ClaimEnded: self._changed,
-            ev.PlacementTried: self._changed,
+            ev.PlacementTried: self._tried,
             ev.LauncherStarted: self._changed,
             ev.LauncherEnded: self._changed,
             ev.SiteObserved: self._observed,
@@ -177,6 +177,11 @@ class Malleability(Capability):
             self._waits_since_s.pop(event.site, None)
         self._changed(event)
 
+    def _tried(self, event: ev.PlacementTried) -> None:
+        if self._waiting_first and event.failed and self.jobs:
+            self.run.has_new_room = True  # decide again in this step: nothing else may happen soon
+        self._changed(event)
+
     def _changed(self, event: ev.Event) -> None:
         self._is_due = self.run.decision_due = bool(self.jobs) or self.run.decision_due
 
@@ -261,9 +266,9 @@ class Malleability(Capability):
             needed = queued - asked - _on_their_way(jobs) - self._claims.free_at(site)
             look_s = since_s + SETTLE_S
         else:
-            latest = self._returned.get(site, ())
-            needed = queued - asked - sum(n for at_s, n in latest if at_s > now_s - SETTLE_S)
-            look_s = now_s + SETTLE_S
+            recent = [each for each in self._returned.get(site, ()) if each[0] + SETTLE_S > now_s]
+            needed = queued - asked - sum(count for _, count in recent)
+            look_s = min((at_s for at_s, _ in recent), default=now_s) + SETTLE_S
         self._reclaim(decisions, jobs, needed, "local")
         return look_s
 
