@@ -20,6 +20,7 @@ from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement.scores import ScoreColumn, Scores, SiteScores
 from wfrun.engine.tasks.failures import telling_line
 from wfrun.parsers.read import paused_gc
+from wfrun.runners.inspect.explain.explain_sizes import SizeRecord, size_records
 from wfrun.runners.inspect.explain.past_decisions import PastDecision, look, past_decision
 from wfrun.runners.inspect.failures.failures import task_parameters
 from wfrun.runners.inspect.tables.report import outcome_text
@@ -174,6 +175,10 @@ class TaskExplanation(msgspec.Struct, frozen=True):
     """The latest tries to place a job with claims that failed."""
     claims: tuple[ClaimRecord, ...] = ()
     """Its claims."""
+    sizes: tuple[SizeRecord, ...] = ()
+    """Its sizes, if it is malleable and has started in a run with ``--malleable``."""
+    size_reason: str = ""
+    """What bounds its present size; empty if it does not run."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -241,6 +246,7 @@ class _Explainer:
             self._decision(w, task, history),
             _planned_record(state, task),
             *self._claims(workflow, task),
+            *size_records(state, self._store, workflow, task),
         )
 
     def _claims(

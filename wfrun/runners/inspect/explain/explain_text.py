@@ -29,6 +29,8 @@ MAX_ATTEMPTS = 10
 """Maximum number of attempts shown: the last ones."""
 MAX_TRIES = 10
 """Maximum number of tries to place a job shown, and of its claims: the last ones."""
+MAX_SIZES = 20
+"""Maximum number of sizes of a malleable job shown: the last ones."""
 _INDENT = (0, 0, 0, 2)
 
 
@@ -81,6 +83,7 @@ def _task(found: Explanation, task: TaskExplanation) -> Iterator[RenderableType]
             yield Hanging(Text(f"attempt {last.number}: {name_line(last.message)}"))
             yield Text(f"its output: {command_line('wfrun', 'logs', found.run, task.task)}")
     yield from _claims(found, task)
+    yield from _sizes(found, task)
     if task.decision is not None:
         yield Text("")
         yield from decision_parts(found, task.decision)
@@ -105,6 +108,19 @@ def _claims(found: Explanation, task: TaskExplanation) -> Iterator[RenderableTyp
         yield Text(f"{hidden} earlier tries to place it failed")
     for _, line in sorted(lines, key=lambda each: each[0]):
         yield Hanging(Text(line))
+
+
+def _sizes(found: Explanation, task: TaskExplanation) -> Iterator[RenderableType]:
+    """The sizes of a malleable job, the latest last, and what bounds the present one."""
+    if task.sizes:
+        yield Text("")
+    if (hidden := len(task.sizes) - MAX_SIZES) > 0:
+        yield Text(f"{hidden} earlier sizes")
+    for one in task.sizes[-MAX_SIZES:]:
+        width = f"{one.size} processor{'s' * (one.size != 1)}"
+        yield Hanging(Text(f"{width} from {_at(found, one.at_s)} into the run on: {one.reason}"))
+    if task.size_reason:
+        yield Hanging(Text(f"it has {task.sizes[-1].size}: {task.size_reason}"))
 
 
 def _claim(found: TimedExplanation, one: ClaimRecord) -> str:

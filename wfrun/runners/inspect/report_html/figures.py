@@ -10,6 +10,7 @@ from wfrun.runners.inspect.report_html.chart import COLOURS, REST, Figure, TimeA
 from wfrun.runners.inspect.report_html.gantt import attempts_of, gantt, run_spans
 from wfrun.runners.inspect.report_html.parts import path_figure, waits_figure
 from wfrun.runners.inspect.report_html.planned import planned
+from wfrun.runners.inspect.report_html.sizes import sizes
 from wfrun.runners.metrics.jobs import JobTiming, utilization
 from wfrun.runners.metrics.statistics import RunReading
 
@@ -26,6 +27,7 @@ def figures(reading: RunReading) -> dict[str, Figure]:
         "plan": planned(reading, charts.spans_s, charts.axis),
         "gantt": gantt(reading, charts.spans_s, charts.axis),
         "activity": charts.activity(),
+        "sizes": sizes(reading, charts.axis),
         "cores": charts.cores(),
         "waits": waits_figure(reading.statistics.types),
         "transfers": charts.transfers(),

@@ -67,6 +67,7 @@ _CAPTIONS = {
         "in use. Click a type in the legend to hide it, drag to zoom, double-click for the whole",
     ),
     "activity": ("Tasks over time", "eligible: no site was chosen yet; files or queue: at a site"),
+    "sizes": ("Sizes of malleable jobs", "processors that each has, from its start to its end"),
     "cores": ("Utilization", "cores in use by site, one above the other, and cores of all sites"),
     "waits": ("Waits and run times", "means over successful attempts, by type of task"),
     "transfers": ("Files copied", "from the row to the column"),

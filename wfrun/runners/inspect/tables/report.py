@@ -27,6 +27,7 @@ from wfrun.runners.inspect.tables.idle_sites import idle_sites
 from wfrun.runners.inspect.tables.launcher_advice import launcher_advice
 from wfrun.runners.inspect.tables.running import running_table, running_tasks
 from wfrun.runners.inspect.tables.site_table import SiteTable, launcher_lines
+from wfrun.runners.inspect.tables.sizes import size_table
 from wfrun.runners.metrics.optional_bags import OptionalShares, optional_shares
 
 MAX_WORKFLOW_ROWS = 40
@@ -91,6 +92,9 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
         parts.append(workflow_table(state))
     if driven:
         parts += _running(state, now_s)
+    sizes = size_table(state, now_s)
+    if sizes is not None:
+        parts.append(sizes)
     parts.append(Text(_totals(state), style="dim"))
     if state.vanished:
         parts.append(Text(_vanished(state), style="dim"))
@@ -124,7 +128,8 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     left = TimeLeftEstimator(state).at(now_s) if driven else None
     if left is not None:
         head.append(f", {eta_text(left)}")
-    is_policy = not (state.settings.sizing or state.settings.pack)
+    settings = state.settings
+    is_policy = not (settings.sizing or settings.pack or settings.malleable)
     head.append(", policy " if is_policy else ", ").append(state.settings.placed_by)
     if state.settings.reallocate:
         moves = counted(state.get(Reallocations).moves, "move")

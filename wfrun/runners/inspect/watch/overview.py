@@ -24,6 +24,7 @@ from wfrun.runners.inspect.live.layout import DisplaySection, SharedLines
 from wfrun.runners.inspect.tables.idle_sites import grouped, reason_text
 from wfrun.runners.inspect.tables.report import advice_lines
 from wfrun.runners.inspect.tables.site_table import launcher_lines
+from wfrun.runners.inspect.tables.sizes import size_table
 from wfrun.runners.inspect.watch.activity import WIDE, activity
 from wfrun.runners.inspect.watch.observation import RunObservation
 from wfrun.runners.inspect.watch.views.sites import (
@@ -62,6 +63,9 @@ def overview(look: RunObservation, width: int, height: int) -> RenderableType:
     notes = [*_idle(look, width), *launcher_lines(state), *advice_lines(state)]
     if notes:
         sections.append(DisplaySection(Group(*notes), 2))
+    sizes = size_table(state, look.now_s)
+    if sizes is not None:
+        sections.append(DisplaySection(_spaced(sizes, height), 3, "malleable jobs"))
     shown = activity(look, width, height)
     if shown is not None:
         sections.append(DisplaySection(_spaced(shown, height), 4, ""))
