@@ -271,6 +271,7 @@ def test_a_job_waits_for_no_input_that_is_gone_from_another_site_of_its_claim() 
     for event in world.steps():
         if isinstance(event, ev.TransferEnded):
             break
+    assert isinstance(event, ev.TransferEnded)
     assert event.destination in (0, 1)
     world.crash(((0, 0, event.destination),))
     world.run()

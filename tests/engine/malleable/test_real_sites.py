@@ -8,8 +8,6 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from wfrun.engine.capabilities.growing.malleability import Malleability
-from wfrun.testing.fake_programs import ProgramPlan
 
 from tests.engine.claims.worlds import SLOTS, sites_of
 from tests.engine.malleable.worlds import (
@@ -21,8 +19,10 @@ from tests.engine.malleable.worlds import (
 )
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
+from wfrun.engine.capabilities.growing.malleability import Malleability
 from wfrun.engine.core import actions as act
 from wfrun.runners.run.store.frozen import freeze, thaw
+from wfrun.testing.fake_programs import ProgramPlan
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from wfrun.engine.capabilities.growing.malleability import Malleability
-from wfrun.testing.fake_programs import ProgramPlan
-
 from tests.engine.claims import worlds as claims_worlds
-from tests.engine.claims.worlds import SLOTS, Faults, sites_of
+from tests.engine.claims.worlds import SLOTS, sites_of
+from tests.engine.malleable.claim_auditor import ClaimAuditor, Faults
 from wfrun.engine import events as ev
+from wfrun.engine.capabilities.growing.malleability import Malleability
 from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import LauncherRequest, claim_of
 from wfrun.engine.model import Moldable, Resources, Task, Workflow
+from wfrun.testing.fake_programs import ProgramPlan
 from wfrun.testing.fake_world import FakeWorld
 
 
@@ -46,7 +46,7 @@ class RandomPrograms(Faults):
         )
 
 
-class SizeAuditor(claims_worlds.Auditor):
+class SizeAuditor(ClaimAuditor):
     """Checks the log of a run with malleable jobs, step by step."""
 
     def __init__(self, world: FakeWorld) -> None:

@@ -11,7 +11,6 @@ from tests.engine.claims.worlds import non_fixed
 from tests.engine.model.documents import jobs_of
 from tests.engine.model.layouts import Layout
 from wfrun.engine import events as ev
-from wfrun.engine.jobs.coallocation import POLICIES
 from wfrun.engine.jobs.components import Component, Components
 from wfrun.engine.model import Access, Catalog, NodeLink, SiteSpec, Workflow
 from wfrun.runners.run.prepare.prepare_jobs import UNASKED_STRATEGY, claimable
@@ -26,7 +25,7 @@ def with_claims(random: Random, layout: Layout, *, is_mild: bool) -> Layout:
     choice, old = random.choice, layout.settings
     settings = ev.Settings(
         policy=UNASKED_STRATEGY,
-        place=choice([*POLICIES]),
+        place=choice(["wf", "fcm", "ca"]),
         metric=choice(["latency", "bandwidth"]),
         tries=None if is_mild else choice([None, None, 1, 5]),
         claim_wait_s=choice([5.0, 20.0, 60.0]),

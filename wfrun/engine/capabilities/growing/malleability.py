@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, inf
 from typing import Any
 
-from wfrun.engine.capabilities.growing.grown import GrownJob, OpenQuestion, SizeChange, is_malleable
-
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claim import Placeholder
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
+from wfrun.engine.capabilities.growing.grown import GrownJob, OpenQuestion, SizeChange, is_malleable
 from wfrun.engine.core.actions import ResizeAttempt
 from wfrun.engine.core.capability import Capability, Decisions, Run
 from wfrun.engine.core.state import Attempt
