@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.growing import SLOTS, MalleableJobs
+from tests.integration.growing import BODIES, SLOTS, STEPS, MalleableJobs
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
@@ -30,7 +30,10 @@ def jobs(
 def test_nbody_grows_and_shrinks_beside_another_user(jobs: MalleableJobs) -> None:
     """The engine is killed three times meanwhile."""
     slots = SLOTS[jobs.site]
-    jobs.write_nbody(f"{{job: nbody, size: {{min: 2, max: {slots}}}}}")
+    jobs.write_nbody(
+        f"{{job: nbody, size: {{min: 2, max: {slots}}}}}",
+        command=f"python3 nbody.py {BODIES} {STEPS} --pause 0.7",
+    )
     engine = jobs.start("--malleable", "egs", "--retries", "0")
 
     def grown_to(extra: int) -> None:
@@ -38,15 +41,21 @@ def test_nbody_grows_and_shrinks_beside_another_user(jobs: MalleableJobs) -> Non
             lambda: (jobs.sizes() or [0])[-1] >= extra, f"{extra} further processors"
         )
 
+    def given_back() -> int:
+        released = [e for e in jobs.events() if isinstance(e, ev.GrowthReleased)]
+        return sum(e.cause == "given-back" for e in released)
+
     grown_to(slots - 2)
     for kill in range(3):
         jobs.submit_other(slots // 2, 4)
-        if kill != 1:
+        if kill == 0:  # Between the question and its answer, or soon after it.
             processes.wait_until(lambda: jobs.count(ev.ShrinkAsked) > kill, "a shrink")  # noqa: B023
+        elif kill == 1:
+            processes.wait_until(lambda: given_back() > kill, "an answer")  # noqa: B023
         engine.send_signal(signal.SIGKILL)
         engine.wait()
         engine = jobs.start()
-        processes.wait_until(lambda: jobs.count(ev.ShrinkAsked) > kill, "a shrink")  # noqa: B023
+        processes.wait_until(lambda: given_back() > kill, "a shrink")  # noqa: B023
         grown_to(slots - 2)
     jobs.done(engine)
     jobs.check_result()
