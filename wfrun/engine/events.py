@@ -83,6 +83,10 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     """Its tasks that earlier runs did, by run."""
     deadline_s: float | None = None
     """Deadline of a bag that states it as a time of day; None: it follows from the bag."""
+    request: str = ""
+    """The user's request to add it to a run under way, with its number in the request; empty: it
+    belongs to the run from the start. A request is interpreted once, and not after the run has
+    ended."""
 
 
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
@@ -144,6 +148,9 @@ class RunResumed(Event, frozen=True, tag="run-resumed"):
     lost: tuple[tuple[int, int, int], ...] = ()
     """(workflow, file, site) of each file that was written, but is missing or incomplete in the
     site's store: it was removed, or the site failed before the file was on disk."""
+    additions: int = 0
+    """Number of workflows that the user has asked to add meanwhile. They follow, and the run does
+    not end before."""
 
 
 class RunChanged(Event, frozen=True, tag="run-changed"):

@@ -102,6 +102,7 @@ SHOWN = (
     ["explain", "run", ID],
     ["failures", "run"],
     ["stats", "run"],
+    ["shares", "run"],
     ["events", "run"],
     ["watch", "run"],
     ["explain", "run", "c"],

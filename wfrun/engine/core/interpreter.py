@@ -183,6 +183,10 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
 
 def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     state = run.state
+    if event.request:
+        if event.request in state.requests or state.ended is not None:
+            return
+        state.requests.add(event.request)
     workflow = state.documents[event.digest]
     w = WorkflowState(event.workflow, workflow, event.at_s)
     w.queue, w.deadline_s = event.queue, event.deadline_s
@@ -233,6 +237,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
         steering.forget_cancelled(state)
     state.draining = state.killed = state.stopping = False
     state.ended = state.ended_s = state.end_reason = None
+    state.awaited = len(state.workflows) + event.additions
     state.uncollected.clear()
     state.failure_groups.clear()
     # Lost files come first: which failed tasks are eligible depends on the repeated ones.

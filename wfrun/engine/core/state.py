@@ -485,13 +485,13 @@ def _to_collect(workflow: Workflow) -> int:
 class RunState:
     """The state of a run, as its log implies."""
 
-    __slots__ = ("attempts", "binds_late", "copies", "copy_queue", "counts",
+    __slots__ = ("attempts", "awaited", "binds_late", "copies", "copy_queue", "counts",
                  "documents", "draining", "eligible_serial", "end_reason", "ended", "ended_s",
                  "expected", "failure_groups", "fallbacks", "fitting", "history", "information",
                  "is_bounded", "killed", "last_site", "left", "link_history", "links",
                  "max_replicas", "moved_bytes", "network", "now_s", "open_workflows", "openings",
                  "own_outputs", "parts", "queues", "raised", "recent_failures", "redone", "removed",
-                 "retried", "reused", "run_id", "settings", "site_directory",
+                 "requests", "retried", "reused", "run_id", "settings", "site_directory",
                  "sites", "started_s", "stopping", "superseded", "tasks", "throttle", "timers",
                  "transfer_methods", "transfers", "uncollected", "vanished", "version",
                  "workflows")  # fmt: skip
@@ -529,7 +529,12 @@ class RunState:
         """Sites with room, by the number of cores of a task. Its size is the number of different
         widths of tasks, which the size of the largest site bounds."""
         self.expected = 1
-        """Number of workflows that the run will have; -1 if unknown yet."""
+        """Number of workflows that the run has from the start; -1 if unknown yet."""
+        self.requests: set[str] = set()
+        """Requests of the user that have added a workflow each."""
+        self.awaited = 0
+        """Number of workflows that the run has at least, with those that wait to be added when it
+        is resumed."""
         self.workflows: list[WorkflowState] = []
         self.attempts: dict[str, Attempt] = {}
         """Open attempts by key."""
@@ -675,7 +680,8 @@ class RunState:
     @property
     def is_complete(self) -> bool:
         """Whether all workflows of the run have been added."""
-        return 0 <= self.expected <= len(self.workflows)
+        count = len(self.workflows)
+        return 0 <= self.expected <= count - len(self.requests) and self.awaited <= count
 
     @property
     def done(self) -> int:

@@ -15,6 +15,12 @@ DOCUMENTS = "Documents and sites"
 
 _C = TypeVar("_C", bound=Callable[..., Any])
 
+owner_option = option(
+    "--owner", metavar="NAME", default="", section=DOCUMENTS,
+    help="Owner of the documents, for fair selection policies. Default: that of each document, "
+    "else you.",
+)  # fmt: skip
+
 
 def document_options(function: _C) -> _C:
     """Add the documents, the catalog of their sites and the folder of their inputs to a command."""

@@ -35,6 +35,10 @@ _GROUPS = {
             "wfrun.runners.cli.run.running",
             "Stop RUN; `wfrun resume` can continue it later.",
         ),
+        "add": (
+            "wfrun.runners.cli.run.add_command",
+            "Add documents to RUN while it runs, or before it is resumed.",
+        ),
         "control": (
             "wfrun.runners.cli.run.control_command",
             "Pause sites, raise priorities and cancel tasks of RUN while it runs.",
@@ -92,6 +96,10 @@ _GROUPS = {
         "stats": (
             "wfrun.runners.cli.inspect.stats_command",
             "Show statistics of RUN (default: `last`), or compare several runs.",
+        ),
+        "shares": (
+            "wfrun.runners.cli.inspect.shares_command",
+            "Show what each owner in RUN holds and has got (default: `last`).",
         ),
         "report": (
             "wfrun.runners.cli.inspect.report_command",

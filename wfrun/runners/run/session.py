@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -24,10 +24,11 @@ from wfrun.engine.core.core import Core
 from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError, TransientError, WfrunError
 from wfrun.engine.explain.visible import command_line, name_line
-from wfrun.engine.model import SiteSpec
+from wfrun.engine.model import SiteSpec, Workflow
 from wfrun.engine.policies.placement import observed_of
-from wfrun.engine.protocols import LauncherSite, Transfer
+from wfrun.engine.protocols import LauncherSite
 from wfrun.runners.run import user_requests
+from wfrun.runners.run.additions.submissions import Submissions
 from wfrun.runners.run.changes import present_of
 from wfrun.runners.run.clock import WallClock
 from wfrun.runners.run.directory.lock import BEAT_S, Lock
@@ -70,18 +71,22 @@ from wfrun.runners.run.sites.make_sites import (
     terminal_prompter,
     with_url_inputs,
 )
+from wfrun.runners.run.sites.stuck_jobs import name_stuck_jobs
 from wfrun.runners.run.sites.unusable import raise_unusable, with_unreachable
 from wfrun.runners.run.sites.usage import HeadNodeUsage
 from wfrun.runners.run.store.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.run.store.storable import storable
-from wfrun.runners.run.stuck_jobs import name_stuck_jobs
 from wfrun.runners.run.user_requests import RequestReader
 from wfrun.sites.batch.observation import MALLEABLE_OBSERVE_S, OBSERVE_S
 from wfrun.sites.kind import AnySite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.local.disk import remove_parts
+from wfrun.sites.transfers.router import TransferRouter
+
+if TYPE_CHECKING:
+    from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
@@ -119,6 +124,8 @@ class Session:
         """The directory of a run that this session starts; None for a resumed run."""
         self._store: Store
         self._core: Core
+        self._documents: dict[str, Workflow]
+        """The workflows of the run by digest."""
         self._plan: Plan | None = None
         """The run to start; None for a resumed run."""
         self._digests: list[str] = []
@@ -199,7 +206,8 @@ class Session:
             if isinstance(error, TransientError):
                 raise not_started(error) from error
             raise
-        self._core = Core(dict(zip(digests, plan.workflows, strict=True)))
+        self._documents = dict(zip(digests, plan.workflows, strict=True))
+        self._core = Core(self._documents)
         self._plan, self._digests = plan, digests
 
     def resume(
@@ -229,7 +237,8 @@ class Session:
             if not has_log(run.path):
                 raise never_started(run.path)
             self._store = Store(run.path, write=True, judge=run.judge)
-            self._core = read_core(self._store, documents=self._store.workflows())
+            self._documents = self._store.workflows()
+            self._core = read_core(self._store, documents=self._documents)
             if not self.state.run_id:
                 raise never_started(run.path)
             self._note_changed_documents()
@@ -370,7 +379,10 @@ class Session:
             self._reused = await take_over(self.reuse, self.run, sites)
 
     async def _run_loop(
-        self, sites: Sequence[AnySite], transfer: Transfer, usage: HeadNodeUsage
+        self,
+        sites: Sequence[AnySite],
+        transfer: TransferRouter | UrlInputs,
+        usage: HeadNodeUsage,
     ) -> None:
         requests = AttemptRequests(self.state, self.run, self._specs)
         records = RecordCheck(sites, requests)
@@ -378,19 +390,22 @@ class Session:
         self._store.before_commit = self._lock.check
         checkpoints = CheckpointWriter(self._store, self._core)
         asked = RequestReader(self.run, self.state)
+        know = None if isinstance(transfer, TransferRouter) else transfer.know
+        added = Submissions(self.run, self.state, self._store, self._documents, know)
         observers = [
             *self.observers,
             asked.after_commit,
+            added.after_commit,
             self._notifier.after_commit,
             lambda events: checkpoints.after_commit(),
         ]
         loop = Loop(self._core, self._store, self._clock, self._dispatcher, observers)
-        first, *rest = self._first_events()
+        first, *rest = self._first_events(added)
         for event in (first, *self._early, *rest):
             self._clock.post(event)
         self._begun = True
         try:
-            await self._watched(loop, usage, asked)
+            await self._watched(loop, usage, asked, added)
         except Exception as error:
             await self._notifier.leave(error)
             raise
@@ -471,11 +486,12 @@ class Session:
         else:
             self._early.append(event)
 
-    def _first_events(self) -> list[ev.Event]:
+    def _first_events(self, added: Submissions) -> list[ev.Event]:
         """The events that begin this session, once its sites are open."""
         now_s, plan = self._clock.now(), self._plan
         if plan is None:
-            return [ev.RunResumed(now_s, self._lost)]
+            additions = added.read(now_s)
+            return [ev.RunResumed(now_s, self._lost, len(additions)), *additions]
         catalog, count = plan.catalog, len(plan.workflows)
         earlier: list[ev.Event] = []
         if (file := self._history) is not None:
@@ -523,11 +539,13 @@ class Session:
             for observer in self.observers:
                 observer(events)
 
-    async def _watched(self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader) -> None:
+    async def _watched(
+        self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader, added: Submissions
+    ) -> None:
         """Run the loop beside the tasks that look for requests of the user and count head-node
         load."""
         watchers = [
-            asyncio.create_task(self._watch_requests(asked)),
+            asyncio.create_task(self._watch_requests(asked, added)),
             asyncio.create_task(usage.watch(self._clock.post)),
             asyncio.create_task(self._notifier.watch(self._clock.post)),
             asyncio.create_task(MetricsFile(self.state, self.run.name).watch()),
@@ -553,13 +571,13 @@ class Session:
                 self._clock.fail(error)
                 return
 
-    async def _watch_requests(self, asked: RequestReader) -> None:
+    async def _watch_requests(self, asked: RequestReader, added: Submissions) -> None:
         while True:
             if self.run.cancel_request.exists():  # it may be older than this session
                 mode = self.run.cancel_request.read_text().strip()
                 self.run.cancel_request.unlink(missing_ok=True)
                 self.cancel("drain" if mode == "drain" else "kill")
-            for event in asked.read(self._clock.now()):
+            for event in (*asked.read(self._clock.now()), *added.read(self._clock.now())):
                 self._post(event)
             await asyncio.sleep(REQUEST_POLL_S)
 

@@ -11,7 +11,7 @@ import click
 from wfrun.engine.explain.visible import message_block
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
 from wfrun.runners.cli.completion import complete_sources
-from wfrun.runners.cli.document_options import DOCUMENTS, document_options
+from wfrun.runners.cli.document_options import DOCUMENTS, document_options, owner_option
 from wfrun.runners.cli.history_options import chosen_history, history_options
 from wfrun.runners.cli.line_options import line_options, line_template
 from wfrun.runners.cli.options import changes_from, settings_from, settings_options
@@ -31,6 +31,7 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 
 @click.command(cls=SectionedCommand)
 @document_options
+@owner_option
 @line_options(DOCUMENTS, outputs=True)
 @option("--reuse", metavar="RUN|auto|none", default="none", show_default=True,
         shell_complete=complete_sources, section=DOCUMENTS,
@@ -64,6 +65,7 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
     (CSV or TSV, with --command), lists of commands (.txt).
     """
     from wfrun.runners.cli.run.driving import drive
+    from wfrun.runners.run.prepare.owners import check_owner
     from wfrun.runners.run.prepare.plugins import load_policies
     from wfrun.runners.run.prepare.prepare import prepare, this_machine
     from wfrun.runners.run.session import Session
@@ -77,11 +79,13 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
         raise click.UsageError("--reuse has no effect with --emulate: its outputs have no content")
     if options["connect"] and not options["dry_run"]:
         raise click.UsageError("--connect has no effect without --dry-run")
+    if options["owner"]:
+        check_owner(options["owner"])
     template = line_template(options)
     catalog = read_catalog(options["sites"]) if options["sites"] else this_machine()
     plan = prepare(
         documents, catalog, settings, inputs=options["inputs"], at_sites=options["at_sites"],
-        template=template,
+        template=template, owner=options["owner"],
     )  # fmt: skip
     if not options["quiet"]:
         for warning in plan.warnings:

@@ -74,6 +74,11 @@ class RunDir:
         """Other requests of the user, a file each."""
         return self.path / "requests"
 
+    @property
+    def additions(self) -> Path:
+        """Requests of the user to add documents, a file each; they outlive the engine."""
+        return self.path / "additions"
+
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Write a request to cancel, atomically, for the engine that drives the run. Raises
         InfeasibleError if it cannot be written."""

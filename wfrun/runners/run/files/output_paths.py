@@ -22,7 +22,8 @@ class OutputPaths:
     """Names the outputs of a run at ORIGIN: final ones in ``outputs/``, those of reused tasks that
     only other tasks read in ``reused/``.
 
-    ``several``: the run has several workflows, and each has a folder of its own in ``outputs/``.
+    ``several``: the run has several workflows from the start, and each has a folder of its own in
+    ``outputs/``. So have those that are added to a run of one.
     """
 
     def __init__(self, run: RunDir, *, several: bool) -> None:
@@ -45,9 +46,9 @@ class OutputPaths:
 
     def _folder(self, workflow: Workflow, number: int) -> Path:
         folder = self._run.outputs.absolute()
-        if not self._several:
+        if not self._several and number == 0:
             return folder
-        return folder / f"{number}-{_plain(workflow.name)[:MAX_BASE_NAME]}"
+        return folder / workflow_folder(workflow, number)
 
     def _final_paths(self, workflow: Workflow, number: int) -> dict[int, Path]:
         folder = self._folder(workflow, number)
@@ -68,6 +69,11 @@ class OutputPaths:
                 taken.add(name)
             paths[index] = folder / name
         return paths
+
+
+def workflow_folder(workflow: Workflow, number: int) -> str:
+    """Name of the folder of a workflow in ``outputs/``."""
+    return f"{number}-{_plain(workflow.name)[:MAX_BASE_NAME]}"
 
 
 def _slashes(name: str) -> Iterator[int]:

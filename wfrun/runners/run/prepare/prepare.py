@@ -25,6 +25,7 @@ from wfrun.parsers.input_catalog import read_input_catalog
 from wfrun.parsers.read import ReadDocument, read_document
 from wfrun.parsers.syntax.yaml_document import read_yaml
 from wfrun.runners.run.prepare.checks import CheckedDocument, check
+from wfrun.runners.run.prepare.owners import with_owner
 from wfrun.runners.run.prepare.resolve import resolve
 from wfrun.runners.run.prepare.scaling import emulated
 
@@ -52,6 +53,7 @@ def prepare(
     inputs: Path | None = None,
     at_sites: bool = False,
     template: LineTemplate | None = None,
+    owner: str = "",
     needs_files: bool = True,
     as_jobs: bool = False,
 ) -> Plan:
@@ -59,8 +61,8 @@ def prepare(
 
     Without ``needs_files`` missing inputs and executables are warnings. ``at_sites``: emulated
     tasks run at the catalog's clusters, not at stand-ins on this machine. ``template``: for tables
-    and lists of commands. ``as_jobs``: see `check`; without ``needs_files`` such jobs need run
-    times.
+    and lists of commands. ``owner``: that of the documents, which must not name another one.
+    ``as_jobs``: see `check`; without ``needs_files`` such jobs need run times.
 
     Raises InvalidError for the first document that is wrong, for all missing inputs and for all
     missing executables of a document together, for a task that fits no site, and for settings that
@@ -72,6 +74,27 @@ def prepare(
         raise InvalidError("there is no workflow to run")
     if settings.emulate:
         catalog = emulated(catalog, settings.time_scale, at_sites=at_sites)
+    checked = check_documents(
+        documents, catalog, settings, inputs=inputs, template=template, owner=owner,
+        needs_files=needs_files, as_jobs=as_jobs,
+    )  # fmt: skip
+    return _build(checked, catalog, settings)
+
+
+def check_documents(
+    documents: Sequence[Path | Workflow | ReadDocument],
+    catalog: Catalog,
+    settings: Settings,
+    *,
+    inputs: Path | None = None,
+    template: LineTemplate | None = None,
+    owner: str = "",
+    needs_files: bool = True,
+    as_jobs: bool = False,
+) -> list[CheckedDocument]:
+    """Read, resolve and check documents for the sites of a run; see `prepare`, which raises the
+    same."""
+    policy = placement_class(settings.policy)
     if template is not None:
         _check_template(template, [d for d in documents if isinstance(d, Path)])
     input_catalog = None
@@ -80,6 +103,8 @@ def prepare(
     now_s = time.time() if needs_files else None
     checked: list[CheckedDocument] = []
     for read in _read(documents, settings, template):
+        if owner:
+            read = with_owner(read, owner)
         found = resolve(read, catalog, settings, inputs, input_catalog, needs_files=needs_files)
         checked.append(
             check(
@@ -87,7 +112,7 @@ def prepare(
                 as_jobs=as_jobs, timed=not needs_files, now_s=now_s,
             )
         )  # fmt: skip
-    return _build(checked, catalog, settings)
+    return checked
 
 
 def _read(

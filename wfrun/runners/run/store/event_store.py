@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,6 +84,34 @@ def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
 
 def _digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:16]
+
+
+def digest_of(workflow: Workflow) -> str:
+    """The digest by which events name a workflow that is stored."""
+    if _is_large(workflow):
+        return _digest(divide(workflow, _digest))
+    return encode_workflow(workflow)[0]
+
+
+def _is_large(workflow: Workflow) -> bool:
+    """Whether a workflow is stored in parts."""
+    return workflow.bag is None and len(workflow.tasks) >= MIN_TASKS
+
+
+class _Documents(dict[str, Workflow]):
+    """Workflows by digest. One that was added to the run since is read when it is asked for."""
+
+    def __init__(self, directory: Path, lazily: bool) -> None:
+        super().__init__()
+        self._directory, self._lazily = directory, lazily
+
+    def __missing__(self, digest: str) -> Workflow:
+        store = Store(self._directory)
+        try:
+            found = self[digest] = store._workflow(digest, lazily=self._lazily)
+        finally:
+            store.close()
+        return found
 
 
 def _read_part(directory: Path, digest: str) -> bytes:
@@ -209,7 +237,7 @@ class Store:
             self._db.execute("BEGIN")
             try:
                 for workflow in workflows:
-                    if workflow.bag is None and len(workflow.tasks) >= MIN_TASKS:
+                    if _is_large(workflow):
                         self._db.execute(_PARTS)
                         body = divide(workflow, self._put_part)
                         digest = _digest(body)
@@ -241,25 +269,37 @@ class Store:
                 raise damaged(self.path, f"the part {digest!r} of a document is damaged")
             return bytes(found[0])
 
-    def workflows(self, *, lazily: bool = False) -> Mapping[str, Workflow]:
+    def workflows(self, *, lazily: bool = False) -> dict[str, Workflow]:
         """All stored workflows by digest. ``lazily``: tasks and files of large workflows are read
-        when they are needed, also after the store is closed; that raises what reading raises."""
-        decoder = msgspec.msgpack.Decoder(Workflow)
+        when they are needed, also after the store is closed; that raises what reading raises. So is
+        a workflow that is added to the run later."""
+        workflows = _Documents(self.path.parent, lazily)
         with self._errors():
-            if not self._has_tables():
-                return {}
-            workflows = {}
-            for digest, body in self._db.execute("SELECT digest, body FROM documents"):
-                if _digest(body) != digest:
-                    raise damaged(self.path, f"the document {digest!r} is damaged")
-                if not is_divided(body):
-                    workflows[digest] = decoder.decode(body)
-                elif lazily:
-                    workflows[digest] = on_demand(body, partial(_read_part, self.path.parent))
-                else:
-                    workflows[digest] = whole(body, self._part)
-            return {digest: w if w.bag is None else expand(w.bag)
-                    for digest, w in workflows.items()}  # fmt: skip
+            if self._has_tables():
+                rows = self._db.execute("SELECT digest, body FROM documents").fetchall()
+                for digest, body in rows:
+                    workflows[digest] = self._decoded(digest, body, lazily=lazily)
+        return workflows
+
+    def _workflow(self, digest: str, *, lazily: bool) -> Workflow:
+        """One stored workflow. Raises KeyError if there is none of this digest."""
+        with self._errors():
+            query = "SELECT body FROM documents WHERE digest = ?"
+            found = self._db.execute(query, (digest,)).fetchone()
+            if found is None:
+                raise KeyError(digest)
+            return self._decoded(digest, found[0], lazily=lazily)
+
+    def _decoded(self, digest: str, body: bytes, *, lazily: bool) -> Workflow:
+        """The workflow of a stored document."""
+        if _digest(body) != digest:
+            raise damaged(self.path, f"the document {digest!r} is damaged")
+        if is_divided(body):
+            if lazily:
+                return on_demand(body, partial(_read_part, self.path.parent))
+            return whole(body, self._part)
+        workflow = msgspec.msgpack.decode(body, type=Workflow)
+        return workflow if workflow.bag is None else expand(workflow.bag)
 
     def put_record(self, record: Record) -> None:
         """Store what the run reads on the submit host, durably."""

@@ -61,7 +61,7 @@ class UrlInputs:
         self._transfer = transfer
         self._folder = folder
         self._hosts = hosts
-        self._further = further or {}
+        self._further = dict(further or {})
         self._failed: set[str] = set()
         """Servers that did not answer, or not in time."""
         self._said: set[str] = set()
@@ -69,6 +69,10 @@ class UrlInputs:
         self._fetching: dict[str, asyncio.Task[str]] = {}
         self._places = asyncio.Semaphore(MAX_FETCHES)
         self._origin = LocalEndpoint()
+
+    def know(self, workflow: Workflow) -> None:
+        """Fetch the inputs of a further workflow, too."""
+        self._further.update(further_urls((workflow,)))
 
     async def copy(
         self,

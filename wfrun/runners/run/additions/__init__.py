@@ -1,0 +1,1 @@
+"""Documents that join a run that is under way."""

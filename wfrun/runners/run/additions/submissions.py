@@ -1,0 +1,146 @@
+"""The engine's side of documents that join a run under way."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from wfrun.engine import events as ev
+from wfrun.engine.core.state import RunState
+from wfrun.engine.errors import InvalidError, WfrunError
+from wfrun.engine.model import Workflow
+from wfrun.engine.tasks.bag import expand
+from wfrun.runners.run.additions.addition import REFUSED, SUFFIX, digests_of, refuse_known
+from wfrun.runners.run.directory.run_directory import RunDir
+from wfrun.runners.run.prepare.deadlines import time_of_day_deadline
+from wfrun.runners.run.requests import make_emulated_inputs
+from wfrun.runners.run.store.event_store import Store
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Submissions:
+    """Takes the requests to add documents, and numbers the workflows that join the run."""
+
+    def __init__(
+        self,
+        run: RunDir,
+        state: RunState,
+        store: Store,
+        documents: MutableMapping[str, Workflow],
+        keep: Callable[[Workflow], None] | None = None,
+    ) -> None:
+        """``documents``: the workflows of the run by digest. ``keep`` is called with each further
+        one before its event is posted."""
+        self._run, self._state, self._store = run, state, store
+        self._documents, self._keep = documents, keep
+        self._next = 0
+        """Number of the next workflow, where events of earlier ones are not interpreted yet."""
+        self._posted: dict[Path, list[ev.WorkflowAdded]] = {}
+        """Events that are not in the log yet, by the file of their request."""
+
+    def read(self, now_s: float) -> list[ev.WorkflowAdded]:
+        """The events of new requests, in the order of writing. Others are refused, with a
+        warning."""
+        if not self._state.run_id:
+            return []  # The first workflows of the run come first.
+        events: list[ev.WorkflowAdded] = []
+        for path in _files(self._run):
+            if path in self._posted:
+                continue
+            try:
+                found = self._take(path, now_s)
+            except FileNotFoundError:
+                continue  # Withdrawn.
+            except (WfrunError, msgspec.MsgspecError, OSError) as error:
+                _refuse(path, error)
+                continue
+            if found:
+                self._posted[path] = found
+                events += found
+            else:  # An earlier engine died before it removed the file.
+                path.unlink(missing_ok=True)
+        return events
+
+    def _take(self, path: Path, now_s: float) -> list[ev.WorkflowAdded]:
+        """The events of a request, without those of workflows that are added already."""
+        workflows = {
+            f"{path.stem}.{number}": workflow for number, workflow in enumerate(_decoded(path))
+        }
+        for request in self._state.requests & workflows.keys():
+            del workflows[request]
+        digests = self._store.put_workflows(workflows.values())
+        known = digests_of(self._state)
+        for posted in self._posted.values():
+            known.update((event.digest, event.workflow) for event in posted)
+        for workflow, digest in zip(workflows.values(), digests, strict=True):
+            refuse_known(workflow, digest, known)
+        events = []
+        first = max(self._next, len(self._state.workflows))
+        for number, (request, digest) in enumerate(zip(workflows, digests, strict=True), first):
+            workflow = workflows[request]
+            if self._state.settings.emulate:
+                make_emulated_inputs(workflow, number, self._run)
+            self._documents[digest] = workflow
+            if self._keep is not None:
+                self._keep(workflow)
+            due_s = time_of_day_deadline(workflow, now_s)
+            events.append(
+                ev.WorkflowAdded(
+                    now_s, number, workflow.name, digest, deadline_s=due_s, request=request
+                )
+            )
+        self._next = first + len(events)
+        return events
+
+    def after_commit(self, events: Sequence[ev.Event]) -> None:
+        """Remove the requests whose workflows are in the run. One that came after its end stays, so
+        that its writer finds it."""
+        for path, posted in list(self._posted.items()):
+            if all(event.request in self._state.requests for event in posted):
+                path.unlink(missing_ok=True)
+                del self._posted[path]
+
+
+def _files(run: RunDir) -> Iterable[Path]:
+    """The files of requests, the oldest first; none without a folder."""
+    try:
+        return sorted(p for p in run.additions.iterdir() if p.suffix == SUFFIX)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def _decoded(path: Path) -> list[Workflow]:
+    """Read the workflows of a request. Only a file counts that belongs to the user of this process,
+    and that nobody else may write: it runs commands. Raises InvalidError, OSError or
+    MsgspecError."""
+    # Not blocking: whatever stands there must not stop the engine.
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(number, "rb") as file:
+        found = os.fstat(number)
+        is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_own or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise InvalidError("it is no file that only the user of the run may write")
+        body = file.read()
+    decoder = msgspec.msgpack.Decoder(Workflow)
+    workflows = [decoder.decode(each) for each in msgspec.msgpack.decode(body, type=list[bytes])]
+    if not workflows:
+        raise InvalidError("it has no workflow")
+    return [w if w.bag is None else expand(w.bag) for w in workflows]
+
+
+def _refuse(path: Path, error: Exception) -> None:
+    """Replace a request by the reason why it is not carried out."""
+    text = error.message if isinstance(error, WfrunError) else str(error)
+    _LOGGER.warning("the addition %s is not carried out: %s", path.stem, text)
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(path.with_suffix(REFUSED), flags, 0o600), "w") as file:
+            file.write(text)
+    path.unlink(missing_ok=True)
