@@ -65,7 +65,7 @@ check: $(STAMP)
 	$(BIN)/python tools/check_imports.py
 	$(BIN)/python tools/check_foreign_numbers.py
 	$(BIN)/python tools/write_options.py --check
-	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*.py wfrun/sites/remote/agent.py wfrun/malleable.py
+	$(BIN)/vermin --quiet --no-tips --violations -t=3.6- wfrun/sites/node/*/*.py wfrun/sites/remote/agent.py wfrun/malleable.py
 
 docs: $(DOCS_STAMP)
 	@$(BIN)/python -m tools.docs_site

@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 from tests.sites.transfers.gridftp_server import Server, endpoints  # noqa: E402
 from wfrun.engine.exchange import Content  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access  # noqa: E402
-from wfrun.sites.node.digests import digest_of_file  # noqa: E402
+from wfrun.sites.node.tasks.digests import digest_of_file  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402
 from wfrun.sites.transfers.gridftp.gridftp import GridFtp, options  # noqa: E402

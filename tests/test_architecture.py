@@ -54,8 +54,8 @@ def test_the_packages_import_downwards_only() -> None:
         ("runners/api.py", "import wfrun.runners.cli.main\n", "from runners/cli"),
         ("runners/attic/old.py", "from wfrun.runners import run\n", "is not a room"),
         ("testing.py", "from wfrun.runners import loop\n", "testing imports wfrun.runners"),
-        ("sites/node/job.py", "import msgspec\n", "job.py imports msgspec"),
-        ("sites/node/job.py", "from .. import local\n", "job.py imports wfrun.sites.local"),
+        ("sites/node/jobs/job.py", "import msgspec\n", "job.py imports msgspec"),
+        ("sites/node/jobs/job.py", "from ... import local\n", "job.py imports wfrun.sites.local"),
         ("runners/cli/main.py", "import wfrun.studies\n", "runners imports wfrun.studies"),
         ("attic/old.py", "import wfrun.engine\n", "attic is not a room of the design"),
         (
@@ -125,7 +125,10 @@ def test_modules_that_import_the_same_one_are_no_circle(tmp_path: Path) -> None:
         ("engine/policies/heft.py", "from wfrun.engine.model import Task\nfrom .. import view\n"),
         ("runners/cli/runs.py", "import os\nfrom wfrun.sites import batch\nimport click\n"),
         ("studies/page.py", "from wfrun.runners.experiments.plots import draw\n"),
-        ("sites/node/job.py", "import os\nimport runner\nfrom wfrun.sites.node import store\n"),
+        (
+            "sites/node/jobs/job.py",
+            "import os\nimport runner\nfrom wfrun.sites.node.tasks import store\n",
+        ),
         ("testing/site.py", "import pytest\nfrom wfrun.sites import local\n"),
         ("__init__.py", "from wfrun.runners.api import run\n"),
     ],

@@ -19,6 +19,8 @@ from pathlib import Path
 
 PACKAGE = "wfrun"
 
+ROOT = Path(__file__).parents[1]
+
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "engine": frozenset({"engine"}),
     "parsers": frozenset({"engine", "parsers"}),
@@ -72,8 +74,8 @@ WITHOUT_CAPABILITIES = frozenset(
 """Modules that call capabilities only through the hooks of ``wfrun.engine.core.capability``."""
 
 NODE = Path("wfrun/sites/node")
-"""Programs that run on clusters. They import the standard library and each other; ``__init__.py``
-is not sent."""
+"""Programs that run on clusters, in rooms. They import the standard library and each other;
+``__init__.py`` is not sent."""
 
 LATER = frozenset({"_sha2"})
 """Modules of the standard library of later versions of Python."""
@@ -101,11 +103,11 @@ class Import:
 
 def is_beside(found: Import) -> bool:
     """Whether the import names another program that is sent to the same folder."""
-    names = {file.stem for file in (Path(__file__).parents[1] / NODE).glob("*.py")}
-    *package, name = found.module.split(".")
-    if found.module == ".".join(NODE.parts):
-        return found.name in names
-    return name in names and package in ([], list(NODE.parts))
+    files = [file.relative_to(ROOT).with_suffix("") for file in (ROOT / NODE).glob("*/*.py")]
+    programs = {".".join(file.parts) for file in files}
+    return found.module in {file.stem for file in files} or bool(
+        {found.module, found.text} & programs
+    )
 
 
 def room_of(path: Path) -> str:
@@ -143,7 +145,7 @@ def module_of(path: Path) -> str:
 def fault_of(path: Path, found: Import) -> str | None:
     """Why the import is forbidden in the file ``path``; None if it is allowed."""
     top = found.module.split(".")[0]
-    if path == AGENT or path.parent == NODE:
+    if path == AGENT or path.parent.parent == NODE:
         if top not in sys.stdlib_module_names | LATER and (path == AGENT or not is_beside(found)):
             return f"{path.name} imports {found.text}, which is not in the standard library"
         return None
@@ -266,7 +268,7 @@ def faults_in(root: Path) -> list[str]:
 
 
 def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     faults = faults_in(root)
     for fault in faults:
         print(fault)

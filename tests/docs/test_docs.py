@@ -21,7 +21,7 @@ from wfrun.engine import events
 from wfrun.engine.exchange import Cause
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.runners.cli.main import cli
-from wfrun.sites.node.slots import THREADS
+from wfrun.sites.node.tasks.slots import THREADS
 
 PAGES = sorted(
     page
@@ -198,7 +198,7 @@ def texts_of_the_code() -> str:
                 texts.append("".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
-    texts += [file.read_text() for file in (ROOT / "wfrun/sites/node").glob("*.sh")]
+    texts += [file.read_text() for file in (ROOT / "wfrun/sites/node").glob("*/*.sh")]
     return "\n".join(texts)
 
 

@@ -95,7 +95,15 @@ def test_an_attempt_may_not_commit_when_nobody_can_tell(
     """Another attempt of its task may have committed its outputs by now."""
     FailingLauncher(tmp_path, "stat", errno.ESTALE, monkeypatch).arm(1)
     (tmp_path / "w" / "k-1.revoked").touch()
-    words = [sys.executable, "-I", "-c", REVOKED, str(FOLDER), str(tmp_path), "launcher.py"]
+    words = [
+        sys.executable,
+        "-I",
+        "-c",
+        REVOKED,
+        str(FOLDER / "tasks"),
+        str(tmp_path),
+        "launcher.py",
+    ]
     done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=100)
     assert done.stdout.split() == ["OSError", "AttemptError"]
 

@@ -16,7 +16,7 @@ from tests.testbed.testbed import Testbed
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, GridFtpServer, SiteSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.gridftp.gridftp import PARALLEL_BYTES, GridFtp

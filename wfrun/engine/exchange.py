@@ -163,7 +163,7 @@ class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-"""SHA-256 of a file; of a directory: see ``wfrun.sites.node.digests``."""
+"""SHA-256 of a file; of a directory: see ``wfrun.sites.node.tasks.digests``."""
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):

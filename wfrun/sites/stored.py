@@ -13,7 +13,7 @@ import msgspec
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.sites import node
-from wfrun.sites.node.digests import ABSENT, UNREADABLE, measure
+from wfrun.sites.node.tasks.digests import ABSENT, UNREADABLE, measure
 from wfrun.sites.remote.agent import remove
 from wfrun.sites.remote.host import Host
 
@@ -107,7 +107,7 @@ async def measure_at(
     long, InfeasibleError where Python does not work there."""
     question = json.dumps({"paths": list(paths), "digests": digest}).encode()
     timeout_s = MIN_READ_S + size_bytes / SLOW_BYTES_PER_S
-    result = await host.run(command_of("digests.py"), stdin=question, timeout_s=timeout_s)
+    result = await host.run(command_of("tasks/digests.py"), stdin=question, timeout_s=timeout_s)
     said = result.errors[-500:].decode("utf-8", "replace").strip()
     if result.exit_code is None:
         raise TransientError(f"{paths[0]} and others were not read within {timeout_s:.0f} s")
@@ -128,5 +128,5 @@ async def measure_at(
 @cache
 def command_of(name: str) -> list[str]:
     """The command that runs a node program of one file which is not at the site."""
-    find_python, program = ((node.FOLDER / each).read_text() for each in ("python.sh", name))
+    find_python, program = ((node.FOLDER / each).read_text() for each in ("tasks/python.sh", name))
     return ["/bin/sh", "-c", f'{find_python}exec "$python" -I -S -X utf8 -c "$0"', program]

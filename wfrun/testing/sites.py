@@ -23,7 +23,7 @@ import pytest
 
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.protocols import Site
-from wfrun.sites.node.digests import INLINE_BYTES, digest_of_bytes, measure
+from wfrun.sites.node.tasks.digests import INLINE_BYTES, digest_of_bytes, measure
 from wfrun.testing.any_site import AnySiteConformance, most_in_use
 from wfrun.testing.probe import PATIENCE_S, request, shell
 

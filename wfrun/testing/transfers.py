@@ -13,7 +13,7 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, LinkSpec
 from wfrun.engine.protocols import Transfer
-from wfrun.sites.node.digests import digest_of_bytes, measure
+from wfrun.sites.node.tasks.digests import digest_of_bytes, measure
 from wfrun.testing.sites import ODD_NAMES
 
 

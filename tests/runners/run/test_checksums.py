@@ -9,7 +9,7 @@ from wfrun.engine.core.state import WorkflowState
 from wfrun.engine.model import ORIGIN
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 
 
 def damage(path: Path) -> None:

@@ -149,7 +149,7 @@ def ask(what: str, cache: Path, stored: Path) -> bool:
         "stored": str(stored),
         "part": f"{stored}.part",
     }
-    argv = [sys.executable, "-I", "-S", str(node.FOLDER / "images.py")]
+    argv = [sys.executable, "-I", "-S", str(node.FOLDER / "alone/images.py")]
     done = subprocess.run(
         argv, input=json.dumps(question), capture_output=True, text=True, check=True
     )

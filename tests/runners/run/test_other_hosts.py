@@ -24,7 +24,7 @@ from wfrun.runners.run.directory.lock import Holder, Lock, read_holder
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.run.store.event_store import Store
-from wfrun.sites.node.processes import identity
+from wfrun.sites.node.tasks.processes import identity
 
 LONG_S = 150.0
 """Limit of what takes a few seconds on an idle machine."""
@@ -41,7 +41,7 @@ import sys
 from wfrun.runners.cli.main import main
 from wfrun.runners.run import session
 from wfrun.runners.run.directory import lock
-from wfrun.sites.node import journals
+from wfrun.sites.node.launchers import journals
 lock.PATIENCE_S, journals.PATIENCE_S = 2.0, {patience_s}
 lock.BEAT_S = session.BEAT_S = 0.1
 sys.exit(main())

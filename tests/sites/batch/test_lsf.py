@@ -25,7 +25,7 @@ from wfrun.sites.batch.lsf.termination import reason_of
 from wfrun.sites.batch.offers import BatchQueue
 from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError
 from wfrun.sites.kinds import make_batch_system
-from wfrun.sites.node import batch_job
+from wfrun.sites.node.jobs import batch_job
 
 LSF = Lsf()
 GIB = 1 << 30

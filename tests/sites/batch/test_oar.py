@@ -21,7 +21,7 @@ from wfrun.sites.batch.oar.survey import SURVEY
 from wfrun.sites.batch.oar.system import Oar
 from wfrun.sites.batch.offers import BatchQueue
 from wfrun.sites.kinds import make_batch_system
-from wfrun.sites.node import batch_job
+from wfrun.sites.node.jobs import batch_job
 
 OAR = Oar()
 

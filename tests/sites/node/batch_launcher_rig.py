@@ -21,7 +21,8 @@ import msgspec
 from tests.sites.node.facts import put_facts
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
-from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS, signing
+from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS
+from wfrun.sites.node.channels.channels import signing
 
 PATIENCE_S = 100.0
 

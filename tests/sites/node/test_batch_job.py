@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.sites.node.facts import put_facts
-from wfrun.sites.node import batch_job
+from wfrun.sites.node.jobs import batch_job
 
 VARIABLES = ("SLURM_JOB_END_TIME", "PBS_WALLTIME", "WFRUN_NODEFILE")
 Command = Callable[[str, str], None]

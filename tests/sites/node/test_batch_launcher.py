@@ -196,7 +196,7 @@ def test_stop_drains_it(engine: Engine) -> None:
 
 def test_a_warm_interpreter_does_not_keep_it(engine: Engine) -> None:
     store = engine.directory / "files"
-    shutil.copy(FOLDER / "python_function.py", store / "wfrun_function.py")
+    shutil.copy(FOLDER / "alone/python_function.py", store / "wfrun_function.py")
     (store / "model.py").write_text("def seven():\n    return 7\n")
     words = ("wfrun_function.py", "model.py", "seven", "{}", "result")
     names = {"wfrun_function.py": "wfrun_function.py", "model.py": "model.py"}

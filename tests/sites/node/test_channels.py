@@ -11,10 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from wfrun.sites.node.channels.channels.channels import Channel
+from wfrun.sites.node.channels.channels.signing import LineSigner, proof_of
 
-from wfrun.sites.node import channels, connections
-from wfrun.sites.node.channels import Channel
-from wfrun.sites.node.signing import LineSigner, proof_of
+from wfrun.sites.node.channels.channels import channels, connections
 
 SECRET = b"s" * 64
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import msgspec
 
 from tests.engine.test_policies import chain
-from tests.sites.node.facts import put_facts
+from tests.sites.node.facts import put_facts, sent_programs
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, Outcome
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.files.stored_names import stored_as
 from wfrun.runners.run.requests import AttemptRequests
-from wfrun.sites.node import job
 from wfrun.testing.fake_world import FakeWorld
 
 STOPS_AT_THE_RENAME = """
@@ -40,7 +39,8 @@ def start_job(directory: Path, request: AttemptRequest, *flags: str) -> subproce
     batch = f"b{request.key}"
     put_facts(directory)
     (directory / "batches" / f"{batch}.jsonl").write_bytes(msgspec.json.encode(request) + b"\n")
-    words = [sys.executable, "-I", "-S", *flags, job.__file__, str(directory), batch, "1"]
+    program = str(sent_programs() / "job.py")
+    words = [sys.executable, "-I", "-S", *flags, program, str(directory), batch, "1"]
     return subprocess.Popen(words, env={"PATH": os.defpath})
 
 

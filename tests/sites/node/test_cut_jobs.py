@@ -19,7 +19,8 @@ import pytest
 
 from tests.sites.node.batch_launcher_rig import Engine, kill, wait_for
 from tests.sites.node.facts import put_facts
-from wfrun.sites.node import FOLDER, JOB_PROGRAMS, cuts
+from wfrun.sites.node import FOLDER, JOB_PROGRAMS
+from wfrun.sites.node.jobs import cuts
 from wfrun.testing.probe import request, shell
 
 SHELL = "sh -c 'echo $$ >$0; exec sleep 600' $1; echo x >o"

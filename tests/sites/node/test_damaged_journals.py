@@ -12,8 +12,8 @@ import pytest
 
 from wfrun.sites.cluster.site import _Record
 from wfrun.sites.launchers.journals import read_traces
-from wfrun.sites.node.journals import AttemptTrace, Journal, JournalHistory
-from wfrun.sites.node.processes import identity
+from wfrun.sites.node.launchers.journals import AttemptTrace, Journal, JournalHistory
+from wfrun.sites.node.tasks.processes import identity
 
 DONE = {"cause": "done", "exit_code": 0, "sizes": [12, None], "host": "n1"}
 FAILED = {"cause": "exit", "exit_code": 3, "message": 'said "no"\n\u00e4'}

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import wfrun.sites.node
-
-NODE = Path(wfrun.sites.node.__file__ or "").parent
+from wfrun.sites.node import FOLDER
 
 PROGRAM = """
 import sys
@@ -35,7 +33,7 @@ def test_openssl_is_loaded_once_it_is_worth_it(
         sys.executable,
         "-S",
         "-c",
-        f"import sys; sys.path.insert(0, {str(NODE)!r})" + PROGRAM,
+        f"import sys; sys.path.insert(0, {str(FOLDER / 'tasks')!r})" + PROGRAM,
     ]
     ran = subprocess.run(
         [*command, *names], cwd=tmp_path, check=True, capture_output=True, text=True

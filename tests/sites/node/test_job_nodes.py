@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.sites.node.facts import put_facts
+from tests.sites.node.facts import put_facts, sent_programs
 from wfrun.engine.model import Resources
-from wfrun.sites.node import job
 from wfrun.testing.probe import shell
 
 SAY = 'sort "$WFRUN_NODEFILE"; echo $OMP_NUM_THREADS'
@@ -30,7 +29,7 @@ def run(directory: Path, kind: str, environment: dict[str, str]) -> dict[str, An
     asked = Resources(cores=4, nodes=2)
     request = msgspec.structs.replace(shell("a.1", SAY), resources=asked)
     (directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(request) + b"\n")
-    argv = [sys.executable, "-I", "-S", job.__file__, str(directory), "b", "1"]
+    argv = [sys.executable, "-I", "-S", str(sent_programs() / "job.py"), str(directory), "b", "1"]
     subprocess.run(argv, env={"PATH": os.defpath, **environment}, check=True, timeout=100)
     record = json.loads((directory / "exits" / "a.1.json").read_bytes())
     outcome: dict[str, Any] = record["outcome"]

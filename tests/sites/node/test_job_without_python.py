@@ -23,7 +23,7 @@ def run_job(directory: Path, line: bytes, kind: str = "pbs", **variables: str) -
     """Run the job of a batch of one line where there is no Python; returns its exit code."""
     for name in ("attempts", "batches", "exits", "bin"):
         (directory / name).mkdir(parents=True, exist_ok=True)
-    shutil.copy(FOLDER / "job.sh", directory / "bin")
+    shutil.copy(FOLDER / "jobs/job.sh", directory / "bin")
     put_facts(directory, kind)
     (directory / "bin" / "python.sh").write_text("python=\n")  # none was found
     (directory / "batches" / "b.jsonl").write_bytes(line + b"\n")

@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.sites.node.facts import sent_programs
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.local.site import LocalSite
-from wfrun.sites.node import launcher as launcher_module
-from wfrun.sites.node import processes
+from wfrun.sites.node import FOLDER
+from wfrun.sites.node.tasks import processes
 from wfrun.testing.probe import request, shell
 
-PROGRAM = Path(launcher_module.__file__)
 OLD_PYTHON = (
     "import os, runpy, sys; del os.posix_spawn; sys.argv = sys.argv[1:];"
     "runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -45,7 +45,15 @@ class Talk:
         config = json.dumps({"directory": str(directory), "slots": slots, **more})
         self.directory = directory
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-I", "-S", *flags, str(PROGRAM), config],
+            [
+                *prefix,
+                sys.executable,
+                "-I",
+                "-S",
+                *flags,
+                str(sent_programs() / "launcher.py"),
+                config,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -110,7 +118,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
 def test_all_that_runs_on_clusters_runs_on_python_3_6() -> None:
     vermin = str(Path(sys.executable).with_name("vermin"))
     check = subprocess.run(
-        [vermin, "-t=3.6-", "--violations", *map(str, PROGRAM.parent.glob("*.py"))],
+        [vermin, "-t=3.6-", "--violations", *map(str, FOLDER.glob("*/*.py"))],
         capture_output=True,
         check=False,
     )
@@ -326,7 +334,7 @@ def test_its_memory_is_small(talk: Talk) -> None:
 @pytest.mark.parametrize("argument", ["", "{}", "[1]", '{"directory": "/dev/null/x", "slots": 1}'])
 def test_wrong_usage_is_reported(argument: str) -> None:
     check = subprocess.run(
-        [sys.executable, str(PROGRAM), argument],
+        [sys.executable, str(sent_programs() / "launcher.py"), argument],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

@@ -14,7 +14,7 @@ import pytest
 
 from tests.sites.node.test_job_walltime import directory as job_directory  # noqa: F401
 from tests.sites.node.test_task_logs import opened, unpacked
-from wfrun.sites.node.log_limits import LimitedLog
+from wfrun.sites.node.tasks.log_limits import LimitedLog
 from wfrun.testing.probe import Probe, shell
 
 LIMIT = 8192

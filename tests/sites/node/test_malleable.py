@@ -21,7 +21,7 @@ import pytest
 
 from tests.places import ROOT
 from wfrun.malleable import Malleable
-from wfrun.sites.node.malleable_end import LONGEST, ProtocolError, SignalEnd, SocketEnd
+from wfrun.sites.node.launchers.malleable_end import LONGEST, ProtocolError, SignalEnd, SocketEnd
 
 EXAMPLES = ROOT / "examples" / "malleable"
 

@@ -14,7 +14,7 @@ from tests.places import ROOT
 from tests.sites.node.batch_launcher_rig import Engine, wait_for
 from wfrun.engine.exchange import AttemptRequest, ClaimedNode
 from wfrun.engine.model import Resources
-from wfrun.sites.node import malleable_programs
+from wfrun.sites.node.launchers import malleable_programs
 
 HEAD = ClaimedNode("n-0", 2, "run-s.1", 0)
 KEY = "run-s.C1.0"

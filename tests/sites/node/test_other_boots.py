@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.sites.node.test_launcher import Talk
-from wfrun.sites.node import processes
+from wfrun.sites.node.tasks import processes
 from wfrun.testing.probe import shell
 
 ALPHA = {"host": "alpha", "boot": "b1", "machine": "1" * 32, "pid": 7, "start_s": 1.0}

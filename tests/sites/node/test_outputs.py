@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.sites.node.outputs import commit
-from wfrun.sites.node.store import AttemptError
+from wfrun.sites.node.tasks.outputs import commit
+from wfrun.sites.node.tasks.store import AttemptError
 
 
 class Task:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.sites.node.test_launcher import Talk
 from wfrun.engine.exchange import AttemptRequest, InputLink
-from wfrun.sites.node import python_function
+from wfrun.sites.node.alone import python_function
 from wfrun.testing.probe import request
 from wfrun.testing.sites import wait_for_death
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from wfrun.sites.node import remote_commands
-from wfrun.sites.node.remote_commands import SharedMemory, remove_left_memory
+from wfrun.sites.node.launchers import remote_commands
+from wfrun.sites.node.launchers.remote_commands import SharedMemory, remove_left_memory
 
 MAKE = """
 import sys, time
 from pathlib import Path
-from wfrun.sites.node import remote_commands
+from wfrun.sites.node.launchers import remote_commands
 remote_commands.SHARED_MEMORY = sys.argv[1]
 made = remote_commands.SharedMemory.make("other")
 Path(made.path, "vader_segment").touch()

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from tests.sites.node.facts import put_facts
+from tests.sites.node.facts import put_facts, sent_programs
 from tests.sites.node.test_commit import STOPS_AT_THE_RENAME
 from tests.sites.users import ALICE, MALLORY, as_user, run_as, scratch
-from wfrun.sites.node import job
 from wfrun.testing.probe import shell
 
 __all__ = ["scratch"]
@@ -27,7 +26,7 @@ class AliceJobs:
 
     def __init__(self, scratch: Path) -> None:
         self._programs = scratch / "programs"
-        shutil.copytree(Path(job.__file__).parent, self._programs)
+        shutil.copytree(sent_programs(), self._programs)
         self._programs.chmod(0o755)
         self.directory = scratch / "alice" / "run"
         for name in ("attempts", "batches", "exits", "files"):

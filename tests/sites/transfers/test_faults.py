@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE_S
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import ANYTHING, Content
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps

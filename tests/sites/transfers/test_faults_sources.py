@@ -18,7 +18,7 @@ from tests.sites.transfers.test_faults import opened, servers
 from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import Access, SiteSpec
-from wfrun.sites.node import clone
+from wfrun.sites.node.alone import clone
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.transfers.endpoints.endpoint import at_most
 from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint

@@ -18,7 +18,7 @@ from tests.sites.transfers.gridftp_server import NEEDS_SERVER, Server, endpoints
 from wfrun.engine.errors import InfeasibleError, NoSpaceError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, LinkSpec, SiteSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Stat
 from wfrun.sites.transfers import resume

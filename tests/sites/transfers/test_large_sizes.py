@@ -8,7 +8,7 @@ import pytest
 
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import SiteSpec
-from wfrun.sites.node import clone
+from wfrun.sites.node.alone import clone
 from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
 from wfrun.sites.transfers.local.local_copy import LocalCopy
 from wfrun.sites.transfers.router import TransferRouter

@@ -10,7 +10,7 @@ import pytest
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.files.copies import SHARED_BYTES
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.transfers.endpoints.endpoint import DigestError
 from wfrun.sites.transfers.endpoints.local_endpoint import LocalEndpoint
 

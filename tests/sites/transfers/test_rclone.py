@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE_S, until
 from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.transfers import METHODS
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE_S
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, SiteSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.connection import Connection, connection_of
 from wfrun.sites.remote.host import Stat

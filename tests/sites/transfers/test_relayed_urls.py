@@ -13,7 +13,7 @@ from tests.sites.transfers.test_conformance import Store
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import ORIGIN, Access, LinkSpec
-from wfrun.sites.node.digests import digest_of_bytes
+from wfrun.sites.node.tasks.digests import digest_of_bytes
 from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint

@@ -29,7 +29,7 @@ from wfrun.runners.run.session import Session
 from wfrun.sites.catalog import parse_catalog
 from wfrun.sites.node import FOLDER
 
-_PROGRAM = FOLDER / "ping_pong.py"
+_PROGRAM = FOLDER / "alone/ping_pong.py"
 _Figure = Annotated[float, msgspec.Meta(gt=0, lt=1e15)]
 _SECTION = re.compile(r"^node_links:.*\n(?:(?:[ \t-].*)?\n)*", re.MULTILINE)
 

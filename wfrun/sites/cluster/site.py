@@ -1,7 +1,7 @@
 """A cluster with a batch system, reached over one connection.
 
 Each attempt is a batch job or an element of an array. On the compute node
-``wfrun/sites/node/job.py`` claims it, runs it and leaves an exit record, without which it never
+``wfrun/sites/node/jobs/job.py`` claims it, runs it and leaves an exit record, without which it never
 counts as a success. One queue query per interval shows which attempts have started and which have
 left the queue. If one left without a record, the batch system is asked how it ended. After the
 site's ``patience`` it is given up: it is claimed, so that it can never start, or, if it had

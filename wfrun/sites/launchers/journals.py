@@ -1,4 +1,5 @@
-"""Reading the journals of launchers. ``wfrun/sites/node/launcher.py`` describes their format."""
+"""Reads the journals of launchers. ``wfrun/sites/node/launchers/launcher.py`` describes their
+format."""
 
 from __future__ import annotations
 

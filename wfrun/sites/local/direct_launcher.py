@@ -1,8 +1,8 @@
 """A site whose tasks are run by a launcher that the engine starts directly, without a batch system.
 
-The launcher (``wfrun/sites/node/launcher.py``, which describes the messages) is a process in a
-session of its own that outlives the engine. Its host is this machine (``LocalSite``) or another one
-behind a connection (``SshSite``).
+The launcher (``wfrun/sites/node/launchers/launcher.py``, which describes the messages) is a process
+in a session of its own that outlives the engine. Its host is this machine (``LocalSite``) or
+another one behind a connection (``SshSite``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from wfrun.engine.explain.visible import visible
 from wfrun.engine.model import SiteSpec
 from wfrun.sites.launchers.reports import decode_report
 from wfrun.sites.local.launcher_host import LauncherHost, LauncherPipe
-from wfrun.sites.node import journals
+from wfrun.sites.node.launchers import journals
 from wfrun.sites.tasks import end_tasks
 
 _T = TypeVar("_T")

@@ -97,13 +97,13 @@ class _LocalHost:
         on_lines: Callable[[list[bytes]], None],
         on_end: Callable[[], None],
     ) -> LauncherPipe:
-        program = str(node.FOLDER / "launcher.py")
+        program = str(node.FOLDER / "launchers/launcher.py")
         # Isolated and without site-packages: starts faster and takes less memory.
         flags = ("-I", "-S", "-X", "utf8")
         # JSON is ASCII, also for a directory whose name is not UTF-8.
         own = {"directory": str(self._directory), "variables": BASE_VARIABLES}
         words = json.dumps({**own, **config})
-        argv = (self._python, *flags, program, words)
+        argv = (self._python, *flags, "-c", node.LAUNCH_HERE, program, words)
         return Pipes(argv, self.launcher_log, on_lines, on_end)
 
     async def stderr_tail(self) -> str:

@@ -1,8 +1,8 @@
 """The cache of container images at a site that is reached over a connection.
 
-It is the directory ``images`` beside the directories of runs. After an image has arrived in the
-store of a run it is linked into the cache; a later run links it from there, and nothing is sent.
-What goes wrong with the cache is no failure of the copy: the image is sent then.
+The cache is the directory ``images`` beside the directories of runs. An image that has arrived in
+the store of a run is linked into the cache. A later run links the image from the cache into its own
+store, and nothing is sent. If the cache fails, the image is sent, and the copy does not fail.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ async def through_cache(
     expected: Content,
     send: Callable[[], Awaitable[Receipt]],
 ) -> Receipt:
-    """Put an image into the site's store from its cache, else by ``send``. The receipt has the
-    bytes that were sent."""
+    """Link an image from the cache into the site's store; if the cache does not have it, call
+    ``send`` and add the image to the cache. The receipt has the number of bytes that were sent."""
     begun_s = time.monotonic()
     cache = str(PurePosixPath(site.path(name)).parents[2] / "images")
     if not await _is_usable(site, cache):
@@ -68,7 +68,8 @@ async def _ask(
     key: str,
     expected: Content,
 ) -> bool:
-    """Whether the site has done it; see ``wfrun/sites/node/images.py``."""
+    """Ask the site to link an image from the cache (``take``) or into it (``keep``); returns
+    whether it did. ``wfrun/sites/node/alone/images.py`` is the program that answers."""
     question = {
         "ask": ask,
         "cache": cache,
@@ -79,7 +80,7 @@ async def _ask(
     try:
         host = await site.connection.host()
         result = await host.run(
-            command_of("images.py"), stdin=json.dumps(question).encode(), timeout_s=MIN_READ_S
+            command_of("alone/images.py"), stdin=json.dumps(question).encode(), timeout_s=MIN_READ_S
         )
     except WfrunError as error:
         _LOGGER.info("site %s: %s", endpoint_name(site), error.message)

@@ -48,7 +48,7 @@ class FileRecord(msgspec.Struct, frozen=True):
     size_bytes: int | None
     """None: unknown."""
     digest: str | None
-    """With ``checksums``: see ``wfrun.sites.node.digests``."""
+    """With ``checksums``: see ``wfrun.sites.node.tasks.digests``."""
     places: tuple[PlaceRecord, ...]
     """Empty: it is not written yet, was removed, or is lost."""
     readers: tuple[str, ...]

@@ -33,7 +33,7 @@ from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.explain.visible import command_line, visible
 from wfrun.runners.run.directory.uptime import uptime_s
 from wfrun.runners.run.store.log_errors import Judge
-from wfrun.sites.node.processes import has_restarted, identity
+from wfrun.sites.node.tasks.processes import has_restarted, identity
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _HAS_OFD_LOCKS = hasattr(fcntl, "F_OFD_GETLK")
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The engine that a lock file names, as in ``wfrun.sites.node.processes.identity``."""
+    """The engine that a lock file names, as in ``wfrun.sites.node.tasks.processes.identity``."""
 
     pid: int
     host: str

@@ -1,7 +1,7 @@
 """Workflows and bags whose tasks are calls of Python functions.
 
 Each task is the command ``python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT``, with the
-program ``wfrun/sites/node/python_function.py`` as one of its inputs, so that it runs wherever
+program ``wfrun/sites/node/alone/python_function.py`` as one of its inputs, so that it runs wherever
 ``python3`` is installed. Launchers recognize the program, and run the call in a warm interpreter.
 """
 
@@ -22,7 +22,7 @@ from wfrun.engine.model import File, Resources, Task, Workflow
 from wfrun.parsers.bags.make import bag
 from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.record_types import check_record, names_of
-from wfrun.sites.node import python_function
+from wfrun.sites.node.alone import python_function
 
 _MOST_BYTES = 100_000
 """Maximum size of the arguments of a call as JSON. Linux limits a word of a command to 128 KiB."""

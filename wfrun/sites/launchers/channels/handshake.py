@@ -1,4 +1,5 @@
-"""The engine's side of the handshake, which ``wfrun/sites/node/signing.py`` describes. No I/O."""
+"""The engine's side of the handshake. No I/O. ``wfrun/sites/node/channels/signing.py`` describes
+it."""
 
 from __future__ import annotations
 
@@ -7,8 +8,14 @@ import secrets
 import ssl
 from typing import Any
 
-from wfrun.sites.node.encryption import Encryption
-from wfrun.sites.node.signing import PROTOCOL, LineSigner, is_equal, object_of, proof_of
+from wfrun.sites.node.channels.channels.encryption import Encryption
+from wfrun.sites.node.channels.channels.signing import (
+    PROTOCOL,
+    LineSigner,
+    is_equal,
+    object_of,
+    proof_of,
+)
 
 MAX_NODES = 1 << 16
 """Maximum number of nodes of a launcher. Each has a link of its own."""

@@ -1,5 +1,5 @@
 """One connection of a launcher: proves its identity and verifies its lines.
-``wfrun/sites/node/signing.py`` describes what both ends send."""
+``wfrun/sites/node/channels/signing.py`` describes what both ends send."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from wfrun.sites.launchers.channels.handshake import (
     EngineHandshake,
     HandshakeRefusedError,
 )
-from wfrun.sites.node.encryption import Encryption
-from wfrun.sites.node.signing import HANDSHAKE_S, LineSigner, LineSplitter, object_of
+from wfrun.sites.node.channels.channels.encryption import Encryption
+from wfrun.sites.node.channels.channels.signing import (
+    HANDSHAKE_S,
+    LineSigner,
+    LineSplitter,
+    object_of,
+)
 from wfrun.sites.remote.incoming import IncomingConnection
 from wfrun.sites.tasks import end_tasks
 
@@ -27,7 +32,7 @@ MAX_UNSENT_BYTES = 1 << 28
 """A link with more unsent data than this ends: its launcher does not read."""
 MAX_LINE_BYTES = 1 << 26
 """Maximum length of a line of a launcher, which never keeps more unsent
-(``wfrun/sites/node/channels.py``)."""
+(``wfrun/sites/node/channels/channels.py``)."""
 MAX_EARLY_BYTES = 1 << 24
 """Maximum amount of lines that are kept of a launcher that is not expected yet."""
 EXPECTED_S = 60.0

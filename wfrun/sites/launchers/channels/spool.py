@@ -1,4 +1,5 @@
-"""The engine's end of the spool channel; ``wfrun/sites/node/channels.py`` describes its files."""
+"""The engine's end of the spool channel. ``wfrun/sites/node/channels/channels.py`` describes its
+files."""
 
 from __future__ import annotations
 

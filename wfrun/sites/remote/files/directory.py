@@ -55,5 +55,6 @@ async def put_programs(
     host: Host, directory: str, names: Sequence[str], data: Mapping[str, bytes] | None = None
 ) -> None:
     """Copy these node programs, and files with this content, to ``bin`` in the run's directory."""
-    files = {name: (node.FOLDER / name).read_bytes() for name in names} | dict(data or {})
+    programs = [node.FOLDER / name for name in names]
+    files = {program.name: program.read_bytes() for program in programs} | dict(data or {})
     await host.write([NewFile(f"{directory}/bin/{name}", files[name]) for name in files])

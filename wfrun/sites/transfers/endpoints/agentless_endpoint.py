@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.exchange import Content
-from wfrun.sites.node.digests import LARGE_BYTES, new_digest
+from wfrun.sites.node.tasks.digests import LARGE_BYTES, new_digest
 from wfrun.sites.remote.files.plain_files import PlainFiles
 from wfrun.sites.remote.files.shell_files import ShellFiles
 from wfrun.sites.remote.host import Stat

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.files.copies import SMALL_BYTES
-from wfrun.sites.node.outputs import stays_inside
+from wfrun.sites.node.tasks.outputs import stays_inside
 from wfrun.sites.remote.agent import write_all as write_fully
 from wfrun.sites.transfers.endpoints.endpoint import (
     KEPT_PATTERN,

@@ -14,7 +14,7 @@ from wfrun.engine.errors import WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.files.copies import SMALL_BYTES
 from wfrun.engine.model import LinkSpec
-from wfrun.sites.node.digests import measure
+from wfrun.sites.node.tasks.digests import measure
 from wfrun.sites.transfers.endpoints.endpoint import (
     Endpoint,
     check_size,

@@ -145,7 +145,7 @@ async def _clone_all(to: RemoteEndpoint, clones: Sequence[_Clone]) -> list[int |
     size_bytes = sum(clone.expected.size_bytes or 0 for clone in clones)
     host: Host = await to.connection.host()
     result = await host.run(
-        command_of("clone.py"),
+        command_of("alone/clone.py"),
         stdin=json.dumps({"files": files}).encode(),
         timeout_s=MIN_READ_S + size_bytes / SLOW_BYTES_PER_S,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from wfrun.sites.node.digests import LARGE_BYTES, new_digest
+from wfrun.sites.node.tasks.digests import LARGE_BYTES, new_digest
 
 
 class HashedStream:

@@ -16,7 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, Iterator, List, Set
 
-    from wfrun.sites.node.malleable_end import SHRINK_S, ProgramGoneError, ProtocolError, SocketEnd
+    from wfrun.sites.node.launchers.malleable_end import (
+        SHRINK_S,
+        ProgramGoneError,
+        ProtocolError,
+        SocketEnd,
+    )
 
     Request = Dict[str, Any]
     Message = Dict[str, Any]

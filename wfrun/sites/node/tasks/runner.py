@@ -11,20 +11,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.digests import OutputDigests, StillReadingError
-    from wfrun.sites.node.limits import is_setback
-    from wfrun.sites.node.log_limits import LOOK_S, LogLimits
-    from wfrun.sites.node.logs import FEW_BYTES
-    from wfrun.sites.node.outputs import commit
-    from wfrun.sites.node.processes import (
+    from wfrun.sites.node.tasks.digests import OutputDigests, StillReadingError
+    from wfrun.sites.node.tasks.limits import is_setback
+    from wfrun.sites.node.tasks.log_limits import LOOK_S, LogLimits
+    from wfrun.sites.node.tasks.logs import FEW_BYTES
+    from wfrun.sites.node.tasks.outputs import commit
+    from wfrun.sites.node.tasks.processes import (
         attempt_of,
         become_subreaper,
         kill_leftovers,
         signal_group,
     )
-    from wfrun.sites.node.slots import RunningAttempt, Slots
-    from wfrun.sites.node.starter import SHORT_S, SPARE_MARGIN, Starter
-    from wfrun.sites.node.store import AttemptError, failure_of, tail
+    from wfrun.sites.node.tasks.slots import RunningAttempt, Slots
+    from wfrun.sites.node.tasks.starter import SHORT_S, SPARE_MARGIN, Starter
+    from wfrun.sites.node.tasks.store import AttemptError, failure_of, tail
 
     Request = Dict[str, Any]
     Outcome = Dict[str, Any]

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, List, Tuple
 
-    from wfrun.sites.node.store import remove, write_all
+    from wfrun.sites.node.tasks.store import remove, write_all
 else:
     from store import remove, write_all
 

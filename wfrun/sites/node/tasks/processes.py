@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, Iterable, Optional, Set, Tuple
 
-    from wfrun.sites.node.limits import retried
+    from wfrun.sites.node.tasks.limits import retried
 else:
     from limits import retried
 

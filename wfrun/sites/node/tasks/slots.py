@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Tuple
 
-    from wfrun.sites.node.environment import Setup
-    from wfrun.sites.node.logs import Log
+    from wfrun.sites.node.tasks.environment import Setup
+    from wfrun.sites.node.tasks.logs import Log
 
     Request = Dict[str, Any]
     Grant = Tuple[int, int, List[str], List[int]]

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, List, Optional
 
-    from wfrun.sites.node.store import AttemptError, inside
+    from wfrun.sites.node.tasks.store import AttemptError, inside
 
     Request = Dict[str, Any]
 else:

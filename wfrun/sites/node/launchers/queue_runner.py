@@ -8,9 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Tuple
 
-    from wfrun.sites.node.journals import Journal
-    from wfrun.sites.node.runner import Runner
-    from wfrun.sites.node.slots import RunningAttempt
+    from wfrun.sites.node.launchers.journals import Journal
+    from wfrun.sites.node.tasks.runner import Runner
+    from wfrun.sites.node.tasks.slots import RunningAttempt
 
     Request = Dict[str, Any]
     Outcome = Dict[str, Any]

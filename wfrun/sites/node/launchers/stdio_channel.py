@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import List
 
-    from wfrun.sites.node.runner import READ_BYTES
+    from wfrun.sites.node.tasks.runner import READ_BYTES
 else:
     from runner import READ_BYTES
 

@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from wfrun.sites.node.limits import is_setback
+    from wfrun.sites.node.tasks.limits import is_setback
 else:
     from limits import is_setback
 

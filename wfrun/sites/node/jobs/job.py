@@ -34,7 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Tuple
 
-    from wfrun.sites.node import batch_job, cuts, processes, runner, slots, store
+    from wfrun.sites.node.jobs import batch_job, cuts
+    from wfrun.sites.node.tasks import processes, runner, slots, store
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import batch_job

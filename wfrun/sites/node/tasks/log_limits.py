@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Dict, List, Tuple
 
-    from wfrun.sites.node.store import write_all
+    from wfrun.sites.node.tasks.store import write_all
 else:
     from store import write_all
 

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.limits import retried
-    from wfrun.sites.node.processes import boot_clock, has_restarted, identity, is_running
+    from wfrun.sites.node.tasks.limits import retried
+    from wfrun.sites.node.tasks.processes import boot_clock, has_restarted, identity, is_running
 
     Outcome = Dict[str, Any]
 else:

@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional
 
-    from wfrun.sites.node.limits import is_setback
-    from wfrun.sites.node.store import AttemptError, mode_of, remove, write_all
+    from wfrun.sites.node.tasks.limits import is_setback
+    from wfrun.sites.node.tasks.store import AttemptError, mode_of, remove, write_all
 
     Request = Dict[str, Any]
 else:

@@ -23,10 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, List, Optional, Set
 
-    from wfrun.sites.node import processes, rsh_agent, store
-    from wfrun.sites.node.environment import Setup
-    from wfrun.sites.node.slots import THREADS
-    from wfrun.sites.node.starter import inherited, several_claimed, spawn
+    from wfrun.sites.node.launchers import rsh_agent
+    from wfrun.sites.node.tasks import processes, store
+    from wfrun.sites.node.tasks.environment import Setup
+    from wfrun.sites.node.tasks.slots import THREADS
+    from wfrun.sites.node.tasks.starter import inherited, several_claimed, spawn
 
     Request = Dict[str, Any]
     Message = Dict[str, Any]

@@ -77,20 +77,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node import (
-        batch_job,
-        channels,
-        cuts,
+    from wfrun.sites.node.channels.channels.channels.channels import channels
+    from wfrun.sites.node.jobs import batch_job, cuts
+    from wfrun.sites.node.launchers import (
         journals,
-        limits,
         malleable_programs,
-        processes,
         queue_runner,
         remote_commands,
-        slots,
-        starter,
-        store,
     )
+    from wfrun.sites.node.tasks import limits, processes, slots, starter, store
 
     Unsettled = Tuple[float, Tuple[slots.RunningAttempt, int, Any, float]]
 else:

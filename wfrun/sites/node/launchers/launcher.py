@@ -68,20 +68,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.journals import BEAT_S, PATIENCE_S, AttemptTrace, Journal, JournalHistory
-    from wfrun.sites.node.limits import open_files, retried
-    from wfrun.sites.node.processes import (
+    from wfrun.sites.node.launchers.journals import (
+        BEAT_S,
+        PATIENCE_S,
+        AttemptTrace,
+        Journal,
+        JournalHistory,
+    )
+    from wfrun.sites.node.launchers.queue_runner import PROTOCOL, QueueRunner
+    from wfrun.sites.node.launchers.stdio_channel import StdioChannel
+    from wfrun.sites.node.tasks.limits import open_files, retried
+    from wfrun.sites.node.tasks.processes import (
         boot_clock,
         close_inherited,
         is_running,
         kill_leftovers,
         signal_group,
     )
-    from wfrun.sites.node.queue_runner import PROTOCOL, QueueRunner
-    from wfrun.sites.node.runner import GRACE_S
-    from wfrun.sites.node.slots import RunningAttempt
-    from wfrun.sites.node.stdio_channel import StdioChannel
-    from wfrun.sites.node.store import mode_of, remove
+    from wfrun.sites.node.tasks.runner import GRACE_S
+    from wfrun.sites.node.tasks.slots import RunningAttempt
+    from wfrun.sites.node.tasks.store import mode_of, remove
 
     Request = Dict[str, Any]
     Outcome = Dict[str, Any]

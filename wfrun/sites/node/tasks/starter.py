@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.environment import Setup
-    from wfrun.sites.node.limits import max_running, open_files
-    from wfrun.sites.node.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
-    from wfrun.sites.node.processes import boot_clock, kill_leftovers
-    from wfrun.sites.node.slots import THREADS, RunningAttempt, Slots
-    from wfrun.sites.node.store import (
+    from wfrun.sites.node.tasks.environment import Setup
+    from wfrun.sites.node.tasks.limits import max_running, open_files
+    from wfrun.sites.node.tasks.logs import MAX_PACKED_BYTES, MAX_SPARE_LOGS, Log, Logs, Pack
+    from wfrun.sites.node.tasks.processes import boot_clock, kill_leftovers
+    from wfrun.sites.node.tasks.slots import THREADS, RunningAttempt, Slots
+    from wfrun.sites.node.tasks.store import (
         AttemptError,
         inside,
         link_input,
