@@ -19,6 +19,7 @@ class OpenAttempt:
         "left_queue_s",
         "absences",
         "record",
+        "refusal",
         "started",
         "submitted_at_s",
         "submitted_s",
@@ -40,6 +41,9 @@ class OpenAttempt:
         """Number of consecutive queue listings without it."""
         self.left_queue_s: float | None = None
         """Time since which it is known to have left the queue; None: it has not."""
+        self.refusal: str | None = None
+        """Why the batch system says, in its last listing of the queue, that it will never start the
+        job; None: it does not say so."""
         self.record: Outcome | None = None
         """Exit record whose cause the batch system has to explain or to confirm."""
         self.doubt = ""
@@ -48,15 +52,15 @@ class OpenAttempt:
 
 
 class Attempts:
-    """All attempts of a cluster. Posts each start and each end once."""
+    """All attempts of a cluster. Posts each start and each end once. ``on_ended`` is called after
+    each end, when the queue may accept another attempt."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], on_ended: Callable[[], None]) -> None:
         self.open: dict[str, OpenAttempt] = {}
         self.ended: dict[str, Outcome] = {}
         self.post: Callable[[Event], None] = _refuse
-        self.on_attempt_ended: Callable[[], None] = _not_open
-        """Called after each end, when the queue may accept another attempt."""
         self.clock = clock
+        self._on_ended = on_ended
 
     def in_queue(self) -> int:
         """Number of attempts in the batch system."""
@@ -79,12 +83,8 @@ class Attempts:
         if self.open.pop(key, None) is not None:
             self.ended[key] = outcome
             self.post(RecordedEnd(self.clock(), key, outcome))
-            self.on_attempt_ended()
+            self._on_ended()
 
 
 def _refuse(event: Event) -> None:
-    raise AssertionError("the site is not open")
-
-
-def _not_open() -> None:
     raise AssertionError("the site is not open")

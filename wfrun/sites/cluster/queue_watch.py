@@ -68,8 +68,6 @@ class QueueWatch:
         """``observe_s`` is the interval between queries of other users' jobs, if ``observed``."""
         self.now = asyncio.Event()
         """Set when the queue is to be polled soon."""
-        self.is_over: Callable[[str], bool] = _unknown
-        """See ``ClusterSite.open``."""
         self._index = index
         self._access = access
         self._head = head
@@ -81,8 +79,6 @@ class QueueWatch:
         self._observed_s = float("-inf")
         self._looked = asyncio.Event()
         """Set after the first query of the queue."""
-        self._refused: dict[str, str] = {}
-        """Attempts whose jobs the batch system will never start, with its reason."""
         self._refusals = RefusedJobs(head)
         self._waits = Waits(head, attempts)
         self._has_queued = False
@@ -105,8 +101,8 @@ class QueueWatch:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._looked.wait(), FIRST_LOOK_S)
 
-    async def run(self) -> None:
-        """Poll until cancelled."""
+    async def run(self, is_over: Callable[[str], bool]) -> None:
+        """Poll until cancelled. ``is_over``: see ``ClusterSite.open``."""
         failures = 0
         while True:
             await self._until_next_poll()
@@ -131,9 +127,9 @@ class QueueWatch:
                 self._observe(jobs)
             self._looked.set()
             changed = self._compare(jobs, asked_s)
-            if await self._end_departed():
+            if await self._end_departed(is_over):
                 changed = True
-            if self._refused and await self._end_refused():
+            if await self._end_refused():
                 changed = True
             await self._waits.look(jobs)
             await self._end_stuck(asked_s)
@@ -180,10 +176,8 @@ class QueueWatch:
                 continue
             shown.add(key)
             attempt.absences, attempt.left_queue_s = 0, None
+            attempt.refusal = job.reason if job.state == "refused" else None
             self._has_queued = self._has_queued or job.state == "queued"
-            if job.state == "refused":
-                self._refused[key] = job.reason
-                continue
             if job.state in ("running", "ending") and not attempt.started:
                 changed = True
                 attempt.begin_deadline_s = asked_s + MAX_BEGIN_S
@@ -191,7 +185,7 @@ class QueueWatch:
         for key, attempt in self._attempts.open.items():
             if key in shown or attempt.submitted_s is None or attempt.submitted_s > asked_s:
                 continue
-            attempt.absences += 1
+            attempt.absences, attempt.refusal = attempt.absences + 1, None
             if attempt.absences > 1 and attempt.left_queue_s is None:
                 attempt.left_queue_s = time.monotonic()
                 changed = True
@@ -200,8 +194,8 @@ class QueueWatch:
     async def _end_refused(self) -> bool:
         """End attempts whose jobs the batch system accepted and will never start; returns whether
         there are any."""
-        refused, self._refused = self._refused, {}
-        refused = await self._refusals.confirmed(refused)
+        reasons = {k: a.refusal for k, a in self._attempts.open.items() if a.refusal is not None}
+        refused = await self._refusals.confirmed(reasons) if reasons else {}
         if not refused:
             return False
         ours = await self._head.claim(list(refused))
@@ -262,7 +256,7 @@ class QueueWatch:
                 remaining.append(key)
         await self._head.cancel_jobs(remaining)
 
-    async def _end_departed(self) -> bool:
+    async def _end_departed(self, is_over: Callable[[str], bool]) -> bool:
         """End attempts that left the queue without an exit record, or with one that the batch
         system has to explain; returns whether any was ended."""
         departed = [
@@ -289,7 +283,7 @@ class QueueWatch:
             # The system leaves what a job has printed when the job has ended.
             unstarted_s = LATE_RECORD_S if key in printed else UNSTARTED_S
             patience_s = self._access.patience_s
-            if explained or self.is_over(key):
+            if explained or is_over(key):
                 patience_s = min(patience_s, LATE_RECORD_S)
             elif attempt.cancelled_s is not None:
                 patience_s = min(patience_s, UNSTARTED_S)  # its job is gone, its result unwanted
@@ -335,11 +329,6 @@ class QueueWatch:
             cause = "lost"  # neither we nor the task ended it, or its record is lost
         host_name = ending.node if ending is not None else None
         self._attempts.end(key, Outcome(cause, message=text, host=host_name))
-
-
-def _unknown(key: str) -> bool:
-    """``is_over`` of jobs that report nothing."""
-    return False
 
 
 def _quoted(printed: str | None) -> str:

@@ -1,10 +1,10 @@
 """A cluster with a batch system, reached over one connection.
 
 Each attempt is a batch job or an element of an array. On the compute node
-``wfrun/sites/node/jobs/job.py`` claims it, runs it and leaves an exit record, without which it never
-counts as a success. One queue query per interval shows which attempts have started and which have
-left the queue. If one left without a record, the batch system is asked how it ended. After the
-site's ``patience`` it is given up: it is claimed, so that it can never start, or, if it had
+``wfrun/sites/node/jobs/job.py`` claims it, runs it and leaves an exit record, without which it
+never counts as a success. One queue query per interval shows which attempts have started and which
+have left the queue. If one left without a record, the batch system is asked how it ended. After
+the site's ``patience`` it is given up: it is claimed, so that it can never start, or, if it had
 started, its outputs are refused.
 """
 
@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -92,7 +93,7 @@ class ClusterSite:
         self._connected: Callable[[], None] = _ignore
         self._programs = (*JOB_PROGRAMS, *programs)
         self._directory = directory
-        self._attempts = Attempts(clock)
+        self._attempts = Attempts(clock, self._on_end)
         self.head = HeadNode(
             spec.name, index, connection, system, Batches(run_id), self._attempts, self._set_up
         )
@@ -100,7 +101,6 @@ class ClusterSite:
             index, spec.access, self.head, self._attempts, observed=observed, observe_s=observe_s
         )
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
-        self._attempts.on_attempt_ended = self._on_end
         self._tasks: list[asyncio.Task[None]] = []
         self._invalid_records = 0
         self._doubted: dict[str, _Record] = {}
@@ -113,7 +113,7 @@ class ClusterSite:
         post: Callable[[Event], None],
         *,
         connected: Callable[[], None] | None = None,
-        is_over: Callable[[str], bool] | None = None,
+        is_over: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
         mend, such as an unknown host key, a directory that cannot be made, or a queue that does not
@@ -125,7 +125,6 @@ class ClusterSite:
         not any more; no exit record is awaited then."""
         self._attempts.post = post
         self._connected = connected or _ignore
-        self._watch.is_over = is_over or self._watch.is_over
         try:
             await self.connection.open(self._on_connection)
             host = await self.connection.host()
@@ -140,7 +139,7 @@ class ClusterSite:
             self.head.pause("connection", str(error))
         self._tasks = [
             asyncio.create_task(self._guarded(self._submission.run)),
-            asyncio.create_task(self._guarded(self._watch.run)),
+            asyncio.create_task(self._guarded(partial(self._watch.run, is_over))),
         ]
         await self._watch.first_look()
 
