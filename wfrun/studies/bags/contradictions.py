@@ -15,35 +15,37 @@ CONTRADICTIONS = """
 
 The tables named here are those of the section on causes.
 
-- **Sizes of bags under real load (claim 1).** The load is 25%, and section 5.4.4 says that up to
-  50% there is spare capacity. In the model (section 5.1.1) a bag arrives as a whole. Without waits
-  its makespan is its longest task, and the NSL, which divides by the sum of all tasks, falls with
-  every task: bags of 5 to 19 tasks have an NSL below the average. The line *all tasks of a bag
-  submitted together* of the first table shows it. That the tasks of a bag are submitted one after
-  another changes the order of the classes, but this is no wait, which the text gives as the cause.
+- **Sizes of bags under real load (claim 1).** The load is 25%, and section 5.4.4 says that capacity
+  is to spare up to 50%. In the model (section 5.1.1) a bag arrives as a whole. If no task waits,
+  the makespan of a bag is the run time of its longest task. The NSL divides the makespan by the sum
+  of the run times of all tasks, and therefore falls with the number of tasks: bags of 5 to 19 tasks
+  have an NSL below the average. The first table shows this in the line *all tasks of a bag
+  submitted together*. In the log the tasks of a bag are submitted one after another, which changes
+  the order of the classes. This delay is no wait in a queue, which the text gives as the cause.
 - **FPLT with S-T (claims 4 and 8 against 23 and 24).** FPLT and FPF choose the same processors.
-  With S-T, FPLT takes the largest task of all bags first; FPF takes tasks in the order of arrival,
-  so that with S-T it does almost what FPLT does with S-BoT: the table *The order of tasks*.
-  Section 5.4.4 says that the NSL of S-BoT is up to 16 times lower than that of the others, among
-  them S-T. Then the NSL of FPF under S-T must also be many times lower than that of FPLT. Section
-  5.4.1 says of the same policies under S-T that the balance of FPLT is among the best and that the
-  NSL of FPF is poor.
-- **NSL by size (claim 17 against 16).** With five times as many tasks in a bag, the sum of their
-  run times is five times as large. Makespans grow by 35% to 80% according to the text, thus the
-  NSL has to fall for every policy to about a third, and not for STFR alone: the table *The size of
-  bags*, also at a load at which tasks wait.
-- **fcondor (claim 34).** The text says of loads below 50% and of loads of 50% and more alike that
-  the NSL of fcondor is similar to that of sep-c, and calls these results mixed; the first sep-c is
-  taken as csp here.
-- **Tasks done (claim 37 beside 33 and 35).** The thesis calls sep-c the worst and fcondor similar
-  to it, but has fewer tasks done with fcondor (44%) than with sep-c (53%). Here it is one or the
-  other, by the streams of the clusters: the table *Tasks done*.
-- **Load.** Section 5.3.3 has workloads of some 60,000 tasks, real ones a month long; it does not
-  say how long the generated ones are. At a load of 60% of 3,568 processors tasks would have to run
-  for 26 hours each in a month, and for two hours in the 2.6 days in which the model's 20 streams
-  have 60,000; those of the model run for six minutes, those of Figure 5.5 for three hours at most.
-  In a month the streams have some 700,000 tasks, 2% of the capacity. Here the arrivals are
-  compressed.
+  With S-T, FPLT takes the largest task of all bags first, and FPF takes tasks in the order of
+  arrival. FPF with S-T is therefore nearly FPLT with S-BoT: the table *The order of tasks*. Section
+  5.4.4 says that the NSL of S-BoT is up to 16 times lower than that of other selection policies,
+  among them S-T. Under S-T the NSL of FPF must then be many times lower than that of FPLT. Section
+  5.4.1, however, ranks the balance of FPLT under S-T among the best, and calls the NSL of FPF under
+  S-T poor.
+- **NSL by size (claim 17 against 16).** A bag with five times as many tasks has a five times larger
+  sum of run times. According to the text its makespan grows by 35% to 80%. The NSL then falls to
+  about a third for every policy, not for STFR alone: the table *The size of bags*, which also has a
+  load at which tasks wait.
+- **fcondor (claim 34).** The text says that the NSL of fcondor is similar to that of sep-c for
+  loads below 50%, says the same for loads of 50% and more, and calls these results mixed. The first
+  sep-c is read as csp here.
+- **Tasks done (claim 37 beside 33 and 35).** The thesis calls sep-c the worst architecture and
+  fcondor similar to sep-c, but reports fewer tasks done with fcondor (44%) than with sep-c (53%).
+  In the simulations only one of the two statements holds at a time; the streams of the clusters
+  decide which one: the table *Tasks done*.
+- **Load.** The workloads of section 5.3.3 have some 60,000 tasks. The real ones last a month; the
+  length of the generated ones is not given. To keep 3,568 processors 60% busy for a month, 60,000
+  tasks would have to run for 26 hours each. The 20 streams of the model have 60,000 tasks in 2.6
+  days; at a load of 60% each would have to run for two hours. The tasks of the model run for six
+  minutes on average, the tasks of Figure 5.5 for three hours at most. In a month the streams have
+  some 700,000 tasks, which use 2% of the capacity. Here the arrivals are compressed.
 """
 
 

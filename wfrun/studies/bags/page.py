@@ -237,12 +237,12 @@ def _claims(found: Sequence[Answer], scale: BagsScale) -> Iterator[str]:
     yield "## The claims of section 5.4"
     yield ""
     yield (
-        "In our words. *Similar* and *little* are taken as within 25%, *almost identical* as "
-        "within 2%, *much* as half as much again, *poor* and *good* as worse or better than at "
-        "least half of the other policies, which an extreme value of one of them does not change; "
-        "what is *up to* a number must be between half and twice of it; shares of tasks within 10 "
-        "points. Comparisons of selection policies as best or not better also allow 2%. No bound "
-        "was chosen by the results."
+        "The claims are in our words. *Similar* and *little* mean within 25%, *almost identical* "
+        "within 2%, *much* at least 50% more. *Poor* means worse, and *good* better, than at least "
+        "half of the other policies, so that an extreme value of one policy does not count. *Up "
+        "to* a number means between half and twice that number. Shares of tasks are equal within "
+        "10 points. *Best* and *not better* allow 2% between selection policies. No bound was "
+        "chosen by the results."
     )
     yield ""
     if scale.seeds == 1:
