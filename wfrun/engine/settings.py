@@ -331,7 +331,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_default(self) -> Any:
-        """The default as users write it: that of a duration with its unit."""
+        """The default as users write it, a duration with its unit."""
         return _spelled(self.default) if self.is_duration else self.default
 
     @property

@@ -9,21 +9,22 @@ from wfrun.engine.files.link_samples import LinkSamples, bandwidth_of, latency_o
 from wfrun.engine.model import ORIGIN, LinkSpec
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
-"""Bandwidth that decisions assume where the catalog states none, so that fewer bytes are better."""
+"""Bandwidth that decisions assume for a link without a known one, so that they prefer to move fewer
+bytes."""
 
 
 class Network:
     """Links between sites by index, with ORIGIN as one of them.
 
-    A pair of sites without a link in the catalog gets the default bandwidth, which is meant for
-    real time. In a run with scaled time the ``links`` are scaled, and ``time_scale`` scales the
-    default as well, so that decisions are those of a run in real time. With scale 0, the unscaled
-    default keeps the order of byte counts.
+    A pair of sites without a link in the catalog has the default bandwidth. In a run with scaled
+    time the caller scales the ``links``, and ``time_scale`` scales the default, so that decisions
+    are those of a run in real time. With scale 0 the default is not scaled, so that smaller files
+    still have shorter copies.
 
-    What copies of earlier runs have shown (``believe``) replaces the catalog's figures, and in a
-    Network that ``learns``, what those of this run have shown (``observe``) replaces both. Without
-    ``learns`` the figures are those known at the start of the run, as policies assume that declare
-    links as known.
+    Bandwidth and latency of a link come from the catalog. Measurements of earlier runs
+    (``believe``) replace them. If the Network ``learns``, measurements of this run (``observe``)
+    replace both. Otherwise the values stay as they were at the start of the run, which policies
+    expect that declare links as known.
     """
 
     def __init__(
@@ -36,9 +37,9 @@ class Network:
     ) -> None:
         self.sites = len(site_names)
         self.samples: dict[tuple[int, int], LinkSamples] = {}
-        """What copies of this run have shown, by source and destination."""
+        """Measurements of the copies of this run, by source and destination."""
         self._known: set[tuple[int, int]] = set()
-        """Links whose bandwidth the catalog or a copy has shown."""
+        """Links whose bandwidth is known from the catalog or from a copy."""
         self._least: dict[tuple[int, int], float] = {}
         """Minimum number of seconds per byte of links with a maximum bandwidth."""
         self.learns = learns
@@ -66,14 +67,15 @@ class Network:
         """Results of ``best_links``, by mask of places."""
 
     def take_over(self, before: Network) -> None:
-        """Take over what a run knew before a change of its sites, which keep their numbers."""
+        """Take over the measurements of the run before a change of its sites. Sites keep their
+        numbers."""
         self.believe(before._history)
         self.samples = before.samples
         for source, destination in self.samples if self.learns else ():
             self._learn(source, destination)
 
     def believe(self, history: Sequence[LinkHistory]) -> None:
-        """Take over what earlier runs have learned. Unknown sites are skipped."""
+        """Use the measurements of earlier runs. Links of unknown sites are skipped."""
         self._history = history
         for link in history:
             source, destination = map(self._index.get, (link.source, link.destination))
@@ -81,8 +83,9 @@ class Network:
                 self._set(source, destination, link.bandwidth_bytes_per_s, link.latency_s)
 
     def observe(self, copy: TransferEnded) -> None:
-        """Learn from a copy; `LinkSamples` has the formula. One that was resumed counts with the
-        bytes that it sent, unless most of its time went into what was there. Cost: constant."""
+        """Measure a link by a copy; `LinkSamples` has the formula. A resumed copy counts with the
+        bytes that it sent. It is ignored if it sent less than half of the file: the check of the
+        part at the destination took most of its time. Cost: constant."""
         sent_bytes = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
         if 2 * sent_bytes < copy.size_bytes:
             return
@@ -102,7 +105,7 @@ class Network:
     def _set(
         self, source: int, destination: int, bandwidth: float | None, latency_s: float | None
     ) -> None:
-        """Change the figures of a link; None: this one stays."""
+        """Change bandwidth and latency of a link; None: unchanged."""
         if bandwidth is not None:
             self._known.add((source, destination))
             least = self._least.get((source, destination), 0.0)
@@ -113,8 +116,8 @@ class Network:
         self.links.clear()
 
     def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
-        """Expected time of a copy that has its link for itself, by the copies of this run if they
-        show it; None if nothing is known of the link. Cost: constant."""
+        """Expected seconds of a copy that is alone on its link; None if nothing is known of the
+        link. Bandwidth measured by this run has precedence. Cost: constant."""
         samples = None if self.learns else self.samples.get((source, destination))
         bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
         if bandwidth is None and (source, destination) not in self._known:
@@ -129,8 +132,8 @@ class Network:
         return self.bits[site]
 
     def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
-        """The place in the mask ``present``, which is not 0, with the fastest link to
-        ``destination``. Ties go to the lowest index, ORIGIN last.
+        """The place in the mask ``present`` with the fastest link to ``destination``. The mask is
+        not 0. Of equal links that of the lowest index is taken, that of ORIGIN last.
 
         Returns (site, seconds per byte, latency in seconds).
         """

@@ -237,8 +237,8 @@ def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
 
 
 def has_inputs(state: RunState, attempt: Attempt) -> bool:
-    """Whether the inputs of an attempt are at its site. An input that its producer never wrote does
-    not count: it is optional."""
+    """Whether the inputs of an attempt are at its site. An optional input that its producer did not
+    write is not required."""
     w = state.workflows[attempt.workflow]
     files = w.workflow.files
     for file in w.workflow.tasks[attempt.task].inputs:

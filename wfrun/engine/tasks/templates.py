@@ -38,7 +38,7 @@ class TemplatePart(msgspec.Struct, frozen=True):
 
     def formatted(self, value: str) -> str:
         """The formatted value. Raises ValueError if the format requires a number and the value is
-        none."""
+        not a number."""
         if not self.spec:
             return value
         kind = self.spec[-1]

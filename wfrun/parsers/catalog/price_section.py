@@ -1,4 +1,4 @@
-"""What the cores of a site cost: their price and their power."""
+"""Catalog keys for the cost of a site's cores: price and electrical power."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_WATTS = 10_000.0
 
 
 def with_prices(section: Section, site: SiteSpec) -> SiteSpec:
-    """The site with its price and its power."""
+    """Return the site with price and power of its cores, as its entry states them."""
     unpriced: tuple[float | None, str | None] = None, None
     price, currency = section.take("price_per_core_hour", _to_price, unpriced)
     return msgspec.structs.replace(
@@ -30,13 +30,13 @@ def with_prices(section: Section, site: SiteSpec) -> SiteSpec:
 
 
 def check_currencies(document: YamlDocument, sites: Sequence[SiteSpec]) -> None:
-    """Refuse prices that have no sum."""
+    """Raise InvalidError, with the line, if two sites have prices in different currencies."""
     first = next((site for site in sites if site.currency), None)
     for site in sites:
         if first is not None and site.currency not in (None, first.currency):
             message = (
                 f"the price of site {site.name} is in {site.currency}, "
-                f"that of site {first.name} in {first.currency}"
+                f"the price of site {first.name} in {first.currency}"
             )
             hint = "State all prices in one currency."
             raise document.error(message, "sites", site.name, "price_per_core_hour", hint=hint)

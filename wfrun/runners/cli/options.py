@@ -171,7 +171,7 @@ def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
 
 
 def changes_from(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that the user gives to a resume, by field of `Settings`."""
+    """The options that the user gives to ``wfrun resume``, by field of `Settings`."""
     given = {n: options[n] for n in all_settings() if options.get(n) not in (None, ())}
     return {name: _mapping(name, v) if isinstance(v, tuple) else v for name, v in given.items()}
 

@@ -15,9 +15,10 @@ _SHADES = " ░▒▓█"
 
 
 def text_gantt(schedule: PackedSchedule, processors: int) -> list[str]:
-    """The lines of a chart, a row for each processor, or for groups of them. Of few processors each
-    job has a letter (after 52 jobs they repeat) where it runs for most of a column; of groups the
-    use is shaded."""
+    """The lines of a chart of processors over time. Up to `MAX_ROWS` processors have a row each, in
+    which a letter marks the job that runs for most of a column; letters repeat after 52 jobs. More
+    processors are put into groups with a row each, in which shades show the share of busy
+    processors."""
     end_s = schedule.makespan_s
     group = -(-processors // MAX_ROWS)
     rows = -(-processors // group)

@@ -1,8 +1,8 @@
 """Prediction of a run: run times by type of task and site, waits, and the end with an interval.
 
-The end is that of `wfrun.runners.forecast.plan`. Its interval comes from further simulations of
-the plan, in which tasks take the run times of earlier ones, and other users' jobs end at other
-times.
+The predicted end is that of the plan (`wfrun.runners.forecast.plan`). Its interval comes from
+further simulations of the plan. In these, tasks have run times of earlier tasks, drawn at random,
+and other users' jobs end at other times.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MIN_OBSERVED = 4
 
 
 class End(msgspec.Struct, frozen=True):
-    """The end of the whole, in seconds from now."""
+    """Predicted end of the run, in seconds from now, with its interval."""
 
     makespan_s: float | None
     """None: some tasks would not end."""
@@ -73,7 +73,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 class SiteForecast(msgspec.Struct, frozen=True):
-    """A site, and how long jobs would wait there now."""
+    """A site, with the predicted waits of jobs submitted to it now."""
 
     present: PresentSite
     waits: tuple[ExpectedWait, ...]
@@ -81,7 +81,7 @@ class SiteForecast(msgspec.Struct, frozen=True):
 
 
 class RunForecast(msgspec.Struct, frozen=True):
-    """What is predicted of a run."""
+    """The prediction of a run."""
 
     policy: str
     throttle: Throttle
@@ -105,8 +105,8 @@ def forecast_of(
     limit_s: float | None,
     warn: Warn,
 ) -> RunForecast:
-    """Predict a run on the sites that are up. The simulations for the interval of its end take
-    ``limit_s`` at most; None: `WITHIN_S`, or as long as `MIN_SAMPLES` of them take.
+    """Predict a run on the sites that are up. ``limit_s`` limits the time of the simulations for
+    the interval of the end; None: `WITHIN_S`, or longer if `MIN_SAMPLES` simulations need it.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them.
     """
@@ -197,8 +197,9 @@ def _sampled_ends(inputs: PlanInputs, draws: _Draws, limit_s: float) -> list[flo
 class _Draws:
     """Random run times of the tasks of a run.
 
-    For each simulation the run times of earlier tasks of a class are drawn with replacement, which
-    varies their mean, and each task of the class draws one of these (bootstrap; Efron 1979).
+    Each simulation first resamples the run times of earlier tasks of a class with replacement, so
+    that their mean varies between simulations. Then each task of the class draws one run time of
+    the sample (bootstrap; Efron 1979).
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class TypeForecast(msgspec.Struct, frozen=True):
 
 
 class EarlierTasks:
-    """Run times of earlier tasks at the sites of a catalog. They are predicted as in runs."""
+    """Run times of earlier tasks at the sites of a catalog, for the predictors of runs."""
 
     def __init__(
         self,
@@ -73,8 +73,9 @@ class EarlierTasks:
             self._reference_s[kind].append(runtime_s * speeds[site])
 
     def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
-        """The prediction for a task at a site, from earlier tasks there, else from those at other
-        sites, and whether the former; None if there were none."""
+        """Predict the run time of a task at a site from earlier tasks at this site or, without any,
+        at other sites. Returns it and whether the tasks were at this site; None: there were none.
+        """
         if kind not in self._reference_s:
             return None
         found = self._run_times.predict(kind, site, self._speeds[site])
@@ -88,7 +89,8 @@ class EarlierTasks:
 def earlier_tasks(
     history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
 ) -> EarlierTasks:
-    """What the user's history has of the owners of these workflows, for a name of a predictor."""
+    """Read the run times of earlier tasks of the owners of these workflows from the user's history.
+    ``name`` is that of a predictor."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     if history is None:
         return EarlierTasks((), speeds, predictor)
@@ -116,8 +118,8 @@ def class_of(workflow: Workflow, task: Task) -> JobClass:
 def type_forecasts(
     workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
 ) -> list[TypeForecast]:
-    """The run times of each type of tasks: documented, else predicted, else ``assumed_s`` on the
-    reference processor, else unknown, as in plans."""
+    """The run times of each type of tasks. As in plans, the source is the document, else a
+    prediction, else ``assumed_s`` on the reference processor; else the run time is unknown."""
     return [
         _forecast(workflow, kind, group, catalog, earlier, assumed_s)
         for workflow in workflows

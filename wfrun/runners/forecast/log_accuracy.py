@@ -19,7 +19,7 @@ from wfrun.runners.forecast.log_predictors import CHAIN, Candidate
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """How well one method predicts the jobs of a log. None: it predicted none of them."""
+    """Accuracy of one method on the jobs of a log. None: it predicted no job."""
 
     method: str
     classification: str | None
@@ -150,8 +150,8 @@ def _replayed(moments: Sequence[Moment], candidate: Candidate) -> _Score:
 def _by_class(
     moments: Sequence[Moment], chosen: Sequence[Candidate]
 ) -> dict[tuple[str | None, str], _Score]:
-    """The scores of methods by class, and of chains of classes. They are those of `replay` with
-    `ByClass` and with `class_chain`, at a fifth of the cost."""
+    """The scores of methods by class, and of chains of classes. The results equal those of `replay`
+    with `ByClass` and `class_chain`, at a fifth of the cost."""
     numbers = {method: number for number, method in enumerate(METHODS)}
     scores: dict[tuple[str | None, str], _Score] = defaultdict(_Score)
     methods: defaultdict[str | None, list[tuple[int, _Score]]] = defaultdict(list)

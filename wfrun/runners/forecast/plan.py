@@ -102,7 +102,7 @@ class BegunRun(NamedTuple):
 
 
 def begun_run(run: RunDir, state: RunState) -> BegunRun:
-    """What a run has done so far. Raises InvalidError for a damaged log."""
+    """Read from its log what a run has done. Raises InvalidError for a damaged log."""
     found: defaultdict[JobClass, list[float]] = defaultdict(list)
     for (number, task), runtime_s in measured_runtimes_s(run, state).items():
         workflow = state.workflows[number].workflow
@@ -113,7 +113,7 @@ def begun_run(run: RunDir, state: RunState) -> BegunRun:
 
 
 class Present(msgspec.Struct, frozen=True):
-    """The present state of the sites, and the jobs ahead at each of those with a queue."""
+    """The present state of the sites, and the jobs ahead at each site that has a queue."""
 
     sites: tuple[PresentSite, ...]
     ahead: Mapping[str, Sequence[SimulatedJob]]
@@ -143,9 +143,9 @@ def plan_of(
     warn: Warn,
     begun: BegunRun | None = None,
 ) -> RunPlan:
-    """Simulate a run on the sites that are up, and others to compare for ``limit_s`` seconds; None:
-    for `COMPARE_S`, or the time of `COMPARED` of them. Of a run that has ``begun``, the rest is
-    simulated.
+    """Simulate a run on the sites that are up, then its alternatives for at most ``limit_s``
+    seconds; None: for `COMPARE_S`, or for the time that `COMPARED` alternatives need. If the run
+    has ``begun``, only its remaining tasks are simulated.
 
     Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them or
     has no run time.
@@ -222,8 +222,8 @@ def reached(catalog: Catalog, present: Present) -> Catalog:
 
 
 def _check_fits(workflows: Sequence[Workflow], catalog: Catalog, present: Present) -> None:
-    """Raise InvalidError for a task that fits no site of the catalog, with the sites that are not
-    up: it may fit one of them."""
+    """Raise InvalidError for a task that fits no site of the catalog. Sites that are not up count:
+    the task may fit one of them later."""
     down = [f"{site.site} is {site.state}" for site in present.sites if site.state == "down"]
     down += [f"{site.site} needs login" for site in present.sites if site.state == "needs login"]
     for workflow in workflows:

@@ -51,7 +51,7 @@ def compare(
     reused: Reused | None,
 ) -> Comparison:
     """Simulate the run with each other policy, and with each throttle, until ``limit_s`` is over.
-    What does not place all tasks is left out, and so are policies that raise."""
+    Alternatives that do not place all tasks, or whose policy raises, are left out."""
     deadline_s = time.monotonic() + limit_s
     tried = list(candidates(settings, platform))
     found = []
@@ -75,8 +75,9 @@ def compare(
 
 
 def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
-    """The policies with their own throttle, then the others; those that use most information first,
-    since there may be time for few. The chosen combination is not among them."""
+    """The policies with their default throttle, then those with other throttles, without the chosen
+    combination. Policies that use most information come first, since the time may suffice for few.
+    """
     slots = sum(site.slots for site in platform.catalog.sites)
     throttles: tuple[Throttle, ...] = (None, "auto", slots)
     has_others = any(platform.background.values())
@@ -94,8 +95,8 @@ def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
 
 
 def _used_information(name: str, *, has_others: bool) -> int:
-    """Number of kinds of information that a policy uses; 0 for one that predicts jobs of other
-    users where there are none: it decides as the policy that knows them."""
+    """Number of kinds of information that a policy uses; 0 for a policy that predicts jobs of other
+    users if there are none: it decides as the policy that knows these jobs."""
     information = PLACEMENT[name].information
     if information.background_runtime is R and not has_others:
         return 0

@@ -109,9 +109,9 @@ def simulated_jobs(
 ) -> list[ReplayedJob]:
     """The jobs that fit a cluster, for its simulation.
 
-    A job ends at its request. ``load``: times between submissions are scaled to this offered load.
-    ``estimates``: whether predictors are given the estimates of the log; the LRM always has them,
-    and for a job without one draws one from ``seed``. Raises InvalidError.
+    A job that exceeds its requested time ends then. ``load``: times between submissions are scaled
+    to this offered load. ``estimates``: whether predictors see the estimates of the log. The LRM
+    always sees them; a job without an estimate gets one drawn from ``seed``. Raises InvalidError.
     """
     fitting: Sequence[LoggedJob] = [job for job in jobs if (job.size or 0) <= processors]
     if not fitting:
@@ -145,7 +145,7 @@ def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
 
 
 def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
-    """The waits of the log, and what the predictors that need no queue answer."""
+    """The waits of the log, and the answers of the predictors that need no model of the queue."""
     chosen = {
         name: kind.make(Cluster(1, "fcfs"))
         for name, kind in WAIT_PREDICTORS.items()
@@ -160,12 +160,12 @@ def replay_simulated(
     names: Sequence[str] = tuple(WAIT_PREDICTORS),
     methods: Sequence[str] = (),
 ) -> Replay:
-    """The waits of a simulated queue, and what predictors answer. ``methods``: names of
-    ``PREDICTORS``, each of which predicts the run times of point-valued predictors instead of that
-    of the thesis. Raises InvalidError for an unknown LRM.
+    """The waits of a simulated queue, and the answers of the predictors. ``methods``: names of
+    ``PREDICTORS``. Each predicts run times for the point-valued predictors of waits, instead of the
+    method of the thesis. Raises InvalidError for an unknown LRM.
 
-    Cost of a job: about 10 microseconds a predictor with FCFS, as long as the queue is short; that
-    of a simulation of all jobs that run and wait, up to milliseconds, with the others.
+    Cost of a job and a predictor: with FCFS about 10 microseconds while the queue is short. Other
+    LRMs simulate all running and waiting jobs, which takes up to milliseconds.
     """
     events = simulated_events(jobs, make_lrm(cluster.lrm, cluster.processors))
     chosen: dict[str, WaitPredictor] = {}
@@ -197,9 +197,9 @@ def log_waits(
     load: float | None = None,
     methods: Sequence[str] = (),
 ) -> Iterator[LogWaits]:
-    """Measure all predictors that apply, on the waits of the log or, with an LRM, on those of its
-    simulation on ``processors``, or on as many as the jobs of a site used at once. ``methods``: see
-    `replay_simulated`."""
+    """Measure all applicable predictors on the waits of the log or, with an LRM, on simulated
+    waits. The simulated cluster has ``processors``; None: the maximum that the jobs of a site used
+    at the same time. ``methods``: see `replay_simulated`."""
     for site in sites:
         size = None
         if lrm is None:
@@ -214,6 +214,6 @@ def log_waits(
 
 
 def flat(row: LogWaits) -> dict[str, object]:
-    """The fields of a row, those of the accuracy among them."""
+    """The fields of a row, including the fields of its accuracy."""
     fields = asdict(row)
     return {**fields, **asdict(fields.pop("accuracy"))}

@@ -40,7 +40,7 @@ POLL_S = 0.05
 class PauseSite(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="request", tag="pause-site"
 ):
-    """Give a site no more attempts."""
+    """Request to place no further attempts at a site."""
 
     site: str
 
@@ -48,7 +48,7 @@ class PauseSite(
 class FreeSite(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="request", tag="free-site"
 ):
-    """Give a site attempts again."""
+    """Request to place attempts at a paused site again."""
 
     site: str
 

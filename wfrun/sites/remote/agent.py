@@ -1121,7 +1121,7 @@ class Relay:
         self._poller.register(self._woken, select.POLLIN)
 
     def put(self, job: "Callable[[], None]") -> None:
-        """Have the relay's thread run a job. Callable from any thread."""
+        """Run a job in the relay's thread. May be called from any thread."""
         self._jobs.append(job)
         with contextlib.suppress(BlockingIOError):  # the pipe is full: it wakes up in any case
             os.write(self._waker, b"\0")

@@ -156,10 +156,10 @@ class Host(Protocol):
     async def spool(
         self, directory: str, session: int, on_file: Callable[[str, bytes], None]
     ) -> Listener:
-        """Report the spool files of this session that are in ``directory`` or appear later.
+        """Report the spool files of this session that are in ``directory`` now or appear later.
 
         ``on_file`` gets ``<name>.<session>.<connection>`` and the content of the next file of this
-        connection, in order. Reported files are removed, and so are those of earlier sessions and
+        connection, in order. Reported files are removed, as are files of earlier sessions and
         connections. Raises InfeasibleError where the directory cannot be watched.
         """
 

@@ -21,7 +21,7 @@ class Location(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Absolute path."""
+        """Absolute path of the file at its site."""
         return self.endpoint.path(self.name)
 
 

@@ -58,17 +58,17 @@ class RoutedCopy(msgspec.Struct, frozen=True):
     source: Location
     destination: Location
     key: str
-    """Names the part of this copy alone."""
+    """Part of the name of the temporary file, which no other copy has."""
     expected: Content
     avoid: Sequence[str]
     """Methods to use last."""
     on_route: OnRoute | None
-    """Called with the method, and one that could carry the file another way."""
+    """Called with the name of the chosen method and of one that would use another way."""
     size_bytes: int = -1
     """-1: unknown, or a directory."""
     kept: str | None = None
-    """The key that all copies of the file share, so that one goes on from the part of another; None
-    if they share none."""
+    """Key of a temporary file that all copies of this file share, so that a copy resumes where an
+    earlier one ended; None: the copy does not share one."""
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -77,22 +77,24 @@ class RoutedCopy(msgspec.Struct, frozen=True):
 
     @property
     def is_remote(self) -> bool:
-        """Whether a site of it is not this machine."""
+        """Whether its source or its destination is on another machine."""
         return any(isinstance(e.endpoint, RemoteEndpoint) for e in (self.source, self.destination))
 
 
 class TransferRouter:
-    """The `Transfer` of a run: hands each copy to a transfer method.
+    """The `Transfer` of a run: chooses a transfer method for each copy.
 
-    ``methods`` are in order of preference; one must be able to carry between any two sites. Where
-    ``links`` name methods for a pair of sites, these alone are used, in their order. A method that
-    fails between two sites is not tried there again, and the copy goes by the next one. It is tried
-    again if it failed because a site has no agent now. Small files go by a method of ``large_only``
-    only where a link names it. Instead of a method of ``direct`` that is to be avoided, the others
-    of them come last. Those of ``relayed`` are no alternatives to each other.
+    ``methods`` are in order of preference. At least one of them must carry between any two sites.
+    If ``links`` name methods for a pair of sites, only these methods are used, in their order.
 
-    ``endpoints`` are in the order of the sites. ``outputs`` is the only folder of this machine,
-    beside the stores of local sites, that is written to.
+    When a method fails for a pair of sites and a later method succeeds, the failed one is not used
+    for the pair again. A failure because a site has no agent now does not count. Methods of
+    ``large_only`` carry small files only if a link names them. ``direct`` and ``relayed`` are
+    groups of methods that use the same way, from site to site and through this machine. If a copy
+    avoids a method, the other methods of its group are tried last, too.
+
+    ``endpoints`` are in the order of the sites. On this machine files are written only to the
+    folder ``outputs`` and to the stores of local sites.
     """
 
     def __init__(
@@ -109,8 +111,8 @@ class TransferRouter:
         checksums: bool = False,
         caps: BandwidthCaps | None = None,
     ) -> None:
-        """With ``checksums`` a copy is compared by digest, not only by size; then copies of large
-        files by methods of ``resuming`` go on from what an earlier copy has left."""
+        """``checksums``: copies are verified by digest, not only by size. Then copies of large
+        files by the methods in ``resuming`` resume where an earlier copy ended."""
         self._outputs = outputs
         self._endpoints: dict[int, Endpoint] = {
             ORIGIN: LocalEndpoint(),
@@ -126,9 +128,9 @@ class TransferRouter:
             (link.source, link.destination): link.methods for link in links if link.methods
         }
         self._failed: dict[tuple[str, str], set[str]] = {}
-        """The methods that are not used any more, by pair of sites."""
+        """Methods that are not used for a pair of sites any more."""
         self._agentless: set[tuple[str, str]] = set()
-        """Pairs of sites between which files went without an agent, as the user knows."""
+        """Pairs of sites for which the user was told that files go without an agent."""
         self._serial = itertools.count()
         self._checksums = checksums
         self._caps = caps or BandwidthCaps(links)
@@ -148,8 +150,8 @@ class TransferRouter:
         if destination == ORIGIN:
             destination_path = str(contained(self._outputs, destination_path))
         from_, to = self._endpoints[source], self._endpoints[destination]
-        # The process id keeps the parts of this engine apart from those that a killed engine has
-        # left in the same directory. Two live engines never share one.
+        # A killed engine may have left temporary files in the same directory. The process id keeps
+        # the names different. Two live engines never share a directory.
         key = f"{os.getpid()}-{next(self._serial)}"
         expected = replace(expected, verify=self._checksums)
         source_file = Location(from_, source_path)
@@ -175,8 +177,8 @@ class TransferRouter:
         destination: int,
         destination_path: str,
     ) -> Receipt:
-        """Write a file that a server sends, as ``copy`` does; ``sent`` has the digest of ``data``
-        at its end. ``shown`` is the server's name for it, for messages."""
+        """Write a file that a server sends, with the guarantees of ``copy``. ``sent`` has the
+        digest of ``data`` when ``data`` has ended. ``shown`` names the file in messages."""
         if destination == ORIGIN:
             destination_path = str(contained(self._outputs, destination_path))
         to = Location(self._endpoints[destination], destination_path)
@@ -190,7 +192,7 @@ class TransferRouter:
             raise
 
     async def _send(self, copy: RoutedCopy) -> Receipt:
-        """`_try` with the size of the file, and the key that copies of a large one share."""
+        """Find the size of the file and, for a large file, the shared temporary file; then copy."""
         expected = copy.expected
         size_bytes = -1 if expected.size_bytes is None else expected.size_bytes
         if size_bytes < 0 and copy.is_remote:
@@ -227,7 +229,8 @@ class TransferRouter:
             except NoAgentError as error:  # The method is not given up: the agent comes back.
                 agentless = error
             else:
-                if copy.kept is not None and resumed is None:  # It may have been left by another.
+                if copy.kept is not None and resumed is None:
+                    # A copy by another method may have left the shared temporary file.
                     await destination.discard(copy.destination.name, copy.kept)
                 fallback = self._give_up(copy.pair, failures, name)
                 if agentless is not None:
@@ -249,18 +252,19 @@ class TransferRouter:
         return [name for name in names if name not in failed]
 
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
-        """Methods in order, those last that take the same way as one to be avoided."""
+        """The methods in order, with those in ``avoid`` last, and before them those that use the
+        same way."""
         way = self._way(avoid)
         return sorted(names, key=lambda name: (name in avoid, name in way))
 
     def _way(self, names: Sequence[str]) -> frozenset[str]:
-        """These methods, and those that take the same way as one of them."""
+        """These methods, and all methods that use the same way as one of them."""
         ways = (self._direct, self._relayed)
         return frozenset(names).union(*(way for way in ways if way.intersection(names)))
 
     async def _tell_route(self, copy: RoutedCopy, name: str, names: Sequence[str]) -> None:
-        """Call ``on_route`` if another method could carry the file another way. Between
-        directories of this machine all methods wait for the same disks."""
+        """Call ``on_route`` if a method that uses another way could carry the file. Copies within
+        this machine are left out: all methods use the same disks."""
         if copy.on_route is None or copy.avoid or not copy.is_remote:
             return
         way = self._way([name])
@@ -274,8 +278,8 @@ class TransferRouter:
     def _give_up(
         self, pair: tuple[str, str], failures: Mapping[str, MethodFailedError], other: str
     ) -> str:
-        """Use the methods no more that failed between two sites where another one did not. Returns
-        why, unless a copy that failed at the same time has done it."""
+        """Exclude methods that failed for a pair of sites while ``other`` succeeded. Returns the
+        reason for the user; empty if a concurrent copy has excluded them already."""
         failed = self._failed.setdefault(pair, set())
         new = {name: error for name, error in failures.items() if name not in failed}
         failed.update(new)
@@ -286,7 +290,8 @@ class TransferRouter:
         )
 
     def _note(self, pair: tuple[str, str], error: NoAgentError, other: str) -> str:
-        """Say once for each pair that files go without an agent meanwhile."""
+        """The message that files of a pair go without an agent; empty after the first call for the
+        pair."""
         if pair in self._agentless:
             return ""
         self._agentless.add(pair)

@@ -1,4 +1,4 @@
-"""Reallocation: waiting jobs move to the queue of another site that would finish them sooner.
+"""Reallocation: moves waiting jobs to the queue of a site that is expected to finish them sooner.
 
 Source: RR-7365, sections 3.2.2 and 3.2.3; see `wfrun.engine.jobs.reallocation`.
 """
@@ -19,36 +19,39 @@ from wfrun.engine.jobs.reallocation import Limits, Placed, reallocate
 _TIMER = "reallocation"
 
 MOST_MOVES = 5
-"""Number of moves after which a job keeps its place, unless another site starts it immediately: a
-queue that seems short may belong to users who overtake us."""
+"""Maximum number of moves of a job, except to a site that starts it immediately. A queue that seems
+short may have users whose jobs overtake ours, so that a job could move for ever."""
 
 
 class Reallocations(Capability):
     """Decides every ``reallocate_every_s``, while jobs are open, which waiting jobs move.
 
-    A moved job is cancelled where it waits, in case it has not started. Its end as cancelled makes
-    it eligible, and then its only candidate is the site that it is meant for, as long as that takes
-    it. A job that starts first stays where it is. Both follow from the log, so a crash between the
-    cancellation and the submission loses nothing: the next engine repeats the cancellation, and
-    submits the job once the site has confirmed that it never starts.
+    To move a job, its attempt is cancelled if it has not started. The end of the attempt makes the
+    job eligible, and its destination is then the only candidate site, as long as the destination
+    accepts the job. A job that starts before it is cancelled stays where it is.
 
-    Cost: constant; of a decision, that of the algorithm.
+    The log determines which jobs are being moved, so that a crash between cancellation and
+    submission loses nothing: the next engine cancels again, and submits the job after the site has
+    confirmed that the old attempt never starts.
+
+    Cost of an event: constant. Cost of a decision: see the algorithm.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.moves = 0
-        """Number of moves that took place, to another site or with another size."""
+        """Number of completed moves, to another site or to another size."""
         self._every_s = self.state.settings.reallocate_every_s
         self._submitted_s: dict[TaskNumber, float] = {}
-        """When each open job was first submitted."""
+        """Time of the first submission of each open job, in seconds."""
         self._moves: dict[TaskNumber, int] = {}
-        """Number of moves of each open job that was moved."""
+        """Number of moves of each open job to another site."""
         self._destinations: dict[TaskNumber, int] = {}
-        """The sites of jobs that are being moved."""
+        """Destination of each job that is being moved."""
         self._offered: dict[TaskNumber, tuple[int, int]] = {}
-        """Site and size of the offers that the latest decision took. They spare the size of each
-        moved job a plan of all queues; a later engine, which does without them, chooses anew."""
+        """Site and size of each move of the latest decision. With them the size of a moved job
+        needs no further plan of all queues. They are not in the log; a later engine chooses the
+        size again."""
         self._is_timed = False
         self._due = False
 
@@ -123,17 +126,17 @@ class Reallocations(Capability):
         return self._destinations.get((w.index, task))
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """A job that is being moved goes where it is meant to go, if that takes it."""
+        """Restrict a job that is being moved to its destination, if that is a candidate."""
         site = self._destinations.get((w.index, task)) if self._destinations else None
         return mask if site is None else mask & 1 << site or mask
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
-        """The size of the offer for which a job is being moved."""
+        """The size that the decision chose for a moved job at its destination; 0: none."""
         offered_by, size = self._offered.get((w.index, task), (-1, 0))
         return size if offered_by == site else 0
 
     def end_replay(self) -> None:
-        """The decisions that follow from the log are in the log."""
+        """A decision that was due in the replay is in the log already."""
         self._due = False
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
@@ -158,6 +161,6 @@ class Reallocations(Capability):
         return attempt.workflow, attempt.task
 
     def _changes(self, placed: Placed) -> bool:
-        """Whether the job gets another site or size. All-cancellation also places jobs as they
-        are: these keep their place in their queue."""
+        """Whether the job gets another site or size. All-cancellation also returns jobs that keep
+        both; these stay in their queue."""
         return placed.is_moved or self.state.attempts[str(placed.job.id)].cores != placed.offer.size

@@ -1,8 +1,9 @@
 """Cleanup: files leave the sites while the run goes on.
 
-Reference counts say which files no task will read any more. Such a file is removed from all sites;
-a final output only once it is at ORIGIN, where initial inputs are, too. Removals are decided in
-batches, since each is an event of the log and a message to a site.
+Reference counts tell which files no task will read any more. Such a file is removed from all sites.
+A final output is removed only after its copy has arrived at ORIGIN. Files at ORIGIN, such as
+initial inputs, are never removed. Removals are decided in batches, since each removal is an event
+of the log and a message to a site.
 """
 
 from __future__ import annotations
@@ -22,26 +23,27 @@ from wfrun.engine.tasks.bag import BagFiles
 
 BATCH_FILES = 32
 BATCH_BYTES = 64 * 1024 * 1024
-"""Number and total size of files that are removed without waiting for others. Fewer and smaller
-ones wait, at most until nothing else of the run is under way but superseded attempts."""
+"""Number and total size in bytes of the files that make a full batch. Fewer or smaller files wait
+for others, until nothing of the run is open except superseded attempts."""
 STORAGE_SHARE = 32
-"""The part of the smallest storage limit, as a divisor, that such files may take meanwhile."""
+"""Maximum size of the files that wait for a batch, as a fraction 1/STORAGE_SHARE of the smallest
+storage limit."""
 
 
 class Cleanup(Capability):
     """Removes files from sites where nothing needs them any more."""
 
     dormant = frozenset({"on_left", "on_ended"})
-    """They matter once an attempt is superseded."""
+    """Called only after an attempt was superseded."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._readers: list[array[int]] = []
-        """Per workflow and file: the number of tasks that are not done and read it, and of
-        superseded attempts that do, since a site may still make their requests."""
+        """Number of readers of each file, by workflow and file: tasks that are not done, and
+        superseded attempts, whose requests may still be made."""
         self._due: dict[tuple[int, int], int] = {}
-        """The files that can be removed from some site, by (workflow, file), with their sizes. They
-        follow from the log alone, so that a replay knows which ones wait."""
+        """Sizes in bytes of the files that can be removed from at least one site, by (workflow,
+        file). The log alone determines them, so that a replay restores the batch."""
         self._due_bytes = 0
         limits = [site.spec.storage_bytes for site in self.state.sites]
         self._batch_bytes = min(
@@ -55,7 +57,7 @@ class Cleanup(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Where files are real, or their removal makes room for others."""
+        """Wanted unless all files are kept: in real runs, and where a site has a storage limit."""
         state = run.state
         return begun.settings.keep != "all" and (
             state.own_outputs or any(site.spec.storage_bytes is not None for site in state.sites)
@@ -104,8 +106,8 @@ class Cleanup(Capability):
             self._add_all(w)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Release the inputs of a task. Outputs that no task reads leave, too, unless they are to
-        be collected: then the end of that copy lets them."""
+        """Release the inputs of a task. Outputs that no task reads can be removed, too. An output
+        that is collected can be removed after its copy to ORIGIN has ended."""
         w = self.state.workflows[attempt.workflow]
         files, readers = w.workflow.files, self._readers[w.index]
         task = w.workflow.tasks[attempt.task]
@@ -119,8 +121,8 @@ class Cleanup(Capability):
                 and file in task.optional
                 and not any(size is not None for size in outcome.sizes[number : number + 1])
             ):
-                continue  # It was not written, and what an earlier attempt wrote stays.
-            # Of a repeated task: the copies of the former ones are out of date.
+                continue  # The attempt did not write it. A file of an earlier attempt stays.
+            # If the task was repeated, earlier copies of its output are out of date.
             self._due_bytes -= self._due.pop((w.index, file), 0)
             if not readers[file] and not files[file].collect:
                 self._add(w, file, 1 << attempt.site)
@@ -158,14 +160,14 @@ class Cleanup(Capability):
             self._add(w, file, w.present[file])
 
     def _on_copy_ended(self, event: ev.TransferEnded | ev.TransferFailed) -> None:
-        """Look again at a file that was needed while it was copied."""
+        """Add a file that could not be removed while it was copied."""
         if not self._readers[event.workflow][event.file]:
             self.on_copy_dropped((event.workflow, event.file, event.destination))
 
     def _on_discarded(self, event: ev.FilesDiscarded) -> None:
         self._forget_due()  # a decision takes all
         if self.state.sites[event.site].spec.storage_bytes is not None:
-            # Placements were decided before the removal, and nothing else may happen any more.
+            # Placements of this step came before the removal, and no later event is certain.
             self.run.set_timer("room", event.at_s)
 
     def _place_again(self) -> None:
@@ -192,8 +194,9 @@ class Cleanup(Capability):
                 self._add(w, file, present)
 
     def _add(self, w: WorkflowState, file: int, present: int) -> None:
-        """Let a file that no task reads any more leave, unless something else keeps it at all its
-        sites. The end of what keeps it calls this again. ``present``: the places that hold it."""
+        """Add a file without readers to the batch, if it can be removed from at least one site.
+        Otherwise a later event, such as the end of a copy, calls this method again. ``present``:
+        mask of the places that hold the file."""
         key, due = (w.index, file), self._due
         if not present & self._sites or key in due:
             return
@@ -211,7 +214,7 @@ class Cleanup(Capability):
         self._due_bytes = 0
 
     def _places(self, key: tuple[int, int], present: int) -> int:
-        """The sites from which a file can be removed that nothing needs, as a mask."""
+        """Mask of the sites from which a file without readers can be removed."""
         workflow, file = key
         originals = self.state.workflows[workflow].originals
         places = present & self._sites & ~(originals.get(file, 0) if originals else 0)
@@ -221,8 +224,8 @@ class Cleanup(Capability):
         return places
 
     def _is_copied(self, key: tuple[int, int]) -> bool:
-        """Whether a file that no task reads any more is being copied. A copy to a site that still
-        waits for room will not start."""
+        """Whether a file without readers is being copied. A copy to a site that waits in the queue
+        of copies does not count: it will not start."""
         copies = self.state.copies
         for place in range(ORIGIN, len(self.state.sites)) if copies else ():
             copy = copies.get((*key, place))
@@ -237,9 +240,9 @@ class Cleanup(Capability):
             self.settle(decisions)
 
     def settle(self, decisions: Decisions) -> None:
-        """Remove the files of a batch, or those that waited for one until nothing else was under
-        way. A run may end without another event once a copy was dropped, or with superseded
-        attempts that its sites have not reported."""
+        """Remove the files of the batch, full or not. The core calls this when nothing else of the
+        run is open: after a dropped copy, or with superseded attempts whose sites have not
+        answered, the run may end without another event."""
         workflows = self.state.workflows
         by_places: dict[int, list[tuple[int, int]]] = {}
         for key in self._due:

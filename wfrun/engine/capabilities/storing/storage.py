@@ -255,8 +255,9 @@ class Storage(Capability):
         return mask
 
     def awaited(self, w: WorkflowState, task: int, mask: int) -> ev.StorageAwaited:
-        """The decision that sets a task aside at the sites of a mask, and at all others without
-        room for its files, whether they are open now or not: it is one event while it waits."""
+        """The decision that a task waits for room at the sites of a mask, and at all other feasible
+        sites without room for its files. Closed sites are included, so that one event suffices
+        while the task waits."""
         feasible = w.feasible_sites(task) & ~w.barred.get(task, 0)
         mask |= feasible & ~self.with_room(w, task, feasible)
         sites = tuple(index for index in self._sites if mask >> index & 1)

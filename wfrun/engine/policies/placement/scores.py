@@ -15,15 +15,16 @@ class ScoreColumn(NamedTuple):
     name: str
     unit: Literal["s", "cores", "yes/no", ""]
     prefers: Literal["least", "most", ""]
-    """Which sites go first; empty: it ranks no site, and explains another column."""
+    """Whether sites with the least or the most come first; empty: the column does not rank sites,
+    and explains another one."""
 
 
 class Criterion(NamedTuple):
-    """A column, and the function from a site to its value."""
+    """A column of a table of scores, with the function that gives its value for a site index."""
 
     column: ScoreColumn
     value: Callable[[int], float | None]
-    """None: nothing is known yet. Such a site goes before all others."""
+    """None: nothing is known yet. Such a site comes before all others."""
 
 
 class SiteScores(NamedTuple):

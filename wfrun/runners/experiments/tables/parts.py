@@ -106,10 +106,10 @@ def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
 
 
 def size_table(rows: Sequence[Row]) -> PartTable:
-    """A table of the mean NSL of the bags of each size class, with the rows of `ResultTable`.
+    """Table of the mean NSL by size class of bags, with the rows of `ResultTable`.
 
-    It shows differences that the mean over all bags hides (thesis section 5.4.1). If the rows are
-    of several loads, it has those of the highest load.
+    It shows differences that the mean over all bags hides (thesis section 5.4.1). If ``rows`` have
+    several loads, only rows of the highest load are used.
     """
     highest = max((row.load or 0.0 for row in rows), default=0.0)
     kept = [row for row in rows if (row.load or 0.0) == highest]

@@ -59,7 +59,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def runtime_s(self) -> float | None:
-        """Time that it ran; None for an attempt that is open or never started."""
+        """Run time in seconds; None if the attempt is open or never started."""
         if self.started_s is None or self.ended_s is None:
             return None
         return max(0.0, self.ended_s - self.started_s)

@@ -277,8 +277,8 @@ async def log_in(
 
 
 async def unless_silent(work: Awaitable[_T], client: Client, limit_s: float) -> _T:
-    """Wait for a login. Raises asyncio.TimeoutError after ``limit_s``, not counting the time in
-    which the user is asked: a token has to be found first."""
+    """Wait for a login. Raises asyncio.TimeoutError when the server is silent for ``limit_s``. The
+    limit starts anew after each question to the user, who may have to find a token first."""
     task = asyncio.ensure_future(work)
     try:
         left_s = limit_s
