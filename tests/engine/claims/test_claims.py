@@ -20,9 +20,11 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.core import actions as act
 from wfrun.engine.core.core import Core
+from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.jobs.components import Component, Components
-from wfrun.engine.model import File
+from wfrun.engine.model import Access, Catalog, File
+from wfrun.runners.run.changes import changed_run
 from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld
@@ -268,15 +270,12 @@ def test_a_job_waits_for_no_input_that_is_gone_from_another_site_of_its_claim() 
     task = msgspec.structs.replace(jobs.tasks[0], inputs=(0,))
     jobs = msgspec.structs.replace(jobs, tasks=[task], files=files)
     world = FakeWorld([jobs], sites_of(*SLOTS), ev.Settings("mlp", place="fcm"))
-    for event in world.steps():
-        if isinstance(event, ev.TransferEnded):
-            break
-    assert isinstance(event, ev.TransferEnded)
-    assert event.destination in (0, 1)
-    world.crash(((0, 0, event.destination),))
+    copied = next(event for event in world.steps() if isinstance(event, ev.TransferEnded))
+    assert copied.destination in (0, 1)
+    world.crash(((0, 0, copied.destination),))
     world.run()
     assert world.core.state.ended == "done"
-    assert of(world, ev.ClaimEnded)[-1].cause == "done"
+    assert [ended.cause for ended in of(world, ev.ClaimEnded)] == ["cancelled", "done"]
 
 
 def test_a_site_that_refused_a_placeholder_is_asked_again_after_a_resume() -> None:
@@ -286,3 +285,21 @@ def test_a_site_that_refused_a_placeholder_is_asked_again_after_a_resume() -> No
     decided, _ = core.step(ev.RunResumed(2.0, ()))
     (asked,) = [one for one in decided if isinstance(one, ev.ClaimsAsked)]
     assert asked.parts[0].site == 1
+
+
+def test_a_resume_takes_the_catalog_as_it_is_written() -> None:
+    """Its clusters get placeholders, as at the start of the run."""
+    core = begun(Components(24))
+    written = [
+        msgspec.structs.replace(site, slots=20, access=Access()) for site in sites_of(*SLOTS).sites
+    ]
+    change = changed_run(core.state, {}, Catalog(tuple(written)))
+    assert change is not None
+    assert [site.slots for site in change.sites] == [20, 20, 20]
+    assert all(site.access and site.access.dispatch == "launchers" for site in change.sites)
+
+
+@pytest.mark.parametrize("option", [{"throttle": 2}, {"policy": "mct"}, {"replicas": 1}])
+def test_options_without_effect_on_claims_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError, match="has no effect: place places the jobs of this run"):
+        changed_run(begun(Components(24)).state, option, None)

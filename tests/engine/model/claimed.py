@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Literal
 
 import msgspec
 
@@ -15,6 +16,7 @@ from wfrun.engine.jobs.components import Component, Components
 from wfrun.engine.model import Access, Catalog, NodeLink, SiteSpec, Workflow
 from wfrun.runners.run.prepare.prepare_jobs import UNASKED_STRATEGY, claimable
 
+POLICIES: tuple[Literal["wf", "fcm", "ca"], ...] = "wf", "fcm", "ca"
 WIDEST = 12
 """Maximum size of a job. One site of each catalog has as many processors."""
 
@@ -25,7 +27,7 @@ def with_claims(random: Random, layout: Layout, *, is_mild: bool) -> Layout:
     choice, old = random.choice, layout.settings
     settings = ev.Settings(
         policy=UNASKED_STRATEGY,
-        place=choice(["wf", "fcm", "ca"]),
+        place=choice(POLICIES),
         metric=choice(["latency", "bandwidth"]),
         tries=None if is_mild else choice([None, None, 1, 5]),
         claim_wait_s=choice([5.0, 20.0, 60.0]),

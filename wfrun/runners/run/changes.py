@@ -15,6 +15,7 @@ from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.settings import Setting, Settings, all_settings, as_argument, make_settings
 from wfrun.runners.run.prepare.prepare import with_selection
+from wfrun.runners.run.prepare.prepare_jobs import claimable, direct, has_parallel_jobs
 
 
 def changed_run(
@@ -30,6 +31,10 @@ def changed_run(
     changed in more than their limits and their access, and for a task that fits no site.
     """
     settings = _settings(state, given, written)
+    if catalog is not None and has_parallel_jobs(state):
+        catalog = (
+            claimable(catalog, settings, simulated=False) if settings.place else direct(catalog)
+        )
     specs = [site.spec for site in state.sites]
     links, left = state.links, list(state.left_sites)
     if catalog is not None:
@@ -76,6 +81,12 @@ def _settings(
             f"{written(all_settings()['policy'])} has no effect: the search of sizes "
             f"({state.settings.sizing}) chooses the sites of this run"
         )
+    for name in ("policy", "throttle", "replicas") if state.settings.place else ():
+        if new.get(name):
+            raise InvalidError(
+                f"{written(all_settings()[name])} has no effect: "
+                f"{written(all_settings()['place'])} places the jobs of this run"
+            )
     if state.settings.plans_queues and new.get("replicas"):
         raise InvalidError(
             f"{written(all_settings()['replicas'])} has no effect: jobs with sizes, and jobs that "

@@ -154,7 +154,6 @@ def resume(
     from wfrun.runners.run.changes import changed_run, described
     from wfrun.runners.run.directory.trust import find_own
     from wfrun.runners.run.prepare.plugins import load_policies
-    from wfrun.runners.run.prepare.prepare_jobs import direct, has_parallel_jobs
     from wfrun.runners.run.session import Session
     from wfrun.runners.simulate.simulated_run import refuse_simulated
     from wfrun.sites.catalog import read_catalog
@@ -168,8 +167,7 @@ def resume(
     catalog = None if sites is None else read_catalog(sites)
 
     def change(state: RunState) -> RunChanged | None:
-        sites = direct(catalog) if catalog is not None and has_parallel_jobs(state) else catalog
-        return changed_run(state, given, sites, as_flag)
+        return changed_run(state, given, catalog, as_flag)
 
     if only_plan:
         from wfrun.runners.cli.simulate.plan_command import plan_rest
