@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import msgspec
 
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
@@ -57,10 +58,17 @@ class Checked(NamedTuple):
 
 
 async def check(
-    sites: Sequence[SiteSpec], wait_s: float | None, prompter: Prompter | None, *, as_json: bool
+    sites: Sequence[SiteSpec],
+    wait_s: float | None,
+    prompter: Prompter | None,
+    *,
+    as_json: bool,
+    nodes_wait_s: float | None = None,
 ) -> Checked:
     """Check all sites at once. Print each finding when it is made, or one JSON document at the
-    end. The test job may wait in the queue for ``wait_s``; None: without a test job."""
+    end. The test job may wait in the queue for ``wait_s``; None: without a test job. Then check
+    whether the nodes of those that can be used reach each other, by jobs that may wait for
+    ``nodes_wait_s``, if that is given."""
     printer = Printer([site.name for site in sites])
     findings: list[Finding] = []
 
@@ -75,14 +83,24 @@ async def check(
     ]
     await asyncio.gather(*(trial.run() for trial in trials))
     with_failures = {finding.site for finding in findings if finding.state == "failed"}
+    if nodes_wait_s is not None:
+        from wfrun.runners.admin.check_nodes import check_nodes
+
+        usable = [site for site in sites if site.name not in with_failures]
+        await check_nodes(usable, nodes_wait_s, on_finding)
+    apart = any(f.state == "failed" and f.site not in with_failures for f in findings)
     failed = [site.name for site in sites if site.name in with_failures]
     if as_json:
         documents = [_document(site.name, findings, site.name in failed) for site in sites]
         print_json(documents)
     else:
         printer.end(len(sites), failed)
+        if apart:
+            click.echo("no job can run over all of them: nodes do not reach each other")
     links = [trial.link for trial in trials if trial.link is not None]
-    return Checked(bool(failed), links, [way for trial in trials for way in trial.measured])
+    return Checked(
+        bool(failed) or apart, links, [way for trial in trials for way in trial.measured]
+    )
 
 
 def _document(site: str, findings: Sequence[Finding], is_failed: bool) -> dict[str, object]:

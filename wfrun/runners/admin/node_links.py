@@ -5,31 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import msgspec
-import yaml
 
-from wfrun.engine.capabilities.claims.requests import width_of
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import Catalog, SiteSpec
-from wfrun.engine.settings import Settings
 from wfrun.runners.admin.catalog_file import rewrite
-from wfrun.runners.run.prepare.prepare import prepare
-from wfrun.runners.run.prepare.prepare_jobs import (
-    UNASKED_STRATEGY,
-    claimable,
-    read_job_documents,
-)
-from wfrun.runners.run.session import Session
+from wfrun.runners.admin.pair_jobs import Pair, run_on_pairs
 from wfrun.sites.catalog import parse_catalog
-from wfrun.sites.node import FOLDER
 
-_PROGRAM = FOLDER / "alone/ping_pong.py"
 _Figure = Annotated[float, msgspec.Meta(gt=0, lt=1e15)]
 _SECTION = re.compile(r"^node_links:.*\n(?:(?:[ \t-].*)?\n)*", re.MULTILINE)
 
@@ -65,52 +53,19 @@ class MeasuredNodes(NamedTuple):
 
 def measure_nodes(catalog: Catalog) -> list[MeasuredNodes]:
     """Measure all links between nodes, one after another. Raises errors of a run."""
-    settings = Settings(policy=UNASKED_STRATEGY, place="wf", retries=1)
-    catalog = claimable(catalog, settings, simulated=False)
-    pairs = list(combinations_with_replacement(catalog.sites, 2))
-    with tempfile.TemporaryDirectory(prefix="wfrun-nodes-") as place:
-        folder = Path(place)
-        document = {
-            "walltime": "5 min",
-            "command": ["python3", "ping_pong.py", "link.json"],
-            "inputs": [{"name": "ping_pong.py", "from": str(_PROGRAM)}],
-            "outputs": ["link.json"],
-            "jobs": [
-                {"job": f"link-{number}", **_over(one, other)}
-                for number, (one, other) in enumerate(pairs)
-            ],
-        }
-        (folder / "nodes.yaml").write_text(yaml.safe_dump(document))
-        (read,) = read_job_documents([folder / "nodes.yaml"]).read
-        # One after another: they would share the links.
-        parents = [()] + [(number,) for number in range(len(pairs) - 1)]
-        chained = msgspec.structs.replace(read.workflow, parents=parents)
-        plan = prepare([msgspec.structs.replace(read, workflow=chained)], catalog, settings)
-        session = Session()
-        session.start(plan, folder / "run", "nodes")
-        asyncio.run(session.drive())
-        outputs = folder / "run" / "outputs"
-        return [
-            _read(one.name, other.name, outputs / f"link-{number}" / "link.json")
-            for number, (one, other) in enumerate(pairs)
-        ]
+    names = [site.name for site in catalog.sites]
+    pairs = list(combinations_with_replacement(names, 2))
+    found = asyncio.run(run_on_pairs(catalog, pairs, one_by_one=True))
+    return [_read(pair, written) for pair, written in zip(pairs, found, strict=True)]
 
 
-def _over(one: SiteSpec, other: SiteSpec) -> dict[str, object]:
-    """The components of a job over two nodes; of one site two different ones, where it gives
-    several to a job."""
-    if one is other and width_of(one, 1) > 1:
-        return {"ppn": 1, "components": [{"site": one.name, "size": 2}]}
-    return {"components": [{"site": each.name, "size": 1} for each in (one, other)]}
-
-
-def _read(one: str, other: str, path: Path) -> MeasuredNodes:
+def _read(pair: Pair, written: bytes | None) -> MeasuredNodes:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Result)
-    except (OSError, msgspec.MsgspecError):
+        found = msgspec.json.decode(written or b"", type=_Result)
+    except msgspec.MsgspecError:
         found = _Result(error="its job has failed")
     figures = found.latency_s, found.bandwidth_bytes_per_s
-    return MeasuredNodes((one, other), *figures, "" if None not in figures else found.error)
+    return MeasuredNodes(pair, *figures, "" if None not in figures else found.error)
 
 
 def write_node_links(path: Path, links: Sequence[MeasuredNodes]) -> None:

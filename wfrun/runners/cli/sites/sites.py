@@ -69,10 +69,13 @@ def sites_init(host: str | None, name: str | None, path: Path, **options: Any) -
 @_CATALOG
 @click.option("--wait", type=click.FloatRange(min=1), default=120, show_default=True,
               metavar="SECONDS", help="Maximum time of the test job in the queue.")  # fmt: skip
+@click.option("--nodes", is_flag=True,
+              help="Also try whether the nodes of the sites reach each other, by jobs over two "
+              "nodes: for wfrun jobs --place.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the measured links into the catalog.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 def sites_check(
-    names: tuple[str, ...], catalog: Path, wait: float, write: bool, as_json: bool
+    names: tuple[str, ...], catalog: Path, wait: float, nodes: bool, write: bool, as_json: bool
 ) -> None:
     """Try each site, or the named ones, from the login to a test job.
 
@@ -81,11 +84,16 @@ def sites_check(
     catalog, where policies and simulations find it. Then submits a job of one core, as a run does.
     All sites are checked at once, but links one after another; each failure says what to do.
 
-    Exit status: 0 all sites can be used, 1 some cannot.
+    --nodes is for jobs over several clusters. A job over two nodes for each pair of sites, in each
+    direction, tries the ports at which Open MPI listens.
+
+    Exit status: 0 all sites can be used, 1 some cannot, or nodes do not reach each other.
     """
     from wfrun.runners.cli.sites import sites_command
 
-    has_failures = sites_command.check(catalog, names, wait, as_json=as_json, write=write)
+    has_failures = sites_command.check(
+        catalog, names, wait, as_json=as_json, write=write, nodes=nodes
+    )
     sys.exit(FAILED if has_failures else DONE)
 
 

@@ -35,11 +35,16 @@ def _say(text: str) -> None:
 
 
 def check(
-    catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool, write: bool
+    catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool, write: bool, nodes: bool
 ) -> bool:
     """Check sites, and write their links into the catalog if asked. Returns whether any failed."""
     sites = _sites(catalog, names)
-    found = asyncio.run(site_check.check(sites, wait_s, terminal_prompter(), as_json=as_json))
+    found = asyncio.run(
+        site_check.check(
+            sites, wait_s, terminal_prompter(), as_json=as_json,
+            nodes_wait_s=wait_s if nodes else None,
+        )
+    )  # fmt: skip
     if write and found.links:
         write_links(catalog, found.links)
         if (history := history_file(None)) is not None:  # else earlier copies would be believed

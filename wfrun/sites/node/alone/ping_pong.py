@@ -1,17 +1,20 @@
-"""Measures the link between two nodes of a claim. A job of `wfrun sites links --nodes`.
+"""Measures or tries the link between two nodes of a claim. A job of `wfrun sites links --nodes`
+and of `wfrun sites check --nodes`.
 
-    ping_pong.py OUTPUT                     on the first node, which starts
-    ping_pong.py TOKEN PORT ADDRESS...      on the other one
+    ping_pong.py OUTPUT [--try]                     on the first node, which starts
+    ping_pong.py [--try] TOKEN PORTS ADDRESS...     on the other one; PORTS: numbers with commas
 
 OUTPUT is JSON: ``latency_s``, half the median round trip of 64 kB, and ``bandwidth_bytes_per_s``,
-by that of 4 MB (thesis section 2.3.3); or ``error``. It needs the standard library of Python >= 3.6
-alone.
+by that of 4 MB (thesis section 2.3.3); or ``error``. With ``--try`` the other node connects to the
+first one at each of the PORTS, and OUTPUT has those where it did: ``reached``. It needs the
+standard library of Python >= 3.6 alone.
 """
 
 import contextlib
 import json
 import os
 import secrets
+import select
 import shlex
 import socket
 import statistics
@@ -21,7 +24,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
-    from typing import Dict, List, Union
+    from typing import Dict, List, Set
 
 LATENCY_BYTES, LATENCY_ROUNDS = 64_000, 100
 BANDWIDTH_BYTES, BANDWIDTH_ROUNDS = 4_000_000, 10
@@ -29,6 +32,11 @@ CONNECT_S = 5.0
 """Timeout for each address."""
 WAIT_S = 60.0
 """Timeout of the connection as a whole, and of each message."""
+LAST_S = 2.0
+"""Time in seconds in which connections may still arrive when the other end has gone."""
+FIRST_PORT = 1024
+"""First port at which Open MPI 4 listens for the messages of processes (btl_tcp_port_min_v4). Its
+daemons listen at ports that the system gives."""
 
 
 def receive(peer: socket.socket, size: int) -> bytes:
@@ -65,19 +73,36 @@ def one_way_s(peer: socket.socket, size: int, rounds: int) -> float:
     return statistics.median(times_s[1:]) / 2
 
 
-def measure() -> "Dict[str, Union[float, str]]":
-    """Start the other end and measure. Raises OSError."""
-    token = secrets.token_hex(16)
+def start_other(words: "List[str]") -> "subprocess.Popen[bytes]":
+    """Start the other end with these arguments and the addresses of this one."""
     with open(os.environ["WFRUN_NODEFILE"]) as file:
         other = file.read().split()[-1]
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.bind(("", 0))
-        listener.listen(8)
+    agent = shlex.split(os.environ["OMPI_MCA_plm_rsh_agent"])  # noqa: SIM112 - Open MPI
+    command = " ".join(["python3", "ping_pong.py", *words, *own_addresses()])
+    return subprocess.Popen([*agent, other, command], stderr=subprocess.PIPE)
+
+
+def listen(first_port: int) -> socket.socket:
+    """Listen at the first free port from this one on; at any for 0. Raises OSError."""
+    for port in range(first_port, 65536):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.bind(("", port))
+            listener.listen(8)
+            return listener
+        except OSError:
+            listener.close()
+            if not port:
+                raise
+    raise OSError("no port is free")
+
+
+def measure() -> "Dict[str, object]":
+    """Start the other end and measure. Raises OSError."""
+    token = secrets.token_hex(16)
+    with listen(0) as listener:
         listener.settimeout(WAIT_S)
-        words = ["python3", "ping_pong.py", token, str(listener.getsockname()[1])]
-        agent = shlex.split(os.environ["OMPI_MCA_plm_rsh_agent"])  # noqa: SIM112 - Open MPI
-        command = [*agent, other, " ".join([*words, *own_addresses()])]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as end:
+        with start_other([token, str(listener.getsockname()[1])]) as end:
             try:
                 while True:
                     peer, _ = listener.accept()
@@ -95,6 +120,41 @@ def measure() -> "Dict[str, Union[float, str]]":
                 raise OSError("its nodes do not reach each other by TCP") from None
             finally:
                 end.kill()
+
+
+def reached() -> "Dict[str, object]":
+    """Start the other end, and find out at which ports it reaches this one. Raises OSError."""
+    token = secrets.token_hex(16)
+    with listen(0) as daemons, listen(FIRST_PORT) as processes:
+        listeners = {daemons: "daemons", processes: "processes"}
+        found: "Set[str]" = set()
+        end_s = time.monotonic() + WAIT_S
+        ports = ",".join(str(each.getsockname()[1]) for each in listeners)
+        with start_other(["--try", token, ports]) as end:
+            try:
+                while len(found) < len(listeners) and time.monotonic() < end_s:
+                    if end.poll() is not None:
+                        end_s = min(end_s, time.monotonic() + LAST_S)
+                    for listener in select.select(list(listeners), [], [], 0.2)[0]:
+                        peer, _ = listener.accept()
+                        peer.settimeout(CONNECT_S)
+                        with peer, contextlib.suppress(OSError):  # a stranger
+                            if receive(peer, len(token)) == token.encode():
+                                found.add(listeners[listener])
+            finally:
+                end.kill()
+    return {"reached": sorted(found)}
+
+
+def reach(token: str, ports: "List[int]", addresses: "List[str]") -> None:
+    """Connect to the other end at each of its ports, by the first address that allows it."""
+    for port in ports:
+        for address in addresses:
+            with contextlib.suppress(OSError), socket.create_connection(
+                (address, port), CONNECT_S
+            ) as peer:  # fmt: skip
+                peer.sendall(token.encode())
+                break
 
 
 def answer(token: str, port: int, addresses: "List[str]") -> None:
@@ -116,15 +176,20 @@ def answer(token: str, port: int, addresses: "List[str]") -> None:
 
 def main() -> None:
     """Be one of both ends."""
-    if len(sys.argv) > 2:
-        answer(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    words = [word for word in sys.argv[1:] if word != "--try"]
+    tries = len(words) < len(sys.argv) - 1
+    if len(words) > 1:
+        ports = [int(port) for port in words[1].split(",")]
+        if tries:
+            reach(words[0], ports, words[2:])
+        else:
+            answer(words[0], ports[0], words[2:])
         return
-    found: "Dict[str, Union[float, str]]"
     try:
-        found = measure()
+        found = reached() if tries else measure()
     except (OSError, KeyError) as error:
         found = {"error": str(error)}
-    with open(sys.argv[1], "w") as file:
+    with open(words[0], "w") as file:
         json.dump(found, file)
 
 
