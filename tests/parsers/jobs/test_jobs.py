@@ -205,3 +205,19 @@ def test_a_document_that_is_wrong_is_refused(text: str, message: str, tmp_path: 
     document.write_text(text)
     with pytest.raises(InvalidError, match=message):
         make_jobs(document)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("container: a.sif\njobs: [{job: a, command: x, walltime: 60}]\n", 1),
+        ("walltime: 60\njobs:\n  - {job: a, command: x}\n  - job: b\n    container: a.sif\n", 5),
+    ],
+)
+def test_a_container_is_refused_with_its_line_and_what_to_do(
+    text: str, line: int, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidError, match="parallel jobs run in no container") as raised:
+        made(tmp_path, text)
+    assert raised.value.line == line
+    assert "mpirun apptainer exec" in (raised.value.hint or "")

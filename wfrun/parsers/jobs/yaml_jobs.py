@@ -47,6 +47,7 @@ def read_jobs(path: Path) -> list[JobDraft]:
     hint = "A document of jobs is a mapping with the list 'jobs'; see docs/jobs.md."
     if not isinstance(value, dict):
         raise document.error(f"not a document of jobs, but {in_words(value)}", hint=hint)
+    _refuse_container(document, value)
     shared = Section(document, (), "the document", (*SHARED_KEYS, "jobs"))
     if not shared.has("jobs"):
         raise document.error("the document has no list of jobs", hint=hint)
@@ -69,10 +70,21 @@ def read_jobs(path: Path) -> list[JobDraft]:
     return list(drafts.values())
 
 
+def _refuse_container(document: YamlDocument, value: object, *path: str | int) -> None:
+    """Raise InvalidError for the container of a job: it would have to be entered on each node."""
+    if isinstance(value, dict) and "container" in value:
+        raise document.error(
+            "parallel jobs run in no container", *path, "container",
+            hint="Let the command start its processes in one: 'mpirun apptainer exec IMAGE "
+            "./program', with the image among the inputs or at the sites.",
+        )  # fmt: skip
+
+
 class _JobReader:
     """The reader of one job: its own keys, and those that all jobs of the document share."""
 
     def __init__(self, document: YamlDocument, shared: Section, number: int) -> None:
+        _refuse_container(document, document.value["jobs"][number], "jobs", number)
         own = Section(document, ("jobs", number), f"job {number + 1} of the list", KEYS)
         self._name = own.take("job", to_name, f"job-{number + 1}")
         own.title = f"the job {self._name!r}"
