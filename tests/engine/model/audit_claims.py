@@ -26,7 +26,7 @@ class ClaimRules(KnownRun):
         partly = [key for key, claim in self.claims.items() if not claim.is_granted]
         self._require("claim-one", not partly, f"{what}: {partly}")
         others = [key for key, claim in self.claims.items() if claim.job == job]
-        others += [one.key for one in self._open.values() if one.task == job]
+        others += [one.key for one in self._open_attempts(job)]
         self._require("claim-twice", not others, f"{what}: {others}")
         parts = {part.launcher.key: part for part in event.parts}
         self._require("launcher-key", not self._launcher_keys & parts.keys(), what)
