@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import secrets
+import select
 import shlex
 import socket
 import subprocess
@@ -23,7 +24,7 @@ except ImportError:  # the one file, copied beside this one
     from malleable import Malleable  # type: ignore[import-not-found, no-redef]
 
 CONNECT_S = 120.0
-"""Time in which a worker has to connect. A job whose node is gone is ended before."""
+"""Maximum time without any worker. A job whose nodes are gone is ended before."""
 TRIES = 4
 """Number of times that a part of the work is tried."""
 
@@ -31,8 +32,9 @@ TRIES = 4
 class Worker:
     """A worker process on a node."""
 
-    def __init__(self, node, process):
+    def __init__(self, node, number, process):
         self.node = node
+        self.number = number
         self.process = process
         self.channel = None
         """Its connection; None: it has not connected yet."""
@@ -42,8 +44,6 @@ class Worker:
             write(self.channel, request)
 
     def receive(self):
-        if self.channel is None:
-            raise EOFError
         return read(self.channel)
 
     def end(self):
@@ -57,9 +57,10 @@ class Worker:
 class Workers:
     """The workers of a program, and its connection to the manager.
 
-    ``start`` begins the command of a worker, as ``ssh {node}``; by default that of ``WFRUN_RSH``,
-    and without it workers run here. ``fits`` is the largest size that the program can use with so
-    many processors.
+    A worker is used as soon as it has connected; until then the program goes on with the others,
+    and answers the manager. ``start`` begins the command of a worker, as ``ssh {node}``; by default
+    that of ``WFRUN_RSH``, and without it workers run here. ``fits`` is the largest size that the
+    program can use with so many processors.
     """
 
     def __init__(self, script, fits=lambda processors: processors, start=""):
@@ -67,61 +68,85 @@ class Workers:
         if not start and "WFRUN_RSH" in os.environ:
             start = os.environ["WFRUN_RSH"] + " {node}"
         self._script, self._fits, self._start = script, fits, start
-        self._token, self._count, self._awaited = secrets.token_hex(16), 0, {}
+        self._token, self._count = secrets.token_hex(16), 0
         self._server = socket.create_server(("" if start else "127.0.0.1", 0), backlog=1024)
-        self._server.settimeout(1.0)
-        spare = len(self.job.nodes) - fits(len(self.job.nodes))
-        if spare:
-            self.job.give_back(self.job.nodes[-spare:])
-        self._workers = [self._new(node) for node in self.job.nodes]
+        self._first = list(self.job.nodes)
+        self._all = [self._new(node) for node in self.job.nodes]
+        self._await_one()
 
     def __len__(self):
-        return len(self._workers)
+        """The size that the program uses."""
+        return self._fits(len(self._ready()))
+
+    def _ready(self):
+        return [worker for worker in self._all if worker.channel is not None]
 
     def adapt(self):
         """Grow and shrink as the manager says."""
         while (message := self.job.poll()) is not None:
-            size = len(self)
+            size = len(self._all)
             if message.kind == "offer":
                 taken = self.job.take(max(0, self._fits(size + message.processors) - size))
-                self._workers += [self._new(node) for node in taken]
+                self._all += [self._new(node) for node in taken]
             else:
-                keep = max(1, self._fits(size - message.processors))
-                for worker in self._workers[keep:]:
-                    worker.end()
-                del self._workers[keep:]
-                self.job.give_back(self.job.nodes[keep:])
+                self._shrink(size - max(1, self._fits(size - message.processors)))
+        for worker in self._all:
+            if worker.channel is None and worker.process.poll() is not None:
+                self._replace(worker)
+        while self._accept(0.0):
+            pass
+
+    def _shrink(self, count):
+        """End workers, those that have not connected first, and give their nodes back. The nodes
+        that the program has had from the beginning stay."""
+        extra = self._all[len(self._first) :]
+        order = sorted(extra, key=lambda worker: worker.channel is None)
+        given = order[max(0, len(order) - count) :]
+        for worker in given:
+            worker.end()
+            self._all.remove(worker)
+        self.job.give_back([worker.node for worker in given])
 
     def run(self, function, common, parts):
-        """The results of ``function(common, part)``, one part for each worker, and the seconds of
-        each. The part of a worker that dies is done by another on the same node."""
-        results = [None] * len(parts)
-        seconds = [0.0] * len(parts)
+        """The results of ``function(common, part)``, one part for each of ``len()`` workers, and
+        the seconds of each. The part of a worker that dies is done by another."""
+        results, seconds = [None] * len(parts), [0.0] * len(parts)
         requests = [[function.__name__, common, part] for part in parts]
-        for worker, request in zip(self._workers, requests):
-            with contextlib.suppress(OSError):  # it is tried again below
-                self._connect(worker)
-                worker.send(request)
-        for n, request in enumerate(requests):
-            for tries in range(TRIES):
-                try:
-                    if tries:
-                        self._connect(self._workers[n])
-                        self._workers[n].send(request)
-                    results[n], seconds[n] = self._workers[n].receive()
-                    break
-                except (EOFError, OSError):
-                    if tries == TRIES - 1:
-                        raise
-                    self._workers[n].end()
-                    self._workers[n] = self._new(self.job.nodes[n])
+        used = self._ready()[: len(parts)]
+        for worker, request in zip(used, requests):
+            worker.send(request)
+        failed = []
+        for n, worker in enumerate(used):
+            try:
+                results[n], seconds[n] = worker.receive()
+            except (EOFError, OSError):
+                failed.append(n)
+                self._replace(worker)
+        for n in failed:
+            results[n], seconds[n] = self._again(requests[n])
         return results, seconds
 
+    def _again(self, request):
+        """Do a part whose worker has died."""
+        for _ in range(TRIES):
+            worker = self._await_one()
+            try:
+                worker.send(request)
+                return worker.receive()
+            except (EOFError, OSError):
+                self._replace(worker)
+        raise ChildProcessError("workers die again and again")
+
     def close(self):
-        for worker in self._workers:
+        for worker in self._all:
             worker.end()
         self._server.close()
         self.job.close()
+
+    def _replace(self, worker):
+        """Start a worker again that has died."""
+        worker.end()
+        self._all[self._all.index(worker)] = self._new(worker.node)
 
     def _new(self, node):
         """Start a worker on a node."""
@@ -132,32 +157,34 @@ class Workers:
         command = [sys.executable, script, "worker", *address, self._token, str(self._count)]
         prefix = shlex.split(self._start.format(node=node))
         process = subprocess.Popen([*prefix, *command], stdin=subprocess.DEVNULL)
-        worker = self._awaited[self._count] = Worker(node, process)
-        return worker
+        return Worker(node, self._count, process)
 
-    def _connect(self, worker):
-        """Wait until a worker has connected; one that has ended instead is started again."""
+    def _await_one(self):
+        """The first worker that is connected."""
         until_s = time.monotonic() + CONNECT_S
-        while worker.channel is None:
+        while not (ready := self._ready()):
             if time.monotonic() > until_s:
-                raise TimeoutError(f"no worker has connected from {worker.node}")
-            with contextlib.suppress(TimeoutError):
-                self._accept()
-            if worker.channel is None and worker.process.poll() is not None:
-                raise ChildProcessError(f"the worker at {worker.node} has not started")
+                raise TimeoutError("no worker has connected")
+            for worker in self._all:
+                if worker.process.poll() is not None:
+                    self._replace(worker)
+            self._accept(0.2)
+        return ready[0]
 
-    def _accept(self):
+    def _accept(self, timeout_s):
+        """Take the connection of a worker; returns whether there was one."""
+        if not select.select([self._server], [], [], timeout_s)[0]:
+            return False
         connection, _ = self._server.accept()
         connection.settimeout(10.0)
         channel = connection.makefile("rwb")
-        try:
+        with contextlib.suppress(EOFError, OSError, ValueError, TypeError):
             token, number = read(channel)
-        except (EOFError, OSError, ValueError, TypeError):
-            return
-        worker = self._awaited.pop(number, None) if token == self._token else None
-        if worker is not None:
-            connection.settimeout(None)
-            worker.channel = channel
+            for worker in self._all:
+                if token == self._token and worker.number == number:
+                    connection.settimeout(None)
+                    worker.channel = channel
+        return True
 
 
 def write(channel, value):

@@ -230,7 +230,7 @@ def test_examples_give_the_serial_result_after_any_sizes(
     expected, _ = serial.communicate(timeout=60)
     assert serial.returncode == 0
     assert expected
-    end = SocketEnd(str(tmp_path / "socket"), ["n1", "n2"], least=1)
+    end = SocketEnd(str(tmp_path / "socket"), ["n1", "n2"], least=2, fixed=["n1", "n2"])
     program = run_example(script, sizes, end)
     try:
         assert end.accept(30)
