@@ -139,9 +139,6 @@ def test_a_document_without_malleable_jobs_is_refused(folder: Path) -> None:
         ("--malleable egs --place fcm", "--malleable chooses sites and sizes of jobs: leave out"),
         ("--malleable egs --pack saf", "--malleable chooses sites and sizes of jobs: leave out"),
         ("--malleable egs --allocate mst", "--malleable chooses sites and sizes of jobs"),
-        ("--precedence pwa --simulate", "--precedence has no effect without --malleable"),
-        ("--threshold 1", "--threshold has no effect without --malleable"),
-        ("--malleable egs --threshold -1 --simulate", "--threshold must be at least 0"),
         ("--malleable eggs --simulate", "'eggs' is not one of"),
         ("--malleable egs --simulate --lrm easy", "--lrm has no effect with --malleable"),
         ("--malleable egs --simulate --run-dir x", "--run-dir has no effect with --malleable"),
@@ -154,6 +151,20 @@ def test_options_that_have_no_effect_are_refused(options: str, message: str, fol
     done = jobs(folder, *options.split())
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--precedence pwa --simulate", "--precedence has no effect without --malleable"),
+        ("--threshold 1", "--threshold has no effect without --malleable"),
+        ("--malleable egs --threshold -1 --simulate", "--threshold is -1, but must be at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options: str, message: str, folder: Path) -> None:
+    done = jobs(folder, *options.split())
+    assert isinstance(done.exception, InvalidError)
+    assert message in str(done.exception)
 
 
 def test_the_options_offer_all_policies_and_precedences() -> None:

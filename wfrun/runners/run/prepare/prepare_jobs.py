@@ -136,7 +136,7 @@ def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catal
                 "claimed",
                 source=catalog.source,
                 line=catalog.lines.get(site.name, {}).get(""),
-                hint="leave it out of the catalog of a run with --place",
+                hint="leave it out of the catalog of a run with --place or --malleable",
             )
     if settings.place == "ca":
         _check_node_links(catalog, settings.metric)
