@@ -89,6 +89,14 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     ended."""
 
 
+class ArrivalsPlanned(Event, frozen=True, tag="arrivals-planned"):
+    """The workflows of the run arrive one after another. Each is added when it is due."""
+
+    arrivals: tuple[tuple[str, float], ...]
+    """Digest and time of each workflow, in order. Those that are due while no engine drives the run
+    are added when it is resumed."""
+
+
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
     """No more workflows will be added."""
 
@@ -740,6 +748,7 @@ class RunEnded(Event, frozen=True, tag="run-ended"):
 AnyEvent = (
     RunStarted
     | WorkflowAdded
+    | ArrivalsPlanned
     | SubmissionEnded
     | HistoryRead
     | LinksRead

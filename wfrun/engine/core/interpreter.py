@@ -215,6 +215,10 @@ def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     settle(state, w, event.at_s)
 
 
+def _arrivals_planned(run: Run, event: ev.ArrivalsPlanned) -> None:
+    run.state.arrivals = event.arrivals
+
+
 def _submission_ended(run: Run, event: ev.SubmissionEnded) -> None:
     run.state.expected = len(run.state.workflows)
 
@@ -424,6 +428,7 @@ _FIRED: dict[str, Callable[..., None]] = {
 
 _INTERPRET: dict[type[ev.Event], Interpret] = dict.fromkeys(get_args(ev.AnyEvent), _no_change) | {
     ev.WorkflowAdded: _workflow_added,
+    ev.ArrivalsPlanned: _arrivals_planned,
     ev.SubmissionEnded: _submission_ended,
     ev.HistoryRead: _history_read,
     ev.LinksRead: _links_read,

@@ -485,7 +485,7 @@ def _to_collect(workflow: Workflow) -> int:
 class RunState:
     """The state of a run, as its log implies."""
 
-    __slots__ = ("attempts", "awaited", "binds_late", "copies", "copy_queue", "counts",
+    __slots__ = ("arrivals", "attempts", "awaited", "binds_late", "copies", "copy_queue", "counts",
                  "documents", "draining", "eligible_serial", "end_reason", "ended", "ended_s",
                  "expected", "failure_groups", "fallbacks", "fitting", "history", "information",
                  "is_bounded", "killed", "last_site", "left", "link_history", "links",
@@ -530,6 +530,8 @@ class RunState:
         widths of tasks, which the size of the largest site bounds."""
         self.expected = 1
         """Number of workflows that the run has from the start; -1 if unknown yet."""
+        self.arrivals: tuple[tuple[str, float], ...] = ()
+        """Digest and time of each workflow of a run whose workflows arrive one after another."""
         self.requests: set[str] = set()
         """Requests of the user that have added a workflow each."""
         self.awaited = 0

@@ -129,6 +129,7 @@ class Session:
         self._plan: Plan | None = None
         """The run to start; None for a resumed run."""
         self._digests: list[str] = []
+        self._arrivals_s: Sequence[float] = ()
         self.reuse: Reuse | None = None
         """What a new run takes over from earlier ones; None for a resumed or emulated run."""
         self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
@@ -177,11 +178,19 @@ class Session:
         """Events in the log so far."""
         return self._store.next_seq
 
-    def start(self, plan: Plan, run_dir: Path | None, name: str, reuse: str = "none") -> None:
+    def start(
+        self,
+        plan: Plan,
+        run_dir: Path | None,
+        name: str,
+        reuse: str = "none",
+        arrivals_s: Sequence[float] = (),
+    ) -> None:
         """Make the run directory and its store. Nothing is started yet. Raises InvalidError and
         InfeasibleError, and then leaves nothing behind.
 
-        ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``.
+        ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``. ``arrivals_s``:
+        when each workflow is added, in seconds after the start, ascending; empty: all at the start.
         """
         check_targets(plan.settings)
         check_metrics_file(plan.settings)
@@ -208,7 +217,7 @@ class Session:
             raise
         self._documents = dict(zip(digests, plan.workflows, strict=True))
         self._core = Core(self._documents)
-        self._plan, self._digests = plan, digests
+        self._plan, self._digests, self._arrivals_s = plan, digests, arrivals_s
 
     def resume(
         self,
@@ -500,7 +509,7 @@ class Session:
                 read_history(file, plan.workflows, catalog.sites, now_s, usage=usage),
                 *read_links(file, plan.settings, catalog, now_s),
             ]
-        return [
+        begun = [
             ev.RunStarted(
                 now_s,
                 self._run_id,
@@ -513,6 +522,13 @@ class Session:
                 wfrun=version("wfrun"),
             ),
             *earlier,
+        ]
+        if self._arrivals_s:
+            due_s = (now_s + after_s for after_s in self._arrivals_s)
+            planned = tuple(zip(self._digests, due_s, strict=True))
+            return [*begun, ev.ArrivalsPlanned(now_s, planned)]
+        return [
+            *begun,
             *(
                 ev.WorkflowAdded(
                     now_s,
@@ -546,6 +562,7 @@ class Session:
         load."""
         watchers = [
             asyncio.create_task(self._watch_requests(asked, added)),
+            asyncio.create_task(self._watch_arrivals(added)),
             asyncio.create_task(usage.watch(self._clock.post)),
             asyncio.create_task(self._notifier.watch(self._clock.post)),
             asyncio.create_task(MetricsFile(self.state, self.run.name).watch()),
@@ -580,6 +597,15 @@ class Session:
             for event in (*asked.read(self._clock.now()), *added.read(self._clock.now())):
                 self._post(event)
             await asyncio.sleep(REQUEST_POLL_S)
+
+    async def _watch_arrivals(self, added: Submissions) -> None:
+        """Add the workflows that were planned at the start when they are due."""
+        while not self.state.run_id:  # the first events of the run come first
+            await asyncio.sleep(REQUEST_POLL_S / 10)
+        while (due_s := added.next_arrival_s()) is not None:
+            await asyncio.sleep(max(0.0, due_s - self._clock.now()))
+            for event in added.arrive(self._clock.now()):
+                self._post(event)
 
     def cancel(self, mode: Literal["drain", "kill"]) -> None:
         """Stop dispatching; ``kill`` also ends running tasks."""

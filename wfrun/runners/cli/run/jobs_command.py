@@ -44,6 +44,9 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
 @option("--skip-bad-lines", is_flag=True, section=DOCUMENTS,
         help="Drop and count lines of workload logs that cannot be read, instead of "
         "stopping.")  # fmt: skip
+@option("--arrivals", is_flag=True, section=DOCUMENTS,
+        help="With --emulate: submit the jobs of workload logs at their times, scaled by "
+        "--time-scale, to the clusters of the catalog themselves.")  # fmt: skip
 @option("--allocate", metavar="NAME", section=SCHEDULING,
         shell_complete=_complete_strategy,
         help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
@@ -119,9 +122,12 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
         synthetic=simulated or settings.emulate,
         skip_bad_lines=options["skip_bad_lines"],
     )
+    if options["arrivals"]:
+        found = found.in_order()
     plan = prepare(
         found.read, catalog, settings, inputs=options["inputs"],
-        at_sites=settings.place is not None, needs_files=not simulated, as_jobs=True,
+        at_sites=settings.place is not None or options["arrivals"],
+        needs_files=not simulated, as_jobs=True,
     )  # fmt: skip
     if not options["quiet"]:
         _warn([*found.remarks, *plan.warnings, *_without_choice(options, catalog)])
@@ -141,7 +147,10 @@ def jobs(documents: tuple[Path, ...], **options: Any) -> None:
     from wfrun.runners.run.session import Session
 
     session = Session()
-    session.start(plan, options["run_dir"], documents[0].stem)
+    arrivals_s: list[float] = []
+    if options["arrivals"]:
+        arrivals_s = [after_s * settings.time_scale for after_s in found.arrivals_s]
+    session.start(plan, options["run_dir"], documents[0].stem, arrivals_s=arrivals_s)
     sys.exit(drive(session, as_json=options["as_json"], quiet=options["quiet"]))
 
 
@@ -159,6 +168,8 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
         if settings.place and options[name]:
             flag = "--size" if name == "sizing" else f"--{name}"
             raise click.UsageError(f"--place chooses the clusters of jobs: give it or {flag}")
+    if options["arrivals"] and not (reads_log and settings.emulate):
+        raise click.UsageError("--arrivals has no effect without --emulate and a workload log")
     if options["skip_bad_lines"] and not (reads_log or options["background"] is not None):
         raise click.UsageError("--skip-bad-lines has no effect without a workload log")
     if not options["simulate"]:

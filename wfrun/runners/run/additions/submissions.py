@@ -42,6 +42,8 @@ class Submissions:
         self._documents, self._keep = documents, keep
         self._next = 0
         """Number of the next workflow, where events of earlier ones are not interpreted yet."""
+        self._arrivals = 0
+        """Number of planned workflows whose events were posted."""
         self._posted: dict[Path, list[ev.WorkflowAdded]] = {}
         """Events that are not in the log yet, by the file of their request."""
 
@@ -98,6 +100,29 @@ class Submissions:
             )
         self._next = first + len(events)
         return events
+
+    def next_arrival_s(self) -> float | None:
+        """When the next workflow is due that was planned at the start; None: all have arrived, or
+        the run has not begun."""
+        arrivals = self._state.arrivals
+        return arrivals[self._arrived()][1] if self._arrived() < len(arrivals) else None
+
+    def arrive(self, now_s: float) -> list[ev.WorkflowAdded]:
+        """The events of planned workflows that are due."""
+        events: list[ev.WorkflowAdded] = []
+        while (due_s := self.next_arrival_s()) is not None and due_s <= now_s:
+            digest = self._state.arrivals[self._arrived()][0]
+            number = max(self._next, len(self._state.workflows))
+            name = self._documents[digest].name
+            events.append(ev.WorkflowAdded(now_s, number, name, digest))
+            self._next = number + 1
+            self._arrivals = self._arrived() + 1
+        return events
+
+    def _arrived(self) -> int:
+        """Number of planned workflows that were added, or whose events were posted."""
+        added = len(self._state.workflows) - len(self._state.requests)
+        return max(self._arrivals, added)
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
         """Remove the requests whose workflows are in the run. One that came after its end stays, so

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fitting.fit import most_nodes
 from wfrun.engine.fitting.names import look_up
@@ -16,6 +15,7 @@ from wfrun.engine.jobs.coallocation.node_links import Metric
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.engine.settings import Settings
+from wfrun.engine.core.state import RunState
 from wfrun.parsers.formats import FORMATS, DocumentContent, has_key, unreadable
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
@@ -40,6 +40,12 @@ class JobDocuments(msgspec.Struct, frozen=True):
     """Time at which each is submitted in a simulation, in seconds after the start."""
     remarks: list[str]
     """On what was mended or dropped of workload logs."""
+
+    def in_order(self) -> JobDocuments:
+        """The same in the order of submission."""
+        order = sorted(range(len(self.read)), key=self.arrivals_s.__getitem__)
+        read = [self.read[number] for number in order]
+        return JobDocuments(read, [self.arrivals_s[number] for number in order], self.remarks)
 
 
 def read_job_documents(
