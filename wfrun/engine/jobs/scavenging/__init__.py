@@ -1,0 +1,1 @@
+"""Cycle scavenging: how owners share the processors that nobody else wants (thesis chapter 4)."""

@@ -1,0 +1,52 @@
+"""Which processors of a site are idle, so that owners may scavenge them (thesis section 4.1.2)."""
+
+from __future__ import annotations
+
+import msgspec
+
+_DAY_S = 86_400.0
+
+
+class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a site allows, as its administrators say."""
+
+    idle_share: float = 0.0
+    """Minimum share of the site's processors that no other job holds; below it none may be
+    scavenged."""
+    hours: tuple[float, float] = (0.0, _DAY_S)
+    """Begin and end of the time of day, in seconds after midnight; the end may be on the next
+    day."""
+    queue_empty: bool = False
+    """Whether no job of others may wait in the queue."""
+    most: int | None = None
+    """Maximum number of processors; None: no limit."""
+
+
+class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
+    """The processors of a site that are not the scavengers'."""
+
+    processors: int
+    """All of the site."""
+    held: int
+    """Held by other jobs."""
+    waited_for: int = 0
+    """Requested by other jobs that wait in the queue."""
+
+
+def scavengeable(rules: ScavengeRules, use: Occupancy, time_of_day_s: float) -> int:
+    """Number of processors that owners may hold now: those that no other job holds or waits for,
+    where the rules allow it. ``time_of_day_s``: seconds after midnight at the site."""
+    left = use.processors - use.held
+    if rules.queue_empty and use.waited_for:
+        return 0
+    if left < rules.idle_share * use.processors or not _is_within(rules.hours, time_of_day_s):
+        return 0
+    left = max(0, left - use.waited_for)
+    return left if rules.most is None else min(left, rules.most)
+
+
+def _is_within(hours: tuple[float, float], at_s: float) -> bool:
+    begin_s, end_s = hours
+    if begin_s <= end_s:
+        return begin_s <= at_s < end_s
+    return at_s >= begin_s or at_s < end_s

@@ -1,0 +1,142 @@
+"""Policies that divide the idle processors of sites among owners (thesis section 4.2.3).
+
+Each is a pure function of what is idle and of what each owner holds now. It returns what each is to
+hold: who has more shrinks, who has less grows. An owner shrinks only for another job, for another
+owner's share, or when it needs less, so a second call with the result changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+POLICIES = {
+    "persite": "Equipartition-PerSite: the idle processors of each site are divided equally",
+    "all": "Equipartition-All: all idle processors are divided equally, whatever their site; what "
+    "is reclaimed returns to those who lost it",
+}
+"""Sharing policies by name, with what they do."""
+
+Table = tuple[tuple[int, ...], ...]
+"""Processors by owner and site."""
+
+
+class Partition(NamedTuple):
+    """The division of idle processors."""
+
+    held: Table
+    lost: Table
+    """Processors that were reclaimed from each owner at each site, and return to it when they are
+    idle again. Zero under `per_site`."""
+
+
+def per_site(idle: Sequence[int], before: Partition, wanted: Sequence[int]) -> Partition:
+    """Equipartition-PerSite. ``idle``: processors of each site that no other job holds or waits
+    for, those that the owners hold now included; ``wanted``: maximum of each owner at all sites.
+
+    Each owner gets ⌊idle/owners⌋ at each site. A remainder stays with those who hold it, and
+    otherwise goes to those who hold the fewest there, then to those who get the fewest in all. What
+    an owner does not want is divided among the others. Cost: processors times owners.
+    """
+    owners = range(len(wanted))
+    held = [[0] * len(idle) for _ in owners]
+    totals = [0] * len(wanted)
+    for site, count in enumerate(idle):
+        for _ in range(count):
+            takers = [n for n in owners if totals[n] < wanted[n]]
+            if not takers:
+                break
+            first = min(
+                takers,
+                key=lambda n: (
+                    held[n][site],
+                    before.held[n][site] <= held[n][site],
+                    before.held[n][site],
+                    totals[n],
+                    n,
+                ),
+            )
+            held[first][site] += 1
+            totals[first] += 1
+    return Partition(_table(held), _table([[0] * len(idle) for _ in owners]))
+
+
+def all_sites(
+    idle: Sequence[int], before: Partition, wanted: Sequence[int], *, again: bool = False
+) -> Partition:
+    """Equipartition-All; see `per_site`. ``again``: an owner has come or gone, so that all is
+    divided anew; each owner keeps what it has of its new share, and nothing is owed any more.
+
+    Otherwise what other jobs need at a site is reclaimed from those who hold processors there,
+    evenly, the remainder from those who hold the most in all. Processors that become idle return to
+    those who lost some there. Others go to those who hold the fewest in all, site by site. The text
+    says neither at which sites an owner shrinks, here where it holds the most, nor in which order
+    sites are given away, here in that of the catalog. Cost: processors times owners.
+    """
+    held = [list(row) for row in before.held]
+    lost = [list(row) for row in before.lost]
+    owners = range(len(wanted))
+    for site, count in enumerate(idle):
+        for owner in _reclaimed(held, site, count):
+            held[owner][site] -= 1
+            lost[owner][site] += 1
+    if again:
+        lost = [[0] * len(idle) for _ in owners]
+        shares = _shares(sum(idle), [sum(row) for row in held], wanted)
+    else:
+        shares = list(wanted)
+    for owner in owners:
+        while sum(held[owner]) > shares[owner]:
+            row = held[owner]
+            row[max(range(len(idle)), key=row.__getitem__)] -= 1
+    free = [count - sum(row[site] for row in held) for site, count in enumerate(idle)]
+    for site in range(len(idle)):
+        while free[site]:
+            takers = [n for n in owners if sum(held[n]) < shares[n]]
+            if not takers:
+                break
+            first = min(takers, key=lambda n: (-lost[n][site], sum(held[n]), n))
+            lost[first][site] -= lost[first][site] > 0
+            held[first][site] += 1
+            free[site] -= 1
+    return Partition(_table(held), _table(lost))
+
+
+def _reclaimed(held: Sequence[Sequence[int]], site: int, count: int) -> list[int]:
+    """The owners who give back a processor of a site each, until ``count`` are held there."""
+    given = [0] * len(held)
+    order = []
+    for _ in range(sum(row[site] for row in held) - count):
+        givers = [n for n in range(len(held)) if held[n][site] > given[n]]
+        first = min(givers, key=lambda n: (given[n], given[n] - sum(held[n]), -n))
+        given[first] += 1
+        order.append(first)
+    return order
+
+
+def _shares(idle: int, held: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """Equal shares of the processors of all sites: ⌊idle/owners⌋; a remainder stays with those who
+    hold it, and otherwise goes to those who hold the fewest."""
+    alone = tuple((count,) for count in held)
+    found = per_site((idle,), Partition(alone, alone), wanted)
+    return [row[0] for row in found.held]
+
+
+def _table(rows: Sequence[Sequence[int]]) -> Table:
+    return tuple(map(tuple, rows))
+
+
+def nothing(owners: int, sites: int) -> Partition:
+    """The partition before the first one."""
+    return Partition(((0,) * sites,) * owners, ((0,) * sites,) * owners)
+
+
+def preempted(pulled_s: Sequence[float], count: int) -> list[int]:
+    """The launchers of an owner at a site that give back their processors, by their position: those
+    that pulled their task last go first, since they lose the least work (section 4.2.4).
+    ``pulled_s``: when each launcher pulled its task."""
+    return sorted(range(len(pulled_s)), key=lambda n: (-pulled_s[n], n))[:count]
+
+
+Preemption = Callable[[Sequence[float], int], list[int]]
+"""`preempted`, or what a user has in its place."""
