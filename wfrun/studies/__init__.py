@@ -10,6 +10,7 @@ from wfrun.studies.brokers.command import study_brokers
 from wfrun.studies.common.options import StudyOptions
 from wfrun.studies.demt.command import study_demt
 from wfrun.studies.malleability.command import study_malleability
+from wfrun.studies.optional.command import study_optional
 from wfrun.studies.predictions.command import study_predictions
 from wfrun.studies.reallocation.command import study_reallocation
 from wfrun.studies.workflows.command import study_workflows
@@ -20,6 +21,7 @@ STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "brokers": study_brokers,
     "demt": study_demt,
     "malleability": study_malleability,
+    "optional": study_optional,
     "predictions": study_predictions,
     "reallocation": study_reallocation,
     "workflows": study_workflows,

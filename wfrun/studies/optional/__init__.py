@@ -1,0 +1,1 @@
+"""RR-7959: bags with optional tasks (DIET-ethic)."""

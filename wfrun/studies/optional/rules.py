@@ -1,0 +1,85 @@
+"""Readings of the fourth rule of the queue (section 4.1.1), each one change of the engine's policy.
+
+The rule prefers "requests of users who had the fewest allocated resources so far". The engine takes
+that as printed: the sum since the user came. The policies here exist to find causes, and are
+registered only where this study is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from wfrun.engine.policies.selection import SELECTION, SelectEthic
+from wfrun.engine.protocols import Queue
+
+PRINTED = SelectEthic.name
+
+
+class ByRate(SelectEthic):
+    """The least allocated core seconds over the time in the system. That time is measured in the
+    core seconds of all owners, since the slots are always busy."""
+
+    name = "ethic-by-rate"
+    summary = "study: the least usage over the time in the system"
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue)
+        self._joined: dict[str, float] = {}
+        self._usage: dict[str, float] = {}
+
+    def _owner(self) -> str:
+        queue = self.queue
+        self._usage.update((o, queue.expected_s(o)) for o in queue.owners)
+        total = sum(self._usage.values())
+        rates = {}
+        for owner in queue.owners:
+            present = total - self._joined.setdefault(owner, total - self._usage[owner])
+            rates[owner] = self._usage[owner] / present if present > 0 else 0.0
+        least = min(rates.values())
+        return queue.draw([owner for owner, rate in rates.items() if rate == least])
+
+
+class SincePresent(SelectEthic):
+    """A user who comes begins with the least account of those present (start-time fair queueing),
+    instead of with 0."""
+
+    name = "ethic-since-present"
+    summary = "study: new owners begin with the least account of those present"
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(queue)
+        self._begun_with: dict[str, float] = {}
+
+    def _owner(self) -> str:
+        queue, begun = self.queue, self._begun_with
+        accounts = {o: begun[o] + queue.expected_s(o) for o in queue.owners if o in begun}
+        least = min(accounts.values(), default=0.0)
+        for owner in queue.owners:
+            if owner not in begun:
+                begun[owner] = least
+                accounts[owner] = least + queue.expected_s(owner)
+        least = min(accounts.values())
+        return queue.draw([owner for owner, account in accounts.items() if account == least])
+
+
+class AtRandom(SelectEthic):
+    """Without the fourth rule: optional tasks of any user at random, as among users with the same
+    allocation. So it is, too, if "allocated" counts only what runs at the server now."""
+
+    name = "ethic-at-random"
+    summary = "study: optional tasks of any owner at random"
+
+    def _owner(self) -> str:
+        return self.queue.draw(list(self.queue.owners))
+
+
+class WithoutKills(SelectEthic):
+    """Mandatory tasks wait for a slot."""
+
+    name = "ethic-without-kills"
+    summary = "study: ethic, and nothing is killed"
+    kills_optional: ClassVar[bool] = False
+
+
+for _policy in (ByRate, SincePresent, AtRandom, WithoutKills):
+    SELECTION[_policy.name] = _policy
