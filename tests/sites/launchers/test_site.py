@@ -416,3 +416,20 @@ async def test_an_attempt_that_would_outlast_every_launcher_is_refused(rig: Site
     await rig.site.submit([msgspec.structs.replace(long, expected_s=7200.0)])
     assert rig.cause("k1") == "refused"
     assert "'walltime'" in (rig.probe.outcomes("k1")[0].message or "")
+
+
+async def test_a_question_to_a_malleable_job_waits_for_its_launcher(rig: SiteRig) -> None:
+    """The previous engine may have died before it asked."""
+    await rig.open()
+    await rig.site.resize("k1", "L1", 3, (), 2)
+    link = await rig.launcher("L1")
+    question = {"attempt": "k1", "number": 3, "nodes": [], "shrink": 2}
+    await rig.until(lambda: question in [m.get("resize") for m in link.received])
+    said = {"attempt": "k1", "number": 3, "nodes": ["L2"], "gone": False, "failure": ""}
+    link.say({"resized": said})
+    (resized,) = rig.events(ev.JobResized)
+    assert (resized.key, resized.number, resized.launchers) == ("k1", 3, ("L2",))
+    link.break_off()
+    link.connect()
+    await rig.until(lambda: len(rig.events(ev.LauncherStarted)) == 2)
+    assert [m.get("resize") for m in link.received].count(question) == 1

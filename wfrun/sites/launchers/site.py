@@ -236,10 +236,10 @@ class BatchLauncherSite:
     async def resize(
         self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
     ) -> None:
-        if launcher in self._jobs:
-            question = {"attempt": key, "number": number, "nodes": nodes, "shrink": shrink}
-            self._questions[launcher] = msgspec.to_builtins(question)
-            self._ask_again(launcher)
+        # Kept also if the launcher is not known here yet, as in a resumed run.
+        question = {"attempt": key, "number": number, "nodes": nodes, "shrink": shrink}
+        self._questions[launcher] = msgspec.to_builtins(question)
+        self._ask_again(launcher)
 
     def _ask_again(self, launcher: str) -> None:
         """Send the open question to a launcher, if it is connected; it answers each only once."""
