@@ -11,6 +11,8 @@ from typing import Literal
 
 from wfrun.engine.core.actions import Action, EndRun
 from wfrun.engine.core.capability import Run
+from wfrun.engine.core.interpreter import Interpreter
+from wfrun.engine.core.state import SUPERSEDED, TaskStatus, WorkflowState
 from wfrun.engine.events import (
     AttemptPlaced,
     AvoidanceEnded,
@@ -19,11 +21,9 @@ from wfrun.engine.events import (
     RunEnded,
     RunResumed,
 )
-from wfrun.engine.core.interpreter import Interpreter
 from wfrun.engine.model import Workflow
 from wfrun.engine.policies.placement import placement_class
 from wfrun.engine.policies.policy_error import answer_error, policy_error
-from wfrun.engine.core.state import SUPERSEDED, TaskStatus, WorkflowState
 from wfrun.engine.tasks.attempts import key_of
 from wfrun.engine.tasks.retry import avoiding_tasks
 

@@ -16,8 +16,8 @@ import msgspec
 
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.optional import Optionals
-from wfrun.engine.model import Axis, Bag, Catalog, OptionalTasks, Progression, SiteSpec, Workflow
 from wfrun.engine.core.state import RunState
+from wfrun.engine.model import Axis, Bag, Catalog, OptionalTasks, Progression, SiteSpec, Workflow
 from wfrun.engine.tasks.bag import expand
 from wfrun.runners.metrics.optional_bags import deserved_core_s, optional_shares
 from wfrun.runners.simulate.simulation import Platform, begun

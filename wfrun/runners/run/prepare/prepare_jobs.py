@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fitting.fit import most_nodes
 from wfrun.engine.fitting.names import look_up
@@ -15,7 +16,6 @@ from wfrun.engine.jobs.coallocation.node_links import Metric
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.engine.settings import Settings
-from wfrun.engine.core.state import RunState
 from wfrun.parsers.formats import FORMATS, DocumentContent, has_key, unreadable
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
