@@ -14,7 +14,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from wfrun.sites.node.channels.channels.channels import Channel
 
 from tests.integration.clusters import Grid
 from tests.integration.test_launchers_faults import launchers, live, pids, started
@@ -24,6 +23,7 @@ from tests.testbed.layout import MissingError
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.health import Health
+from wfrun.sites.node.channels.channels import Channel
 
 
 def peak_bytes(pid: int) -> int:

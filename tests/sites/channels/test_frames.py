@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wfrun.sites.node.channels.channels.signing import HANDSHAKE_BYTES, LineSigner, proof_of
 
 from tests.sites.channels.test_handshake import NONCE, SECRET, Listener, hello, proofs
 from wfrun.sites.launchers.channels import signed_link
 from wfrun.sites.launchers.channels.certificate import make_context
 from wfrun.sites.launchers.channels.handshake import Credentials
 from wfrun.sites.launchers.channels.signed_link import SignedLink
-from wfrun.sites.node.channels.channels import channels
+from wfrun.sites.node.channels import channels
+from wfrun.sites.node.channels.signing import HANDSHAKE_BYTES, LineSigner, proof_of
 
 SEED = 13
 ROUNDS = 1000

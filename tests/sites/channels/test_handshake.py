@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wfrun.sites.node.channels.channels.channels import Channel
-from wfrun.sites.node.channels.channels.signing import PROTOCOL, LineSigner, proof_of
 
 from wfrun.sites.launchers.channels.handshake import (
     Credentials,
     EngineHandshake,
     HandshakeRefusedError,
 )
+from wfrun.sites.node.channels.channels import Channel
+from wfrun.sites.node.channels.signing import PROTOCOL, LineSigner, proof_of
 
 SECRET = b"5" * 64
 NONCE = "n" * 32

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from wfrun.sites.node.channels.channels.encryption import Encryption, encryption_of_launcher
-from wfrun.sites.node.channels.channels.signing import PROTOCOL, LineSigner, proof_of
-
 from tests.places import ROOT
 from tests.sites.remote.conftest import Cluster
 from wfrun.engine.model import LauncherSpec
 from wfrun.sites.launchers.channels.channels import SiteChannels
 from wfrun.sites.launchers.channels.link import Link
+from wfrun.sites.node.channels.encryption import Encryption, encryption_of_launcher
+from wfrun.sites.node.channels.signing import PROTOCOL, LineSigner, proof_of
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.transports.local_transport import LocalTransport

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wfrun.sites.node.channels.channels.encryption import Encryption, encryption_of_launcher
 
 from tests.sites.launchers.channel_rig import Caller, Rig, ask
 from wfrun.sites.launchers.channels.certificate import make_context
+from wfrun.sites.node.channels.encryption import Encryption, encryption_of_launcher
 from wfrun.sites.tasks import end_tasks
 
 KINDS = ("tcp", "spool")

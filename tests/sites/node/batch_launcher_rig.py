@@ -22,7 +22,7 @@ from tests.sites.node.facts import put_facts
 from wfrun.engine.exchange import AttemptRequest
 from wfrun.engine.model import Resources
 from wfrun.sites.node import BATCH_LAUNCHER_PROGRAMS, FOLDER, JOB_PROGRAMS
-from wfrun.sites.node.channels.channels import signing
+from wfrun.sites.node.channels import signing
 
 PATIENCE_S = 100.0
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from wfrun.sites.node.channels.channels.channels import Channel
-from wfrun.sites.node.channels.channels.signing import LineSigner, proof_of
 
-from wfrun.sites.node.channels.channels import channels, connections
+from wfrun.sites.node.channels import channels, connections
+from wfrun.sites.node.channels.channels import Channel
+from wfrun.sites.node.channels.signing import LineSigner, proof_of
 
 SECRET = b"s" * 64
 

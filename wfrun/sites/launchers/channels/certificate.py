@@ -8,7 +8,7 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from wfrun.sites.node.channels.channels.encryption import CIPHERS
+from wfrun.sites.node.channels.encryption import CIPHERS
 
 
 def make_context() -> tuple[ssl.SSLContext, str]:

@@ -20,7 +20,7 @@ from wfrun.sites.launchers.channels.limited_log import LimitedWarnings
 from wfrun.sites.launchers.channels.link import LinkHandler
 from wfrun.sites.launchers.channels.signed_link import WRITE_BYTES, SignedLink
 from wfrun.sites.launchers.channels.spool import MAX_FILE_BYTES, SpoolListener, leftovers
-from wfrun.sites.node.channels.channels.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+from wfrun.sites.node.channels.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 from wfrun.sites.remote.agent import index_to_close, is_private
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.remote.host import Host, NewFile

@@ -8,8 +8,8 @@ import secrets
 import ssl
 from typing import Any
 
-from wfrun.sites.node.channels.channels.encryption import Encryption
-from wfrun.sites.node.channels.channels.signing import (
+from wfrun.sites.node.channels.encryption import Encryption
+from wfrun.sites.node.channels.signing import (
     PROTOCOL,
     LineSigner,
     is_equal,

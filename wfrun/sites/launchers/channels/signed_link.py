@@ -14,8 +14,8 @@ from wfrun.sites.launchers.channels.handshake import (
     EngineHandshake,
     HandshakeRefusedError,
 )
-from wfrun.sites.node.channels.channels.encryption import Encryption
-from wfrun.sites.node.channels.channels.signing import (
+from wfrun.sites.node.channels.encryption import Encryption
+from wfrun.sites.node.channels.signing import (
     HANDSHAKE_S,
     LineSigner,
     LineSplitter,

@@ -30,13 +30,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-    from wfrun.sites.node.channels.channels.connections import (
+    from wfrun.sites.node.channels.connections import (
         SpoolConnection,
         TcpConnection,
         read_own,
     )
-    from wfrun.sites.node.channels.channels.encryption import Encryption, encryption_of_launcher
-    from wfrun.sites.node.channels.channels.signing import (
+    from wfrun.sites.node.channels.encryption import Encryption, encryption_of_launcher
+    from wfrun.sites.node.channels.signing import (
         PROTOCOL,
         LineSigner,
         LineSplitter,

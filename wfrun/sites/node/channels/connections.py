@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, List, Optional
 
-    from wfrun.sites.node.channels.channels.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
+    from wfrun.sites.node.channels.signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 else:
     from signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 

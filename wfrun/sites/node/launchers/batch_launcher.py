@@ -77,7 +77,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __package__:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
-    from wfrun.sites.node.channels.channels.channels.channels import channels
+    from wfrun.sites.node.channels import channels
     from wfrun.sites.node.jobs import batch_job, cuts
     from wfrun.sites.node.launchers import (
         journals,
