@@ -350,7 +350,7 @@ ClaimEndCause = Literal[
     "done",  # the attempt that it was for has ended
     "late",  # not all placeholders were ready in time
     "broken",  # a placeholder ended
-    "cancelled",  # the job is not to run any more
+    "cancelled",  # the job is not to run any more, or a site of the claim gets no work now
 ]
 
 

@@ -278,6 +278,19 @@ def test_a_job_waits_for_no_input_that_is_gone_from_another_site_of_its_claim() 
     assert [ended.cause for ended in of(world, ev.ClaimEnded)] == ["cancelled", "done"]
 
 
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_a_placeholder_that_was_never_submitted_is_no_failure_of_its_site(
+    is_submitted: bool,
+) -> None:
+    """The engine died between the decision and the submission. One that the site ended is."""
+    core = begun(Components(12, ((Component(12, "beta"),),)))
+    if is_submitted:
+        core.step(ev.LaunchersSubmitted(0.5, 1, ("r.C1.0",)))
+    core.step(ev.RunResumed(1.0, ()))
+    decided, _ = core.step(ev.LauncherEnded(2.0, 1, "r.C1.0", "cancelled", "never submitted"))
+    assert any(isinstance(one, ev.ClaimsAsked) for one in decided) is not is_submitted
+
+
 def test_a_site_that_refused_a_placeholder_is_asked_again_after_a_resume() -> None:
     """Also for a job that waits in the queue meanwhile."""
     core = begun(Components(12, ((Component(12, "beta"),),)))

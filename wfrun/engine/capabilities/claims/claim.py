@@ -48,8 +48,8 @@ class Phases:
 class Placeholder:
     """A launcher that holds the processors of one component."""
 
-    __slots__ = ("asked_s", "hosts", "is_ended", "is_returned", "is_spare", "request", "site",
-                 "started_s")  # fmt: skip
+    __slots__ = ("asked_s", "hosts", "is_ended", "is_returned", "is_spare", "is_submitted",
+                 "request", "site", "started_s")  # fmt: skip
 
     def __init__(
         self, site: int, request: LauncherRequest, asked_s: float, *, is_spare: bool = False
@@ -65,6 +65,7 @@ class Placeholder:
         """Time when all its nodes first were ready; None until then."""
         self.hosts: tuple[str, ...] = ()
         """Names of its nodes."""
+        self.is_submitted = False
         self.is_ended = False
 
     @property

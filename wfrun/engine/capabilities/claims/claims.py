@@ -118,6 +118,7 @@ class ProcessorClaims(Capability):
             ev.PlacementTried: self._placement_tried,
             ev.ClaimsAsked: self._asked,
             ev.ClaimEnded: self._ended,
+            ev.LaunchersSubmitted: self._submitted,
             ev.LauncherStarted: self._launcher_started,
             ev.LauncherEnded: self._launcher_ended,
             ev.SiteObserved: self._observed,
@@ -253,6 +254,13 @@ class ProcessorClaims(Capability):
         elif attempt.started_s is None:
             self.run.withdraw(attempt.site, [attempt])
 
+    def _submitted(self, event: ev.LaunchersSubmitted) -> None:
+        for key in event.keys:
+            claim = self.claims.get(claim_of(key))
+            part = None if claim is None else part_of(claim, key)
+            if part is not None:
+                part.is_submitted = True
+
     def _launcher_started(self, event: ev.LauncherStarted) -> None:
         claim = self.claims.get(claim_of(event.key))
         part = None if claim is None else part_of(claim, event.key)
@@ -302,7 +310,9 @@ class ProcessorClaims(Capability):
             name = self.state.sites[part.site].spec.name
             text = f"the placeholder at {name} ended: {event.cause}"
             claim.reason = claim.reason or ("broken", f"{text} {event.message or ''}".strip())
-            if part.started_s is None:
+            # An engine that dies before it submits a placeholder says nothing about the site.
+            was_there = part.is_submitted or event.cause != "cancelled"
+            if part.started_s is None and was_there:
                 self._note_failure(part.site, job, event)
         elif not claim.is_held:
             del self.claims[claim.key]
