@@ -418,10 +418,10 @@ MUTANTS = (
         "            pass\n",
     ),
     Mutant(
-        "claims wait at sites that the user has paused",
+        "claims go on at sites with a problem",
         "capabilities/claims/claims.py",
-        "            is_open = takes >> part.site & 1 and HELD not in site.conditions\n",
-        "            is_open = takes >> part.site & 1\n",
+        "            if not is_open or not (site.is_healthy or claim.attempt):\n",
+        "            if not is_open:\n",
     ),
     Mutant(
         "claims are forgotten after a change",
