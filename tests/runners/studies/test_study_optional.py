@@ -48,7 +48,7 @@ from wfrun.studies.optional.systems import (
     queue_at_each_server,
 )
 
-TINY = OptionalScale(1, 1, 1, 0, (3, 100, 190, 300), (3, 30))
+TINY = OptionalScale(1, 1, 1, 1, (3, 100, 190, 300), (3, 30))
 
 
 class Slow:
@@ -273,6 +273,9 @@ def test_the_study_is_continued_and_writes_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "QUICK", TINY)
+    small = {"DEADLINE_S": 20.0, "INTERVAL_S": 2.0, "LARGE_SERVERS": 6, "LARGE_CLIENTS": 4}
+    for name, value in small.items():
+        monkeypatch.setattr(paper, name, value)
     words = ["study", "optional", "--quick", "--jobs", "1", "--output", str(tmp_path)]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
