@@ -107,7 +107,7 @@ class OptionalScale(msgspec.Struct, frozen=True):
 
 
 FULL = OptionalScale(
-    10, 5, 3, 2,
+    10, 10, 3, 2,
     (3, 50, 75, 100, 150, 190, 200, 250, 300),
     (3, 20, 30, 40, 50, 60, 75, 100, 190, 300),
 )  # fmt: skip

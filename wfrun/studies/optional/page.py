@@ -26,7 +26,7 @@ from wfrun.studies.optional.systems import LEGACY, QUEUE, SERVERS
 from wfrun.studies.workflows.page import claims_table, main_claims, table
 from wfrun.studies.workflows.samples import number
 
-LENGTH = {True: "about 3 minutes", False: "about 20 minutes"}
+LENGTH = {True: "some 5 minutes of processor time", False: "some 20 minutes of processor time"}
 NAMES = {SERVERS: "DIET-ethic, queue at each server", QUEUE: "DIET-ethic, one queue"}
 MEASURES = {"unhappy": "unhappy users", "unfairness": "unfairness", "completed": "completed"}
 MARKS = {Verdict.HOLDS: "+", Verdict.FAILS: "–", Verdict.UNCLEAR: "?"}
@@ -66,7 +66,7 @@ def _head(scale: OptionalScale, found: Sequence[Answer], *, quick: bool) -> Iter
     yield from SUMMARY.splitlines()
     yield ""
     yield (
-        f"**{tally_by_kind(found)}.** {scale.seeds} runs of DIET-ethic in each scenario, "
+        f"**{tally_by_kind(found)}.** {scale.seeds} runs of DIET-ethic in each scenario, and "
         f"{scale.legacy_seeds} of each point of the legacy system; the paper has at least 10."
     )
     yield ""
@@ -77,7 +77,7 @@ def _head(scale: OptionalScale, found: Sequence[Answer], *, quick: bool) -> Iter
     yield f"    wfrun study optional{' --quick' if quick else ''} --output study"
     yield ""
     yield (
-        f"makes this page in {LENGTH[quick]} on two cores, and keeps all runs in "
+        f"makes this page in {LENGTH[quick]}, and keeps all runs in "
         "`study/results.csv`. Source: F. Camillo, E. Caron, R. Guivarch, A. Hurault, C. Klein, "
         "C. Pérez, *Diet-ethic: Fair Scheduling of Optional Computations in GridRPC Middleware*, "
         "INRIA RR-7959, 2012. Its Figures 4 to 9 are pictures without numbers; the claims have "
