@@ -22,11 +22,11 @@ SLOTS = {"alpha": 16, "gamma": 8}
 PYTHON = "/usr/bin/python3"
 
 
-def serial_result() -> str:
+def serial_result(steps: int = STEPS) -> str:
     """The positions that one process computes."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("WFRUN_")}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE / "nbody.py"), str(BODIES), str(STEPS)],
+        [sys.executable, str(EXAMPLE / "nbody.py"), str(BODIES), str(steps)],
         env={**clean, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
@@ -84,13 +84,13 @@ class MalleableJobs(Jobs):
     def is_offered(self) -> bool:
         return self.count(ev.GrowthOffered) > 0
 
-    def check_result(self, *jobs: str) -> None:
+    def check_result(self, *jobs: str, steps: int = STEPS) -> None:
         """Each job is done once, with the result of one process."""
         ended = [e for e in self.events() if isinstance(e, ev.AttemptEnded)]
         causes = [e.outcome.cause for e in ended]
         assert causes.count("done") == len(jobs or ("nbody",)), ended
         assert not set(causes) & {"exit", "signal", "launch-failed"}, ended
-        expected = serial_result()
+        expected = serial_result(steps)
         for job in jobs or ("nbody",):
             assert (self.run / "outputs" / job / "positions.txt").read_text() == expected
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.growing import BODIES, SLOTS, STEPS, MalleableJobs
+from tests.integration.growing import BODIES, SLOTS, MalleableJobs
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
+
+LONG = 260
+"""Steps of a simulation that outlasts three engines, of 0.7 s or more each."""
 
 
 @pytest.fixture(params=["alpha", "gamma"])
@@ -32,7 +35,7 @@ def test_nbody_grows_and_shrinks_beside_another_user(jobs: MalleableJobs) -> Non
     slots = SLOTS[jobs.site]
     jobs.write_nbody(
         f"{{job: nbody, size: {{min: 2, max: {slots}}}}}",
-        command=f"python3 nbody.py {BODIES} {STEPS} --pause 0.7",
+        command=f"python3 nbody.py {BODIES} {LONG} --pause 0.7",
     )
     engine = jobs.start("--malleable", "egs", "--retries", "0")
 
@@ -57,8 +60,8 @@ def test_nbody_grows_and_shrinks_beside_another_user(jobs: MalleableJobs) -> Non
         engine = jobs.start()
         processes.wait_until(lambda: given_back() > kill, "a shrink")  # noqa: B023
         grown_to(slots - 2)
-    jobs.done(engine)
-    jobs.check_result()
+    jobs.done(engine, 300.0)
+    jobs.check_result(steps=LONG)
     assert jobs.count(ev.ClaimsAsked) == 1
     shrinks = [e for e in jobs.events() if isinstance(e, ev.ShrinkAsked)]
     assert {e.cause for e in shrinks} == {"local"}

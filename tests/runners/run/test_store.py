@@ -96,6 +96,12 @@ EVENTS: list[ev.AnyEvent] = [
         3.0, "r1.C1", 0, 2, (ev.ClaimPart(0, LauncherRequest("r1.C1.0", 1, 4, 0, 0, 60.0)),)
     ),
     ev.ClaimEnded(3.5, "r1.C1", "late", "not all came"),
+    ev.GrowthAsked(3.6, "r1.C1", (LauncherRequest("r1.C1.1", 1, 1, 0, 0, 60.0),)),
+    ev.GrowthOffered(3.7, "r1.C1", 1, ("r1.C1.1",)),
+    ev.ShrinkAsked(3.8, "r1.C1", 2, 1, "local"),
+    ev.JobResized(3.9, "r1.0.2.1", 1, ("r1.C1.1",)),
+    ev.JobResized(3.9, "r1.0.2.1", 1, (), True, "it says nothing"),
+    ev.GrowthReleased(3.9, "r1.C1", ("r1.C1.1",), "given-back"),
     ev.JobsWait(4.0, 1, "Priority"),
     ev.JobsWait(4.0, 1, "JobHeldUser", 3),
     ev.RunChanged(3.0, SETTINGS, (SiteSpec("a", 2),), (LinkSpec("a", "b", 1e6),), (1,)),
