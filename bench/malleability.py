@@ -99,8 +99,9 @@ def measured(testbed: Testbed, rounds: int) -> tuple[list[float], list[float]]:
     releases = [e for e in events if isinstance(e, ev.GrowthReleased) and e.cause == "given-back"]
     exits = site.home / "scratch"
     ended_s = {}
-    for path in exits.glob("**/exits/*.json"):
-        ended_s[path.stem] = json.loads(path.read_text())["outcome"]["ended_s"]
+    for path in exits.glob("*/exits/records.jsonl"):  # what job.py writes when a launcher ends
+        for record in map(json.loads, path.read_text().splitlines()):
+            ended_s[record["key"]] = record["outcome"]["ended_s"]
     released_s = [
         max(ended_s[key] for key in release.launchers) - shrink.at_s
         for shrink, release in zip(shrinks, releases, strict=False)

@@ -21,6 +21,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.growing.malleability import Malleability
 from wfrun.engine.core import actions as act
+from wfrun.engine.capabilities.health import FIRST_PAUSE_S
 from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_programs import ProgramPlan
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
@@ -223,6 +224,25 @@ def test_a_program_that_closes_its_connection_keeps_its_size() -> None:
     run_through(world)
     assert sizes_of(world)[0] == [2, 4, 0]
     check_quiet(world)
+
+
+class DeadNode(Plans):
+    """A node that fails before any of the placeholders of a first growth is ready."""
+
+    def launcher(self, key: str) -> LauncherPlan:
+        claim, number = key.split(".")[-2:]
+        is_spare = claim == "C1" and 1 <= int(number) <= 14
+        return LauncherPlan(1.0, refused="node" if is_spare else None)
+
+
+def test_placeholders_that_fail_together_pause_their_site_once() -> None:
+    settings = ev.Settings("mlp", place="wf", malleable="egs")
+    jobs = jobs_of(any_size(2, 16), runtime_s=400.0)
+    world = FakeWorld([jobs], sites_of(16), settings, behaviour=DeadNode())
+    run_through(world)
+    first, second = of(world, ev.GrowthAsked)
+    assert second.at_s == first.at_s + FIRST_PAUSE_S
+    assert sizes_of(world) == [[2, 16, 0]]
 
 
 def test_a_rigid_program_is_offered_nothing() -> None:

@@ -324,7 +324,10 @@ class ProcessorClaims(Capability):
         if event.cause == "refused":
             self._refused[job] = self._refused.get(job, 0) | 1 << site
             return
-        count = self._pauses.get(site, (0, 0.0))[0] + 1
+        count, paused_until_s = self._pauses.get(site, (0, 0.0))
+        if paused_until_s > event.at_s:
+            return  # Others that were asked for before the pause fail by the same cause.
+        count += 1
         until_s = event.at_s + min(FIRST_PAUSE_S * 2.0 ** (count - 1), MAX_PAUSE_S)
         if count > MAX_PAUSES:
             until_s = inf
