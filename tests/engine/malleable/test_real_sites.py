@@ -20,8 +20,8 @@ from tests.engine.malleable.worlds import (
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.growing.malleability import Malleability
-from wfrun.engine.core import actions as act
 from wfrun.engine.capabilities.health import FIRST_PAUSE_S
+from wfrun.engine.core import actions as act
 from wfrun.runners.run.store.frozen import freeze, thaw
 from wfrun.testing.fake_programs import ProgramPlan
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
