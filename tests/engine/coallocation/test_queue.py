@@ -63,6 +63,15 @@ def test_processors_that_come_back_are_seen() -> None:
     assert [each.job for each in queue.scan(idle)] == ["j1"]
 
 
+def test_renewed_requests_are_tried_in_the_order_of_the_queue() -> None:
+    queue = queue_of(20, 20, 4)
+    queue.renew(lambda job: PlacementRequest({"j0": 6, "j1": 5, "j2": 5}[job]))
+    assert list(queue.scan(IdleProcessors([10]))) == [Try("j0", ((0, 6),))]
+    queue.remove("j1")
+    assert list(queue.scan(IdleProcessors([10]))) == [Try("j2", ((0, 5),))]
+    assert not len(queue)
+
+
 @given(
     st.lists(st.integers(1, 20), max_size=12),
     st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=4),

@@ -45,6 +45,8 @@ class IdleProcessors:
         no more than its width there, and only a multiple of ``unit``."""
         kind = sites, unit, widths
         found = self._by_kind.get(kind)
+        if found is None and sites == -1 and unit == 1 and not widths:
+            found = self._by_kind[kind] = tuple(self._idle)
         if found is None:
             counts = list(map(min, self._idle, widths)) if widths else self._idle
             found = self._by_kind[kind] = tuple(
@@ -59,8 +61,10 @@ class IdleProcessors:
         found = self._ranked.get(kind)
         if found is None:
             usable = self.usable(sites, unit, widths)
-            order = sorted((s for s, count in enumerate(usable) if count), key=lambda s: -usable[s])
-            idle = tuple(usable[site] for site in order)
+            order = sorted(range(len(usable)), key=usable.__getitem__, reverse=True)
+            while order and not usable[order[-1]]:
+                order.pop()
+            idle = tuple([usable[site] for site in order])
             found = self._ranked[kind] = Ranked(tuple(order), idle, tuple(accumulate(idle)))
         return found
 

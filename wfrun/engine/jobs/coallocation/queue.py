@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
+from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from wfrun.engine.jobs.coallocation.idle import IdleProcessors
@@ -11,6 +13,7 @@ from wfrun.engine.jobs.coallocation.policies import place
 from wfrun.engine.jobs.coallocation.requests import Placement, PlacementRequest
 
 Job = TypeVar("Job", bound=Hashable)
+_FIRST = itemgetter(0)
 
 
 class Try(NamedTuple, Generic[Job]):
@@ -29,8 +32,8 @@ class PlacementQueue(Generic[Job]):
     The thesis sends a job to the tail when a try fails. As a scan tries all jobs, their order stays
     as it is.
 
-    Cost of a scan: constant for each waiting job; the policy is asked once for equal requests and
-    the same idle processors.
+    Cost of a scan: the policy is asked once for equal requests and the same idle processors;
+    otherwise constant for each different request, and with ``max_tries`` for each waiting job.
     """
 
     def __init__(
@@ -40,8 +43,16 @@ class PlacementQueue(Generic[Job]):
         self.links = links
         self.max_tries = max_tries
         self._jobs: list[Job] = []
+        self._numbers: list[int] = []
+        """Of each job: its number in the order of all that were ever added."""
+        self._number: dict[Job, int] = {}
+        self._next = 0
         self._requests: dict[Job, PlacementRequest] = {}
+        self._alike: dict[PlacementRequest, dict[int, Job]] = {}
+        """Jobs with the same request, by number, in that order."""
         self._tries: dict[Job, int] = {}
+        """Of each job, less those that count for all."""
+        self._tries_of_all = 0
         self._answers: dict[PlacementRequest, Placement | None] = {}
         """Answers of the policy for the idle processors that were seen last."""
         self._answered_for: tuple[IdleProcessors | None, int] = None, 0
@@ -57,7 +68,7 @@ class PlacementQueue(Generic[Job]):
 
     def tries(self, job: Job) -> int:
         """Number of tries of a waiting job."""
-        return self._tries[job]
+        return self._tries[job] + self._tries_of_all
 
     def first(self, count: int) -> tuple[Job, ...]:
         """The first jobs of the queue."""
@@ -69,43 +80,70 @@ class PlacementQueue(Generic[Job]):
 
     def add(self, job: Job, request: PlacementRequest, tries: int = 0) -> None:
         """Add a job at the tail. ``tries``: those that it had before."""
+        number = self._number[job] = self._next
+        self._next += 1
         self._jobs.append(job)
-        self._requests[job], self._tries[job] = request, tries
+        self._numbers.append(number)
+        self._alike.setdefault(request, {})[number] = job
+        self._requests[job], self._tries[job] = request, tries - self._tries_of_all
 
     def renew(self, request_of: Callable[[Job], PlacementRequest]) -> None:
         """Ask for the requests of all waiting jobs again."""
         self._requests = {job: request_of(job) for job in self._jobs}
+        self._alike.clear()
+        for number, job in zip(self._numbers, self._jobs, strict=True):
+            self._alike.setdefault(self._requests[job], {})[number] = job
 
     def remove(self, job: Job) -> None:
         """Remove a waiting job."""
-        self._jobs.remove(job)
-        del self._requests[job], self._tries[job]
+        number, request = self._number.pop(job), self._requests.pop(job)
+        position = bisect_left(self._numbers, number)
+        del self._jobs[position], self._numbers[position], self._tries[job]
+        alike = self._alike[request]
+        del alike[number]
+        if not alike:
+            del self._alike[request]
 
     def find(self, idle: IdleProcessors, start: int = 0) -> tuple[int, Placement] | None:
         """The first job from a position on that can be placed: its position and placement. None:
         none can."""
+        if start >= len(self._jobs):
+            return None
         if self._answered_for[0] is not idle or self._answered_for[1] != idle.version:
             self._answers.clear()
             self._answered_for = idle, idle.version
-        answers, requests = self._answers, self._requests
-        for position in range(start, len(self._jobs)):
-            request = requests[self._jobs[position]]
+        begin, answers = self._numbers[start], self._answers
+        for number, request in self._firsts(begin):
             try:
                 found = answers[request]
             except KeyError:
                 found = answers[request] = place(request, idle, self.policy, self.links)
             if found is not None:
-                return position, found
+                return bisect_left(self._numbers, number), found
         return None
+
+    def _firsts(self, begin: int) -> list[tuple[int, PlacementRequest]]:
+        """The first job of each request from a number on, in their order."""
+        found = []
+        for request, alike in self._alike.items():
+            for number in alike:
+                if number >= begin:
+                    found.append((number, request))
+                    break
+        found.sort(key=_FIRST)
+        return found
 
     def count_tries(self, start: int, end: int) -> list[Job]:
         """Count a try of the jobs from position ``start`` to before ``end``. Removes and returns
         those that were tried too often."""
         tries, limit = self._tries, self.max_tries
+        if limit is None and start == 0 and end >= len(self._jobs):
+            self._tries_of_all += 1
+            return []
         given_up = []
         for job in self._jobs[start:end]:
-            count = tries[job] = tries[job] + 1
-            if limit is not None and count > limit:
+            tries[job] += 1
+            if limit is not None and tries[job] + self._tries_of_all > limit:
                 given_up.append(job)
         for job in given_up:
             self.remove(job)
