@@ -7,6 +7,7 @@ from collections.abc import Callable
 from wfrun.studies.allocation.command import study_allocation
 from wfrun.studies.bags.command import study_bags
 from wfrun.studies.brokers.command import study_brokers
+from wfrun.studies.coallocation.command import study_coallocation
 from wfrun.studies.common.options import StudyOptions
 from wfrun.studies.demt.command import study_demt
 from wfrun.studies.malleability.command import study_malleability
@@ -19,6 +20,7 @@ STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "allocation": study_allocation,
     "bags": study_bags,
     "brokers": study_brokers,
+    "coallocation": study_coallocation,
     "demt": study_demt,
     "malleability": study_malleability,
     "optional": study_optional,

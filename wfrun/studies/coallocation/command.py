@@ -1,0 +1,49 @@
+"""The command ``wfrun study coallocation``."""
+
+from __future__ import annotations
+
+import click
+
+from wfrun.parsers.atomic import write_file
+from wfrun.runners.display.console import make_console
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.studies.coallocation.claims import CLAIMS
+from wfrun.studies.coallocation.experiments import (
+    FULL,
+    QUICK,
+    CoallocationCell,
+    CoallocationRow,
+    cells,
+    run_cell,
+)
+from wfrun.studies.coallocation.figures import draw_coallocation
+from wfrun.studies.coallocation.page import LENGTH, coallocation_page
+from wfrun.studies.coallocation.samples import CoallocationSamples
+from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.workflows import figures
+from wfrun.studies.workflows.command import claim_table
+
+
+def study_coallocation(options: StudyOptions) -> None:
+    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    verdicts on all claims.
+
+    Raises InvalidError for a results.csv of something else, InfeasibleError where the folder cannot
+    be written.
+    """
+    scale = QUICK if options.quick else FULL
+    options.announce(LENGTH[options.quick])
+    options.make_folder()
+    output = options.output
+    results = Results(output / "results.csv", CoallocationCell, CoallocationRow)
+    samples = CoallocationSamples(options.rows(cells(scale), results, run_cell))
+    found = answer(CLAIMS, samples)
+    try:
+        pictures = draw_coallocation(samples, output) if figures.available() else []
+        page = coallocation_page(samples, scale, found, pictures, quick=options.quick)
+        write_file(output / "page.md", page.encode())
+    except OSError as error:
+        raise options.unwritable(error) from error
+    make_console().print(claim_table(found))
+    click.echo(f"{tally(found)}; see {output}/page.md")
