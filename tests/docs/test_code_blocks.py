@@ -75,7 +75,7 @@ def test_yaml_is_valid(page: Path, block: Block, tmp_path: Path) -> None:
     if set(yaml.safe_load(text)) <= set(ROOT_KEYS):
         (tmp_path / "sites.yaml").write_text(text)
         assert wfrun.read_catalog(tmp_path / "sites.yaml").sites
-    elif name_of(page) in ("docs/jobs.md", "docs/coallocation.md"):
+    elif name_of(page) in ("docs/jobs.md", "docs/coallocation.md", "docs/malleable.md"):
         (tmp_path / "jobs.yaml").write_text(text)
         assert make_jobs(tmp_path / "jobs.yaml")
     else:
