@@ -21,7 +21,8 @@ from tests.runners.run.test_interrupt import go, waiting
 BAG = """
 bag: {name}
 command: >-
-  sh -c "echo b >> {folder}/begun; while [ ! -e {folder}/go ]; do sleep 0.02; done;
+  sh -c "echo b >> {folder}/begun;
+  while [ ! -e {folder}/go ] && [ $((i+=1)) -lt 6000 ]; do sleep 0.02; done;
   echo {name}-{{n}} | tee -a {folder}/record > {{n}}.txt"
 parameters: {{n: {{range: [1, {tasks}]}}}}
 outputs: ["{{n}}.txt"]
@@ -184,7 +185,10 @@ def test_files_that_are_no_requests_stop_nothing(user: User) -> None:
 
 def test_a_run_of_jobs_takes_jobs(user: User) -> None:
     first, second = user.folder / "first.yaml", user.folder / "second.yaml"
-    wait = f"echo x > {user.folder}/begun; while [ ! -e {user.folder}/go ]; do sleep 0.02; done"
+    wait = (
+        f"echo x > {user.folder}/begun; "
+        f"while [ ! -e {user.folder}/go ] && [ $((i+=1)) -lt 6000 ]; do sleep 0.02; done"
+    )
     for path, script in ((first, wait), (second, f"echo y >> {user.folder}/record")):
         command = json.dumps(f"sh -c '{script}'")
         path.write_text(f"jobs:\n  - {{job: {path.stem}, command: {command}, size: 1}}\n")

@@ -110,7 +110,8 @@ def _head(scale: CoallocationScale, found: Sequence[Answer], *, quick: bool) -> 
         f"makes this page in {LENGTH[quick]}, and keeps all runs in `study/results.csv`. Source: "
         "O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft 2010, "
         "sections 2.5 and 2.6. The policies are those of [`wfrun jobs --place`](coallocation.md). "
-        "The figures of the thesis are pictures without numbers; the claims have what its text states."
+        "The figures of the thesis are pictures without numbers; the claims have what its text "
+        "states."
     )
     yield ""
     yield from SETTING.splitlines()
