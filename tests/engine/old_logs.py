@@ -39,7 +39,7 @@ class Resumed(FakeWorld):
         started = events[0]
         assert isinstance(started, ev.RunStarted)
         super().__init__([], Catalog(started.sites, started.links), started.settings)
-        self._documents = dict(documents)
+        self.documents = dict(documents)
         self._workflows = [documents[e.digest] for e in events if isinstance(e, ev.WorkflowAdded)]
         self._future.clear()
         self.log = list(events)

@@ -180,13 +180,13 @@ MUTANTS = (
     # The end of a run
     Mutant(
         "a run ends while files are not collected",
-        "core.py",
+        "core/core.py",
         "        if not state.copies and len(state.attempts) <= state.superseded",
         "        if len(state.attempts) <= state.superseded",
     ),
     Mutant(
         "a run with failed tasks is done",
-        "core.py",
+        "core/core.py",
         "        elif state.failed or state.uncollected:",
         "        elif state.uncollected:",
     ),
@@ -200,13 +200,13 @@ MUTANTS = (
     # Changes of the run
     Mutant(
         "open attempts are not introduced after a change",
-        "changes.py",
+        "core/changes.py",
         "    for attempt in attempts:\n        _introduce(run, attempt)\n",
         "",
     ),
     Mutant(
         "eligible tasks keep their classes after a change",
-        "changes.py",
+        "core/changes.py",
         "        _renew_eligible(run, w)\n",
         "",
     ),
@@ -218,13 +218,13 @@ MUTANTS = (
     ),
     Mutant(
         "attempts in staging stay where they do not fit after a change",
-        "changes.py",
+        "core/changes.py",
         " or not fits(asked, state.sites[attempt.site].spec):",
         ":",
     ),
     Mutant(
         "sites that left take tasks",
-        "changes.py",
+        "core/changes.py",
         "        site.conditions[_LEFT] = Condition(reason, closes=True)\n",
         "        pass\n",
     ),
@@ -396,8 +396,8 @@ MUTANTS = (
     Mutant(
         "processors of ended claims are idle at once",
         "capabilities/claims/claims.py",
-        "        return max(0, site.spec.slots - running - self._held[index])\n",
-        "        return max(0, site.spec.slots - running)\n",
+        "        return max(0, slots - running - self._held[index])\n",
+        "        return max(0, slots - running)\n",
     ),
     Mutant(
         "claims are made where other users wait",
