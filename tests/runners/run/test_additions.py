@@ -152,7 +152,7 @@ def test_what_cannot_join_is_refused_with_its_line(user: User) -> None:
     own = user.ask("add", "run", user.folder / "a.yaml")
     assert_refused(own, 2, ["a.yaml", "the run has the bag a of ann already, as its number 0"])
     other = user.ask("add", "run", user.folder / "a.yaml", "--owner", "bea")
-    assert_refused(other, 2, ["a.yaml:8: the document names the owner ann, and --owner says bea"])
+    assert_refused(other, 2, ["a.yaml:9: the document names the owner ann, and --owner says bea"])
     wide = bag(user, "wide")
     wide.write_text(wide.read_text() + "cores: 4000\n")
     assert_refused(user.ask("add", "run", wide), 2, ["wide.yaml:8: ", "4000 cores"])

@@ -27,7 +27,7 @@ from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
 from wfrun.sites.remote.transports.transport import Transport
 
 LIMIT_S = 100.0
-CHANNELS = ROOT / "wfrun" / "sites" / "node"
+CHANNELS = ROOT / "wfrun" / "sites" / "node" / "channels"
 NODE = Path(__file__).with_name("echo_node.py")
 
 

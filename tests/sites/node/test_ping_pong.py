@@ -12,7 +12,7 @@ import pytest
 
 from wfrun.sites.node import FOLDER
 
-PROGRAM = FOLDER / "ping_pong.py"
+PROGRAM = FOLDER / "alone/ping_pong.py"
 HERE = 'exec sh -c "$2"'
 """The other node is this machine."""
 BEHIND_A_WALL = 'exec unshare -n sh -c "$2"'

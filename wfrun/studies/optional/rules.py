@@ -2,11 +2,13 @@
 
 The rule prefers "requests of users who had the fewest allocated resources so far". The engine takes
 that as printed: the sum since the user came. The policies here exist to find causes, and are
-registered only where this study is loaded.
+registered only while this study simulates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from wfrun.engine.policies.selection import SELECTION, SelectEthic
@@ -81,5 +83,13 @@ class WithoutKills(SelectEthic):
     kills_optional: ClassVar[bool] = False
 
 
-for _policy in (ByRate, SincePresent, AtRandom, WithoutKills):
-    SELECTION[_policy.name] = _policy
+@contextmanager
+def registered() -> Iterator[None]:
+    """Let runs choose these policies by name, meanwhile alone."""
+    own = {each.name: each for each in (ByRate, SincePresent, AtRandom, WithoutKills)}
+    SELECTION.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del SELECTION[name]

@@ -22,6 +22,7 @@ from wfrun.engine.tasks.bag import expand
 from wfrun.runners.metrics.optional_bags import deserved_core_s, optional_shares
 from wfrun.runners.simulate.simulation import Platform, begun
 from wfrun.studies.optional import paper
+from wfrun.studies.optional.rules import registered
 from wfrun.studies.optional.scenarios import OptionalClient
 
 SERVERS, QUEUE, LEGACY = "servers", "queue", "legacy"
@@ -135,17 +136,18 @@ def _run(
         overhead_s = setting.overhead_s * Random(f"{seed} {workflow} {task}").random()
         return clients[workflow].task_s + overhead_s
 
-    state = begun(
-        bags,
-        Platform(Catalog((SiteSpec("s", slots=slots),))),
-        ev.Settings(
-            policy=_POLICY,
-            selection=setting.selection or _order(clients),
-            seed=Random(f"engine {seed}").randrange(1 << 30),
-        ),
-        runtime_s=runtime_s,
-        arrivals_s=[client.arrival_s for client in clients],
-    ).run()
+    with registered():
+        state = begun(
+            bags,
+            Platform(Catalog((SiteSpec("s", slots=slots),))),
+            ev.Settings(
+                policy=_POLICY,
+                selection=setting.selection or _order(clients),
+                seed=Random(f"engine {seed}").randrange(1 << 30),
+            ),
+            runtime_s=runtime_s,
+            arrivals_s=[client.arrival_s for client in clients],
+        ).run()
     return _outcome(state)
 
 

@@ -38,6 +38,11 @@ def _document(digest: str) -> NoReturn:
     raise pickle.UnpicklingError(f"{digest}: read in `thaw`")
 
 
+def _all_documents() -> NoReturn:
+    """Stands for a mapping of documents that reads them when they are needed."""
+    raise pickle.UnpicklingError("documents are read in `thaw`")
+
+
 def freeze(core: Core) -> bytes:
     """The state and the parts of a run between two events. Raises pickle.PicklingError,
     TypeError or AttributeError if they hold what cannot be written, such as a user's policy."""
@@ -47,6 +52,8 @@ def freeze(core: Core) -> bytes:
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.dispatch_table = copyreg.dispatch_table.copy()
     pickler.dispatch_table[Workflow] = lambda w: (_document, (digests[id(w)],))
+    if type(run.state.documents) is not dict:
+        pickler.dispatch_table[type(run.state.documents)] = lambda _: (_all_documents, ())
     pickler.dispatch_table[WorkflowState] = _without_children
     pickler.dispatch_table[Hooks] = lambda hooks: (Hooks, ())  # `thaw` fills it
     pickler.dump(run)
@@ -70,6 +77,8 @@ class _Thawer(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == (__name__, _document.__name__):
             return self._documents.__getitem__
+        if (module, name) == (__name__, _all_documents.__name__):
+            return lambda: self._documents
         if (module, name) == ("array", "_array_reconstructor"):
             return super().find_class(module, name)
         if module.startswith(_PACKAGE) and "." not in name:
