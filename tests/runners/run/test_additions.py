@@ -155,7 +155,7 @@ def test_what_cannot_join_is_refused_with_its_line(user: User) -> None:
     assert_refused(other, 2, ["a.yaml:9: the document names the owner ann, and --owner says bea"])
     wide = bag(user, "wide")
     wide.write_text(wide.read_text() + "cores: 4000\n")
-    assert_refused(user.ask("add", "run", wide), 2, ["wide.yaml:8: ", "4000 cores"])
+    assert_refused(user.ask("add", "run", wide), 2, ["wide.yaml:9: ", "4000 cores"])
     twice = user.ask("add", "run", bag(user, "b"), bag(user, "b"))
     assert_refused(twice, 2, ["the run has the bag b already, as its number 1"])
     nobody = user.ask("add", "run", bag(user, "b"), "--owner", " ")
