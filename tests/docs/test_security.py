@@ -267,8 +267,8 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         "runners/display/test_results.py",
     ),
     "Names take one line": (
-        "engine/test_visible.py::test_names_are_one_short_line",
-        "engine/test_visible.py::test_lines_of_an_error_cannot_pass_for_other_messages",
+        "engine/explain/test_visible.py::test_names_are_one_short_line",
+        "engine/explain/test_visible.py::test_lines_of_an_error_cannot_pass_for_other_messages",
     ),
     "Titles of `wfrun logs`": TEXT + "test_logs_have_titles_that_no_output_can_forge",
     "Commands that a message": (
@@ -276,7 +276,7 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         TEXT + "test_completions_are_names_that_a_shell_takes_as_they_are",
     ),
     "Entries that `wfrun sites init`": "runners/admin/test_sites_entry.py::test_a_host_cannot_write_lines_of_the_catalog",
-    "Errors of the Python API": "engine/test_visible.py::test_lines_of_an_error_cannot_pass_for_other_messages",
+    "Errors of the Python API": "engine/explain/test_visible.py::test_lines_of_an_error_cannot_pass_for_other_messages",
     "Letters of scripts": NOTHING,
     # Attempts on nodes
     "An attempt that was given up": (

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tests.engine.core.test_costs import layered, world_of
 from tests.engine.steps import ENGINE, LauncherWorld, Steppable
-from tests.engine.test_costs import layered, world_of
 from wfrun.engine import events as ev
 from wfrun.engine.model import (
     Axis,

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import jsonschema
 
 import wfrun
-from tests.engine import old_logs
+from tests.engine.core import old_logs
 from tests.places import DATA
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine.events import SCHEMA_VERSION, AnyEvent

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.engine.old_logs import read
+from tests.engine.core.old_logs import read
 from tests.places import DATA
 from tests.runners.harness import User
 from tests.runners.stored_log import store_log

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wfrun
-from tests.engine.old_logs import KINDS, read
+from tests.engine.core.old_logs import KINDS, read
 from tests.runners.harness import Job, User, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.core.interpreter import Interpreter

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.engine.old_logs import read
+from tests.engine.core.old_logs import read
 from tests.runners.harness import User, lines_of
 from tests.runners.stored_log import store_log
 from wfrun.engine import events as ev

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import wfrun
-from tests.engine.old_logs import KINDS, read
+from tests.engine.core.old_logs import KINDS, read
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine.core.core import Core
 from wfrun.engine.errors import InfeasibleError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.test_idleness import ALPHA, tasks
-from tests.engine.test_idleness import Run as Idle
+from tests.engine.explain.test_idleness import ALPHA, tasks
+from tests.engine.explain.test_idleness import Run as Idle
 from tests.runners.harness import Engine, User, lines_of, wait_until
 from tests.runners.run.test_interrupt import go, waiting
 from wfrun.engine import events as ev

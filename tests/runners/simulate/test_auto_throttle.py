@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from tests.engine.test_policies import sites
+from tests.engine.policies.test_policies import sites
 from wfrun.engine import events as ev
 from wfrun.parsers.generate import generate
 from wfrun.runners.simulate.simulation import Platform, simulate

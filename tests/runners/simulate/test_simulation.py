@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.amounts import examples
+from tests.engine.core.test_invariants import InvariantChecker
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-from tests.engine.test_invariants import InvariantChecker
 from tests.places import CORPUS
 from wfrun.engine import events as ev
 from wfrun.engine.core.core import Core

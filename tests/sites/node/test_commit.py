@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.engine.test_policies import chain
+from tests.engine.policies.test_policies import chain
 from tests.sites.node.facts import put_facts, sent_programs
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import AttemptRequest, Outcome

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from tests.engine.test_defects import placed
-from tests.engine.test_policies import bag, sites
+from tests.engine.capabilities.test_defects import placed
+from tests.engine.policies.test_policies import bag, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, Demand
 from wfrun.engine.core import actions as act

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.engine.core.test_invariants import make_world
+from tests.engine.explain.test_idleness import ALPHA, BETA, Run, tasks
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-from tests.engine.test_idleness import ALPHA, BETA, Run, tasks
-from tests.engine.test_invariants import make_world
 from wfrun.engine import events as ev
 from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_costs import bags, layered
+from tests.engine.core.test_costs import bags, layered
 from wfrun.engine import capabilities
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.engine.test_policies import chain, sites
+from tests.engine.policies.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.replication.replication import Replication
 from wfrun.engine.core import actions as act

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.test_idleness import ALPHA, Run, tasks
+from tests.engine.explain.test_idleness import ALPHA, Run, tasks
 from wfrun.engine import events as ev
 from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome

@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.engine.test_defects import placed
-from tests.engine.test_defects_sites import Run, cluster
-from tests.engine.test_policies import bag, sites
-from tests.engine.test_selection import bag as owned_bag
+from tests.engine.capabilities.test_defects import placed
+from tests.engine.capabilities.test_defects_sites import Run, cluster
+from tests.engine.policies.test_policies import bag, sites
+from tests.engine.policies.test_selection import bag as owned_bag
 from wfrun.engine import events as ev
 from wfrun.engine.core import actions as act
 from wfrun.engine.exchange import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_defects_sites import Run
+from tests.engine.capabilities.test_defects_sites import Run
 from tests.runners.harness import Job, make_workflow
 from wfrun.engine import events as ev
 from wfrun.engine.core import actions as act

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.engine.old_logs import KINDS, Resumed, outcome_of, read
+from tests.engine.core.old_logs import KINDS, Resumed, outcome_of, read
 from wfrun.engine import events as ev
 from wfrun.engine.core.core import Core
 from wfrun.engine.core.state import RunState, TaskStatus

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from tests.engine.policies.test_policies import bag, places, sites
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-from tests.engine.test_policies import bag, places, sites
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Catalog, Workflow

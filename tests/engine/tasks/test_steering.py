@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_bags import one_bag
-from tests.engine.test_idleness import ALPHA, BETA, Run, tasks
+from tests.engine.explain.test_idleness import ALPHA, BETA, Run, tasks
+from tests.engine.tasks.test_bags import one_bag
 from wfrun.engine import events as ev
 from wfrun.engine.core.actions import Action, CancelAttempts
 from wfrun.engine.core.core import Core

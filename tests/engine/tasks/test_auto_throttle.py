@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.engine.test_policies import chain, sites
+from tests.engine.policies.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.placements import Placements
 from wfrun.engine.capabilities.placing import auto_throttle

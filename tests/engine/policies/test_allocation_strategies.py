@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.test_policies import bag, places, run, sites
+from tests.engine.policies.test_policies import bag, places, run, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.view import refusals
 from wfrun.engine.core.core import Core

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.engine.test_defects_sites import Run, cluster
-from tests.engine.test_policies import bag, chain, sites
+from tests.engine.capabilities.test_defects_sites import Run, cluster
+from tests.engine.policies.test_policies import bag, chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec

@@ -10,8 +10,8 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from tests.engine.test_policies import bag, chain, sites
-from tests.engine.test_selection import bag as owned_bag
+from tests.engine.policies.test_policies import bag, chain, sites
+from tests.engine.policies.test_selection import bag as owned_bag
 from wfrun.engine import events as ev
 from wfrun.engine.core.core import Core
 from wfrun.engine.core.state import TaskStatus

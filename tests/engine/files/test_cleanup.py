@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_lost_files import Vanishing, starts
-from tests.engine.test_policies import chain, sites
+from tests.engine.files.test_lost_files import Vanishing, starts
+from tests.engine.policies.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.storing.cleanup import BATCH_BYTES, BATCH_FILES
 from wfrun.engine.core.actions import RemoveFiles

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.amounts import examples
+from tests.engine.policies.test_policies import chain, sites
 from tests.engine.strategies import catalogs, settings_of_runs, workflows
-from tests.engine.test_policies import chain, sites
 from wfrun.engine import events as ev
 from wfrun.engine.core.actions import CopyFile, SubmitAttempts
 from wfrun.engine.core.core import Core
