@@ -45,7 +45,7 @@ def test_the_packages_import_downwards_only() -> None:
         ),
         ("engine/core/core.py", "from random import choice\n", "imports random.choice"),
         ("engine/policies/heft.py", "from os import path\n", "heft.py:1: the engine imports os"),
-        ("engine/core/core.py", "from ..sites import local\n", "engine imports wfrun.sites"),
+        ("engine/core/core.py", "from ...sites import local\n", "engine imports wfrun.sites"),
         ("engine/core/core.py", "from wfrun import parsers\n", "engine imports wfrun.parsers"),
         ("engine/core/core.py", "def f():\n    import asyncio\n", "core.py:2: the engine imports"),
         ("parsers/units.py", "import wfrun.sites.local\n", "parsers imports wfrun.sites.local"),
