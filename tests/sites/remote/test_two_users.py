@@ -68,7 +68,7 @@ async def test_it_is_found_again_and_nobody_else_can_enter_it(
 ) -> None:
     directory = await make(host, scratch)
     assert await make(host, scratch) == directory
-    await put_programs(host, directory, ["job.py"])
+    await put_programs(host, directory, ["jobs/job.py"])
     assert stat.S_IMODE(os.lstat(directory).st_mode) == 0o700
     assert os.lstat(directory).st_uid == ALICE
     for attack in ("ls", "cat {}/bin/job.py", "touch {}/bin/job.py", "mv {} {}.old", "rmdir {}"):
