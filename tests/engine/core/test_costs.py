@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.amount import some
+from tests.amounts import some
 from tests.engine.steps import (
     ENGINE,
     Costs,

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tests.amount import some
+from tests.amounts import some
 from tests.runners.harness import WFRUN, Engine, User, assert_refused, lines_of, wait_until
 from tests.runners.run.test_interrupt import go, waiting
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.amount import some
+from tests.amounts import some
 from tests.runners.harness import (
     Engine,
     Job,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import click
-
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.allocation.claims import CLAIMS
 from wfrun.studies.allocation.experiments import (
@@ -23,12 +19,11 @@ from wfrun.studies.allocation.experiments import (
 from wfrun.studies.allocation.figures import draw_allocation
 from wfrun.studies.allocation.page import LENGTH, allocation_page
 from wfrun.studies.allocation.samples import AllocationSamples
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.grids.jgc_grids import GRIDS, Logs, logs_of
 from wfrun.studies.predictions.workloads import workloads_of
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
 
 
 def study_allocation(options: StudyOptions) -> None:
@@ -50,16 +45,10 @@ def study_allocation(options: StudyOptions) -> None:
     rows = options.rows(wanted, results, partial(run_case, logs=logs), files)
     samples = AllocationSamples(weeks, tuple(logs), rows)
     found = answer(CLAIMS, samples)
-    pictures: dict[str, str] = {}
-    try:
-        if figures.available():
-            pictures = draw_allocation(samples, output)
-        page = allocation_page(samples, found, pictures, quick=options.quick)
-        write_file(output / "page.md", page.encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = draw_allocation(samples, options.output) if can_draw() else {}
+        write_page(options, allocation_page(samples, found, pictures, quick=options.quick))
+    print_verdicts(options, found)
 
 
 def _logs(corpus: Path | None) -> tuple[dict[str, Logs], str]:

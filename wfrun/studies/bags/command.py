@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import click
-
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.command import open_results
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.bags.cause_tables import all_cells, cause_page, tables_of
@@ -25,10 +21,9 @@ from wfrun.studies.bags.experiments import (
 )
 from wfrun.studies.bags.figures import draw_bags
 from wfrun.studies.bags.page import bags_page
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 
 
 def study_bags(options: StudyOptions) -> None:
@@ -53,15 +48,13 @@ def study_bags(options: StudyOptions) -> None:
     causes = Results(output / "causes.csv", BagCauseCell, BagCauseRow, identity)
     changed = options.rows(tested, causes, partial(simulate, log), experiment.files)
     found = answer(CLAIMS, samples)
-    try:
-        pictures = draw_bags(samples, output) if figures.available() else []
-        shown = cause_page(tables, dict(zip(tested, changed, strict=True)), scale)
-        write_file(output / "page.md", bags_page(samples, found, pictures, shown).encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
+    shown = cause_page(tables, dict(zip(tested, changed, strict=True)), scale)
+    with writing(options):
+        pictures = draw_bags(samples, options.output) if can_draw() else []
+        write_page(options, bags_page(samples, found, pictures, shown))
     once = ", by one repetition, without confidence" if scale.seeds == 1 else ""
-    click.echo(
-        f"{tally(found)}{once}; {contradicted(found)} of those that do not hold contradict the "
-        f"thesis itself; see {output}/page.md"
+    print_verdicts(
+        options,
+        found,
+        f"{once}; {contradicted(found)} of those that do not hold contradict the thesis itself",
     )

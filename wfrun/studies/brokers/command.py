@@ -5,10 +5,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import click
-
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.sites.catalog import read_catalog
@@ -26,11 +22,10 @@ from wfrun.studies.brokers.experiments import (
 )
 from wfrun.studies.brokers.page import page
 from wfrun.studies.brokers.samples import BrokerSamples
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.workflows.command import claim_table
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.workflows.experiments import document_of
-from wfrun.studies.workflows.figures import available
 
 
 def study_brokers(options: StudyOptions) -> None:
@@ -52,15 +47,10 @@ def study_brokers(options: StudyOptions) -> None:
     rows = options.rows(cases(repetitions, corpus), results, simulate, _files(corpus))
     samples = BrokerSamples(rows)
     found = answer(CLAIMS, samples)
-    try:
-        pictures = figures.draw(samples, output) if available() else []
-        write_file(
-            output / "page.md", page(samples, found, repetitions, emulated, pictures).encode()
-        )
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = figures.draw(samples, options.output) if can_draw() else []
+        write_page(options, page(samples, found, repetitions, emulated, pictures))
+    print_verdicts(options, found)
 
 
 def _emulated(options: StudyOptions) -> list[EmulatedOutcome] | None:

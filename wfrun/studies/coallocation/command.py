@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.coallocation.claims import CLAIMS
 from wfrun.studies.coallocation.experiments import (
@@ -19,10 +15,9 @@ from wfrun.studies.coallocation.experiments import (
 from wfrun.studies.coallocation.figures import draw_coallocation
 from wfrun.studies.coallocation.page import LENGTH, coallocation_page
 from wfrun.studies.coallocation.samples import CoallocationSamples
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 
 
 def study_coallocation(options: StudyOptions) -> None:
@@ -39,11 +34,7 @@ def study_coallocation(options: StudyOptions) -> None:
     results = Results(output / "results.csv", CoallocationCell, CoallocationRow)
     samples = CoallocationSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    try:
-        pictures = draw_coallocation(samples, output) if figures.available() else []
-        page = coallocation_page(samples, scale, found, pictures, quick=options.quick)
-        write_file(output / "page.md", page.encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = draw_coallocation(samples, options.output) if can_draw() else []
+        write_page(options, coallocation_page(samples, scale, found, pictures, quick=options.quick))
+    print_verdicts(options, found)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
 from wfrun.engine.errors import InfeasibleError
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.display.extras import install_command
 from wfrun.runners.experiments.tables.results import Results
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.demt.claims import CLAIMS
 from wfrun.studies.demt.experiments import (
     FULL,
@@ -23,8 +20,6 @@ from wfrun.studies.demt.experiments import (
 )
 from wfrun.studies.demt.figures import draw_demt
 from wfrun.studies.demt.page import LENGTH, demt_page
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
 
 
 def study_demt(options: StudyOptions) -> None:
@@ -48,13 +43,7 @@ def study_demt(options: StudyOptions) -> None:
     results = Results(output / "results.csv", DemtCell, DemtRow)
     samples = DemtSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    pictures: list[str] = []
-    try:
-        if figures.available():
-            pictures = draw_demt(samples, output)
-        page = demt_page(samples, scale, found, pictures, quick=options.quick)
-        write_file(output / "page.md", page.encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = draw_demt(samples, options.output) if can_draw() else []
+        write_page(options, demt_page(samples, scale, found, pictures, quick=options.quick))
+    print_verdicts(options, found)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import click
-
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.tables.results import Results
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.malleability.claims import CLAIMS
 from wfrun.studies.malleability.experiments import (
     FULL,
@@ -21,8 +18,6 @@ from wfrun.studies.malleability.experiments import (
 )
 from wfrun.studies.malleability.figures import draw_malleability
 from wfrun.studies.malleability.page import LENGTH, malleability_page
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
 
 
 def study_malleability(options: StudyOptions) -> None:
@@ -39,11 +34,7 @@ def study_malleability(options: StudyOptions) -> None:
     results = Results(output / "results.csv", MalleabilityCell, MalleabilityRow)
     samples = MalleabilitySamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    try:
-        pictures = draw_malleability(output) if figures.available() else []
-        page = malleability_page(samples, scale, found, pictures, quick=options.quick)
-        write_file(output / "page.md", page.encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = draw_malleability(options.output) if can_draw() else []
+        write_page(options, malleability_page(samples, scale, found, pictures, quick=options.quick))
+    print_verdicts(options, found)

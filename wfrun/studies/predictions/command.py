@@ -11,18 +11,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.common.claim import Answer, answer
 from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_table, write_page, writing
 from wfrun.studies.predictions.page import predictions_page
 from wfrun.studies.predictions.part import PartSetting, StudyPart
 from wfrun.studies.predictions.parts import PARTS
 from wfrun.studies.predictions.workloads import workloads_of
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import yes_or_no
 
 _LENGTH = {True: "about seven minutes", False: "several hours"}
 """Of the quick and of the full study with all logs."""
@@ -35,7 +32,6 @@ def study_predictions(options: StudyOptions) -> None:
     Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
     something else, InfeasibleError where the folder cannot be written.
     """
-    output = options.output
     setting = PartSetting(options.quick, workloads_of(options.corpus, options.logs))
     if all(workload.generated for workload in setting.workloads):
         click.echo("no logs were given (--corpus): all workloads are generated", err=True)
@@ -51,18 +47,17 @@ def study_predictions(options: StudyOptions) -> None:
     most = [p.samples(setting, r, False) for p, r in zip(PARTS, rows, strict=True)]
     found = _answers(rows, every, most)
     drawn: list[dict[str, str]] = [{} for _ in PARTS]
-    try:
-        if figures.available():
-            drawn = [p.draw(s, output) for p, s in zip(PARTS, every, strict=True)]
+    with writing(options):
+        if can_draw():
+            drawn = [p.draw(s, options.output) for p, s in zip(PARTS, every, strict=True)]
         sections = [p.page(s, d) for p, s, d in zip(PARTS, every, drawn, strict=True)]
-        write_file(output / "page.md", predictions_page(setting, sections, found).encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(_claim_table(found))
+        write_page(options, predictions_page(setting, sections, found))
     counted = [one for one in found if not one.claim.always]
-    click.echo(
+    print_table(
+        options,
+        _claim_table(found),
         f"{sum(a.holds for a in counted)} of {len(counted)} claims hold, "
-        f"{sum(a.usually for a in counted)} on most workloads; see {output}/page.md"
+        f"{sum(a.usually for a in counted)} on most workloads",
     )
 
 
@@ -100,6 +95,11 @@ def _claim_table(found: Sequence[Answer]) -> Table:
     for one in found:
         verdicts = [Text("cannot fail", "dim"), Text("-", "dim")]
         if not one.claim.always:
-            verdicts = [yes_or_no(one.holds), yes_or_no(one.usually)]
+            verdicts = [_yes_or_no(one.holds), _yes_or_no(one.usually)]
         table.add_row(str(one.number), one.claim.where, one.claim.text, *verdicts)
     return table
+
+
+def _yes_or_no(holds: bool) -> Text:
+    """The answer to a claim, in colour."""
+    return Text("yes", "green") if holds else Text("no", "red")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 import msgspec
 
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
 from wfrun.runners.experiments.tables.results import Results
-from wfrun.studies.common.claim import answer, tally
+from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.reallocation.claims import CLAIMS
 from wfrun.studies.reallocation.experiments import (
     FULL,
@@ -25,8 +24,6 @@ from wfrun.studies.reallocation.figures import draw_reallocation
 from wfrun.studies.reallocation.page import reallocation_page
 from wfrun.studies.reallocation.samples import ReallocationSamples
 from wfrun.studies.reallocation.traces import LOGS, SIX_MONTHS_DAYS, days_of, log_of
-from wfrun.studies.workflows import figures
-from wfrun.studies.workflows.command import claim_table
 
 TRACE_MINUTES = 0.4
 """Processor time of ten days of a trace in a seed, in minutes …"""
@@ -57,19 +54,21 @@ def study_reallocation(options: StudyOptions) -> None:
     rows = options.rows(cells(scale), results, simulate, {path: [path] for path in known})
     samples = ReallocationSamples(rows)
     found = answer(CLAIMS, samples)
-    pictures: list[str] = []
-    try:
-        if figures.available():
-            pictures = draw_reallocation(samples, output)
-        length = f"{length_of(scale)} of processor time"
-        page = reallocation_page(
-            samples, scale, found, pictures, missing, words=words_of(options), length=length
+    with writing(options):
+        pictures = draw_reallocation(samples, options.output) if can_draw() else []
+        write_page(
+            options,
+            reallocation_page(
+                samples,
+                scale,
+                found,
+                pictures,
+                missing,
+                words=words_of(options),
+                length=f"{length_of(scale)} of processor time",
+            ),
         )
-        write_file(output / "page.md", page.encode())
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    print_verdicts(options, found)
 
 
 def scale_of(options: StudyOptions) -> ReallocationScale:

@@ -5,19 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import click
-from rich.table import Table
-from rich.text import Text
-
 from wfrun.engine.errors import InvalidError
-from wfrun.parsers.atomic import write_file
-from wfrun.runners.display.console import make_console
-from wfrun.runners.display.record_table import RecordColumn, number_column, record_table
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.tables.results import Results
-from wfrun.studies.common.claim import Answer, tally
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.common.verdict import Verdict
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
 from wfrun.studies.workflows import figures, paper
 from wfrun.studies.workflows.causes import (
     CauseCase,
@@ -62,15 +54,10 @@ def study_workflows(options: StudyOptions) -> None:
     samples = Samples(rows)
     found = answers(rows)
     tests = list(tested(rows, changed, found))
-    try:
-        pictures = figures.draw(samples, scale, output) if figures.available() else []
-        write_file(
-            output / "page.md", page(samples, found, tests, scale, origins, pictures).encode()
-        )
-    except OSError as error:
-        raise options.unwritable(error) from error
-    make_console().print(claim_table(found))
-    click.echo(f"{tally(found)}; see {output}/page.md")
+    with writing(options):
+        pictures = figures.draw(samples, scale, options.output) if can_draw() else []
+        write_page(options, page(samples, found, tests, scale, origins, pictures))
+    print_verdicts(options, found)
 
 
 def _origins(corpus: Path | None) -> list[tuple[str, int]]:
@@ -94,29 +81,3 @@ def _files(corpus: Path | None, origins: list[tuple[str, int]]) -> Files:
         return {}
     found = (document_of(corpus, *origin) for origin in origins)
     return {corpus: [document for document in found if document is not None]}
-
-
-def claim_table(found: list[Answer]) -> Table:
-    """A row for each claim."""
-    columns = (
-        number_column("", "number"),
-        RecordColumn("section", "claim.where"),
-        RecordColumn("claim", "claim.text", wraps=True),
-        RecordColumn("verdict", verdict_text),
-    )
-    return record_table(found, columns)
-
-
-_COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNCLEAR: "yellow"}
-
-
-def verdict_text(answer: Answer) -> Text:
-    """The verdict, in colour; of a claim that cannot fail, only that."""
-    if answer.claim.always:
-        return Text("cannot fail", "dim")
-    return Text(answer.verdict.value, _COLOURS[answer.verdict])
-
-
-def yes_or_no(holds: bool) -> Text:
-    """The answer to a claim, in colour."""
-    return Text("yes", "green") if holds else Text("no", "red")

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from wfrun.parsers.atomic import drafted
-from wfrun.runners.display.extras import install_command
 from wfrun.runners.metrics.samples import cumulative
 from wfrun.studies.common.verdict import Sample
 from wfrun.studies.workflows import paper
@@ -19,17 +16,6 @@ from wfrun.studies.workflows.experiments import WorkflowsScale
 from wfrun.studies.workflows.samples import Samples
 
 MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
-
-
-def available() -> bool:
-    """Whether matplotlib is installed. Without it a message says how to install it."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        command = install_command("matplotlib")
-        click.echo(f"no figures: matplotlib is not installed; {command} installs it", err=True)
-        return False
-    return True
 
 
 def draw(samples: Samples, scale: WorkflowsScale, folder: Path) -> list[str]:
