@@ -50,6 +50,7 @@ EVENTS: list[ev.AnyEvent] = [
         1.0, 0, "montage", "abc", reused=(ev.ReusedTasks("/runs/1", (0, 2), ((3, 10, -1),), (4,)),)
     ),
     ev.SubmissionEnded(1.0),
+    ev.ArrivalsPlanned(1.0, (("abc", 0.5), ("def", 3600.0))),
     ev.LinksRead(2.0, "/state/history", (ev.LinkHistory("origin", "alpha", 1e6, None, 12),)),
     ev.HistoryRead(
         1.0, "h.sqlite", (ev.ClassHistory("ann", "dock", 1, "a", (1.5, 2.0)),), {"ann": 3.5}
