@@ -32,7 +32,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # a script sees its own folder alone
 
-from tests.sites.transfers.gridftp_server import Server, endpoints  # noqa: E402
+from tests.sites.transfers.gridftp.gridftp_server import Server, endpoints  # noqa: E402
 from wfrun.engine.exchange import Content  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access  # noqa: E402
 from wfrun.sites.node.tasks.digests import digest_of_file  # noqa: E402

@@ -31,7 +31,7 @@ from bench.remote_files import Peak  # noqa: E402
 from tests.sites.remote.conftest import Cluster  # noqa: E402
 from wfrun.engine.exchange import Content  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access, SiteSpec  # noqa: E402
-from wfrun.runners.admin.links import SiteDirectory  # noqa: E402
+from wfrun.runners.admin.links.links import SiteDirectory  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402
 from wfrun.sites.transfers.relay.relay import FileRelay  # noqa: E402

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.integration.test_launchers_faults import launchers
+from tests.integration.launchers.test_launchers_faults import launchers
 from tests.runners.harness import LONG_S, Engine, kill, wait_until
 from tests.runners.replicated import check_committed_once, telling
 from tests.testbed import faults

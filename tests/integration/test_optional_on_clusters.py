@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.integration.test_launchers_faults import launchers
+from tests.integration.launchers.test_launchers_faults import launchers
 from tests.runners.harness import lines_of
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.optional import Optionals

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.clusters import Grid
-from tests.integration.test_launchers_faults import launchers
+from tests.integration.launchers.test_launchers_faults import launchers
 from tests.sites.users import as_user
 from tests.testbed.testbed import Testbed
 

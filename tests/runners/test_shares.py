@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from tests.runners.harness import User, wait_until
-from tests.runners.run.test_additions import bag, begin
-from tests.runners.run.test_interrupt import go
+from tests.runners.run.additions.test_additions import bag, begin
+from tests.runners.run.resumes.test_interrupt import go
 from wfrun.runners.metrics.shares import time_slices
 from wfrun.runners.metrics.workflows import TaskTiming
 

@@ -15,7 +15,7 @@ from tests.engine.claims.worlds import (
     non_fixed,
     sites_of,
 )
-from tests.engine.model.auditor import Auditor
+from tests.engine.model.audit.auditor import Auditor
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.core import actions as act

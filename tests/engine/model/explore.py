@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.engine.model import peek
-from tests.engine.model.auditor import Auditor, files_at_sites
+from tests.engine.model.audit import peek
+from tests.engine.model.audit.auditor import Auditor, files_at_sites
+from tests.engine.model.audit.rules import RULES as LOG_RULES
+from tests.engine.model.audit.rules import Violation
 from tests.engine.model.random_world import make_world
-from tests.engine.model.rules import RULES as LOG_RULES
-from tests.engine.model.rules import Violation
 from tests.engine.model.twins import Twins
 from tests.engine.model.world_of import Crash, WorldSpec, world_of
 from wfrun.engine import events as ev

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from tests.engine.model.audit.rules import COPY_RETRIES
 from tests.engine.model.changes import Change, changes_of
 from tests.engine.model.claimed import with_claims
 from tests.engine.model.documents import reused_of, with_jobs, with_sources
@@ -18,7 +19,6 @@ from tests.engine.model.layouts import (
     with_link_bounds,
     with_storage_limits,
 )
-from tests.engine.model.rules import COPY_RETRIES
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Cause, CopyCause
 from wfrun.engine.model import Catalog, SiteSpec, Workflow

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sites.transfers.gridftp_server import NEEDS_SERVER, Server
+from tests.sites.transfers.gridftp.gridftp_server import NEEDS_SERVER, Server
 from wfrun.engine.model import GridFtpServer
-from wfrun.runners.admin import check_gridftp
+from wfrun.runners.admin.checks import check_gridftp
 from wfrun.runners.admin.lines import Finding, SiteFindings
 
 pytestmark = NEEDS_SERVER

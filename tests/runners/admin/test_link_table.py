@@ -15,8 +15,8 @@ from wfrun.engine.files.link_samples import LinkSample
 from wfrun.engine.model import Access, LinkSpec, SiteSpec
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.writers.write_dax import write_dax
-from wfrun.runners.admin.link_table import FoundLink, LinkNow, ago, keep, links_now
-from wfrun.runners.admin.links import Measured
+from wfrun.runners.admin.links.link_table import FoundLink, LinkNow, ago, keep, links_now
+from wfrun.runners.admin.links.links import Measured
 from wfrun.runners.run.history.history_file import HistoryFile, history_file
 from wfrun.runners.run.history.link_history import PlacePair, load_links, write_links
 from wfrun.sites.catalog import read_catalog

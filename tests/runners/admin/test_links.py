@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.model import LinkSpec
-from wfrun.runners.admin.links import MeasuredLink, write_links
+from wfrun.runners.admin.links.links import MeasuredLink, write_links
 from wfrun.sites.catalog import parse_catalog, read_catalog
 
 DOCUMENT = "sites:\n  one: {kind: ssh, host: one, slots: 2}\n  two: {slots: 3}  # here\n"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.sites.batch.recordings import Recording, recorded
 from tests.sites.batch.test_systems import JOB, LARGE, outcomes
-from tests.sites.node.facts import put_facts
+from tests.sites.node.jobs.facts import put_facts
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.model import Access
 from wfrun.sites.batch.jobs import JobInQueue, QueueUnknownError

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from tests.sites.node.facts import put_facts, sent_programs
-from tests.sites.node.test_commit import STOPS_AT_THE_RENAME
+from tests.sites.node.jobs.facts import put_facts, sent_programs
+from tests.sites.node.tasks.test_commit import STOPS_AT_THE_RENAME
 from tests.sites.users import ALICE, MALLORY, as_user, run_as, scratch
 from wfrun.testing.probe import shell
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sites.transfers.gridftp_server import NEEDS_SERVER, Server, endpoints
+from tests.sites.transfers.gridftp.gridftp_server import NEEDS_SERVER, Server, endpoints
 from tests.sites.transfers.test_faults import opened, servers
 from tests.waiting import until
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError

@@ -22,7 +22,7 @@ from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.admin.trial_job import until_gone
+from wfrun.runners.admin.checks.trial_job import until_gone
 from wfrun.runners.run.directory.lock import Lock
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.directory.trust import OwnRun

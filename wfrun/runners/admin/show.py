@@ -15,7 +15,7 @@ from wfrun.engine.errors import TransientError, WfrunError
 from wfrun.engine.explain.visible import message_block
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
-from wfrun.runners.admin.links import measure_link
+from wfrun.runners.admin.links.links import measure_link
 from wfrun.runners.admin.site_now import ANSWERS_S, QueueNow, SiteNow, ask_site
 from wfrun.runners.display.ascii_json import print_json
 from wfrun.runners.display.console import make_console

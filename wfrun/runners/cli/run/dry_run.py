@@ -11,7 +11,7 @@ from rich.table import Table
 
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.model import SiteSpec
-from wfrun.runners.admin.check import check
+from wfrun.runners.admin.checks.check import check
 from wfrun.runners.cli.exit_statuses import DONE, SITE
 from wfrun.runners.display.console import make_console, name_cell
 from wfrun.runners.display.workflow_names import distinct_names

@@ -13,11 +13,11 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.explain.visible import message_block
 from wfrun.engine.model import Catalog, SiteSpec
 from wfrun.parsers.syntax.sections import nearest
-from wfrun.runners.admin import check as site_check
 from wfrun.runners.admin import init as site_init
-from wfrun.runners.admin import link_table
 from wfrun.runners.admin import show as site_show
-from wfrun.runners.admin.links import write_links
+from wfrun.runners.admin.checks import check as site_check
+from wfrun.runners.admin.links import link_table
+from wfrun.runners.admin.links.links import write_links
 from wfrun.runners.run.history.history_file import HistoryFile, history_file
 from wfrun.runners.run.sites.make_sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
@@ -78,7 +78,7 @@ def links(path: Path, history: HistoryFile | None, *, measures: bool, as_json: b
 
 def node_links(path: Path, *, write: bool) -> bool:
     """Measure the links between nodes. Returns whether any could not be measured."""
-    from wfrun.runners.admin.node_links import measure_nodes, write_node_links
+    from wfrun.runners.admin.links.node_links import measure_nodes, write_node_links
 
     links = measure_nodes(_catalog(path))
     for link in links:

@@ -1,0 +1,92 @@
+"""``wfrun sites links --nodes``: the links between the nodes of sites, measured by jobs over two
+nodes, and written into the catalog."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.model import Catalog, SiteSpec
+from wfrun.runners.admin.catalog_file import rewrite
+from wfrun.runners.admin.links.pair_jobs import Pair, run_on_pairs
+from wfrun.sites.catalog import parse_catalog
+
+_Figure = Annotated[float, msgspec.Meta(gt=0, lt=1e15)]
+_SECTION = re.compile(r"^node_links:.*\n(?:(?:[ \t-].*)?\n)*", re.MULTILINE)
+
+
+class _Result(msgspec.Struct):
+    """What a job has measured."""
+
+    latency_s: _Figure | None = None
+    bandwidth_bytes_per_s: _Figure | None = None
+    error: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+
+
+class MeasuredNodes(NamedTuple):
+    """The link between nodes of two sites, or of one."""
+
+    ends: tuple[str, str]
+    latency_s: float | None
+    """Of 64 kB, one way."""
+    bandwidth_bytes_per_s: float | None
+    error: str
+    """Why it was not measured; else empty."""
+
+    @property
+    def line(self) -> str:
+        """Its entry in a catalog."""
+        one, other = self.ends
+        where = f"within: {one}" if one == other else f"between: [{one}, {other}]"
+        latency_s, bandwidth = self.latency_s or 0.0, self.bandwidth_bytes_per_s or 0.0
+        return (
+            f"{{{where}, latency: {latency_s * 1e3:.4g} ms, bandwidth: {bandwidth / 1e6:.4g} MB/s}}"
+        )
+
+
+def measure_nodes(catalog: Catalog) -> list[MeasuredNodes]:
+    """Measure all links between nodes, one after another. Raises errors of a run."""
+    names = [site.name for site in catalog.sites]
+    pairs = list(combinations_with_replacement(names, 2))
+    found = asyncio.run(run_on_pairs(catalog, pairs, one_by_one=True))
+    return [_read(pair, written) for pair, written in zip(pairs, found, strict=True)]
+
+
+def _read(pair: Pair, written: bytes | None) -> MeasuredNodes:
+    try:
+        found = msgspec.json.decode(written or b"", type=_Result)
+    except msgspec.MsgspecError:
+        found = _Result(error="its job has failed")
+    figures = found.latency_s, found.bandwidth_bytes_per_s
+    return MeasuredNodes(pair, *figures, "" if None not in figures else found.error)
+
+
+def write_node_links(path: Path, links: Sequence[MeasuredNodes]) -> None:
+    """Write measured links as ``node_links`` of a catalog, in place of those that it has. All other
+    lines stay. Raises InvalidError, with the lines to write by hand, if it cannot be edited safely;
+    then it stays as it is."""
+    before = path.read_bytes()
+    lines = "node_links:\n" + "".join(f"  - {link.line}\n" for link in links if not link.error)
+    text = _SECTION.sub("", before.decode())
+    after = (text if text.endswith("\n") else f"{text}\n") + lines
+    old = parse_catalog(before, path)
+    try:
+        new = parse_catalog(after.encode(), path)
+        is_right = _bare(new) == _bare(old) and new.links == old.links
+    except InvalidError:
+        is_right = False
+    if not is_right:
+        hint = f"write these lines by hand:\n{lines}"
+        raise InvalidError("its 'node_links' cannot be edited", source=str(path), hint=hint)
+    rewrite(path, before, after.encode())
+
+
+def _bare(catalog: Catalog) -> list[SiteSpec]:
+    return [msgspec.structs.replace(site, node_links=()) for site in catalog.sites]
