@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine.events import TransferEnded
-from wfrun.runners.inspect.watch.amounts import size_text
+from wfrun.engine.fitting.sizes import size_text
 from wfrun.runners.inspect.watch.bars import FAILED, PREFETCHED, USED, BarPart, bar
 from wfrun.runners.inspect.watch.link_rates import WINDOW_S, LinkRates
 from wfrun.runners.inspect.watch.listing import (
@@ -82,8 +82,8 @@ def test_a_bar_is_full_only_if_the_whole_is() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (9949, "9.9 kB"), (10_400, "10 kB"),
-     (999_600, "1.0 MB"), (2.5e18, "2500 PB")],
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (9949, "9.9 kB"), (10_400, "10.4 kB"),
+     (999_600, "999.6 kB"), (999_960, "1 MB"), (2.5e18, "2500 PB")],
 )  # fmt: skip
 def test_sizes(size: float, text: str) -> None:
     assert size_text(size) == text

@@ -11,12 +11,12 @@ from wfrun.engine.core.state import RunState
 from wfrun.engine.events import AnyEvent
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.explain.visible import name_line
+from wfrun.engine.fitting.sizes import size_text
 from wfrun.engine.model import ORIGIN
 from wfrun.engine.tasks.failures import telling_line
 from wfrun.parsers.foreign import number_of
 from wfrun.runners.display.durations import duration
 from wfrun.runners.inspect.failures.failures import task_title
-from wfrun.runners.inspect.watch.amounts import size_text
 
 MAX_VALUE = 200
 """Maximum number of characters shown of a value."""

@@ -10,8 +10,8 @@ from rich.text import Text
 from wfrun.engine.core.state import Phase, RunState, SiteState
 from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.engine.explain.visible import name_line
+from wfrun.engine.fitting.sizes import size_text
 from wfrun.runners.inspect.tables.idle_sites import reason_text
-from wfrun.runners.inspect.watch.amounts import size_text
 from wfrun.runners.inspect.watch.asking import RowSubject
 from wfrun.runners.inspect.watch.bars import PREFETCHED, USED, BarPart, bar
 from wfrun.runners.inspect.watch.listing import Listing, ListingColumn, ListingRow
