@@ -1,11 +1,26 @@
-"""The open and the ended attempts of a cluster."""
+"""All that is known of the attempts of a cluster: to be submitted, in the queue, running, ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from wfrun.engine.events import AttemptStarted, Event, RecordedEnd
-from wfrun.engine.exchange import Outcome
+from wfrun.engine.exchange import AttemptRequest, Outcome
+
+MAX_RECORDS = 5_000_000
+"""Maximum number of ended attempts that are kept in memory: more than the largest runs have."""
+MAX_KEY_LENGTH = 200
+
+
+class ExitRecord(msgspec.Struct):
+    """What a job has recorded of the end of an attempt."""
+
+    key: str
+    outcome: Outcome
+    doubt: str = ""
+    """Why the batch system may have cut it; see ``job.py``."""
 
 
 class OpenAttempt:
@@ -20,12 +35,15 @@ class OpenAttempt:
         "absences",
         "record",
         "refusal",
+        "request",
         "started",
         "submitted_at_s",
         "submitted_s",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, request: AttemptRequest | None = None) -> None:
+        self.request = request
+        """What is to be submitted; None if it is on its way into the queue, or was there."""
         self.submitted_s: float | None = None
         """Monotonic time at which the batch system accepted it; None if it has not."""
         self.submitted_at_s: float | None = None
@@ -58,9 +76,45 @@ class Attempts:
     def __init__(self, clock: Callable[[], float], on_ended: Callable[[], None]) -> None:
         self.open: dict[str, OpenAttempt] = {}
         self.ended: dict[str, Outcome] = {}
+        self._earlier: dict[str, ExitRecord] = {}
+        """Records of attempts of an earlier engine that the batch system has to confirm."""
         self.post: Callable[[Event], None] = _refuse
         self.clock = clock
         self._on_ended = on_ended
+
+    def add(self, request: AttemptRequest) -> None:
+        """Take an attempt that is to be submitted; one that is known is not submitted again."""
+        outcome = self.ended.get(request.key)
+        if outcome is not None:
+            self.post(RecordedEnd(self.clock(), request.key, outcome))
+        elif request.key not in self.open:
+            self.open[request.key] = OpenAttempt(request)
+
+    def adopt(self, key: str) -> tuple[OpenAttempt, ExitRecord | None]:
+        """Take an attempt that an earlier engine has submitted; returns what was recorded of its
+        end, if the batch system has to confirm that."""
+        attempt = self.open[key] = OpenAttempt()
+        return attempt, self._earlier.pop(key, None)
+
+    def keep(self, record: ExitRecord) -> None:
+        """Keep the record of an attempt that is not open: one of an earlier engine, which may be
+        asked for, or one that the site has made up."""
+        known = len(self.ended) + len(self._earlier)
+        if known >= MAX_RECORDS or len(record.key) > MAX_KEY_LENGTH or record.key in self.ended:
+            return
+        if record.doubt:
+            self._earlier[record.key] = record
+        else:
+            self.ended[record.key] = record.outcome
+
+    def waiting(self) -> list[AttemptRequest]:
+        """Attempts to be submitted, in the order in which they were added."""
+        return [a.request for a in self.open.values() if a.request is not None]
+
+    def is_waiting(self, key: str) -> bool:
+        """Whether an attempt is to be submitted."""
+        attempt = self.open.get(key)
+        return attempt is not None and attempt.request is not None
 
     def in_queue(self) -> int:
         """Number of attempts in the batch system."""

@@ -20,14 +20,14 @@ from typing import Any
 import msgspec
 
 from wfrun.engine.errors import NoSpaceError, TransientError
-from wfrun.engine.events import Event, RecordedEnd
+from wfrun.engine.events import Event
 from wfrun.engine.exchange import AttemptRequest, Content, Found, Outcome
 from wfrun.engine.fitting.information import Observed
 from wfrun.engine.model import SiteSpec
 from wfrun.parsers.catalog.access import DEFAULT_DIRECTORY
 from wfrun.sites.batch.observation import OBSERVE_S
 from wfrun.sites.batch.system import BatchSystem
-from wfrun.sites.cluster.attempts import Attempts, OpenAttempt
+from wfrun.sites.cluster.attempts import Attempts, ExitRecord
 from wfrun.sites.cluster.batches import Batches
 from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, text
 from wfrun.sites.cluster.queue_watch import QueueWatch, is_from_outside
@@ -50,18 +50,8 @@ STUCK_S = 5.0
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 
 
-MAX_RECORDS = 5_000_000
-"""Maximum number of ended attempts that are kept in memory: more than the largest runs have."""
-MAX_KEY_LENGTH = 200
 MAX_WARNINGS = 20
 """Maximum number of invalid exit records that are logged, each with its content."""
-
-
-class _Record(msgspec.Struct):
-    key: str
-    outcome: Outcome
-    doubt: str = ""
-    """Why the batch system may have cut it; see ``job.py``."""
 
 
 class ClusterSite:
@@ -103,8 +93,6 @@ class ClusterSite:
         self._submission = Submission(spec, self.head, self._attempts, self._watch.poll_soon)
         self._tasks: list[asyncio.Task[None]] = []
         self._invalid_records = 0
-        self._doubted: dict[str, _Record] = {}
-        """Records of attempts of an earlier engine that the batch system has to confirm."""
 
     # -- the protocol
 
@@ -150,18 +138,13 @@ class ClusterSite:
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
         for request in batch:
-            outcome = self._attempts.ended.get(request.key)
-            if outcome is not None:
-                self._attempts.post(RecordedEnd(self._attempts.clock(), request.key, outcome))
-            elif request.key not in self._attempts.open:
-                self._attempts.open[request.key] = OpenAttempt()
-                self._submission.pending[request.key] = request
+            self._attempts.add(request)
         self._submission.now.set()
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
-        for key in [key for key in keys if key in self._submission.pending]:
-            del self._submission.pending[key]
-            self._attempts.end(key, CLAIMED_BY_US)
+        for key in keys:
+            if self._attempts.is_waiting(key):
+                self._attempts.end(key, CLAIMED_BY_US)
         submitted = [key for key in keys if key in self._attempts.open]
         if queued_only:
             # The queue shows a job as running a moment before it claims its attempt. What was
@@ -213,12 +196,12 @@ class ClusterSite:
             if key in self._attempts.ended:
                 found[key] = Found("ended", self._attempts.ended[key])
             elif key in queued or claim is not None:
-                attempt = self._attempts.open[key] = OpenAttempt()
+                attempt, record = self._attempts.adopt(key)
                 attempt.submitted_s = time.monotonic()
                 attempt.absences = 0 if key in queued else 1
                 found[key] = Found("active")
-                if key in self._doubted:
-                    self._on_record(self._doubted.pop(key))
+                if record is not None:
+                    self._on_record(record)
             else:
                 found[key] = Found("absent")
         self._watch.now.set()
@@ -374,7 +357,7 @@ class ClusterSite:
     def _on_records(self, contents: list[bytes]) -> None:
         for found in contents:
             try:
-                record = msgspec.json.decode(found, type=_Record)
+                record = msgspec.json.decode(found, type=ExitRecord)
             except (msgspec.MsgspecError, RecursionError) as error:
                 self._invalid_records += 1
                 if self._invalid_records <= MAX_WARNINGS:
@@ -385,17 +368,11 @@ class ClusterSite:
                 continue
             self._on_record(record)
 
-    def _on_record(self, record: _Record) -> None:
+    def _on_record(self, record: ExitRecord) -> None:
         key, outcome = record.key, record.outcome
         attempt = self._attempts.open.get(key)
         if attempt is None:
-            # Of an earlier engine, which may be asked for; the site may also make them up.
-            known = len(self._attempts.ended) + len(self._doubted)
-            if known < MAX_RECORDS and len(key) <= MAX_KEY_LENGTH:
-                if record.doubt and key not in self._attempts.ended:
-                    self._doubted[key] = record
-                else:
-                    self._attempts.ended.setdefault(key, outcome)
+            self._attempts.keep(record)
             return
         if not attempt.started:
             self.head.start(key, outcome.started_s, outcome.host or "")

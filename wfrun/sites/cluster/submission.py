@@ -66,10 +66,8 @@ class Submission:
         self, spec: SiteSpec, head: HeadNode, attempts: Attempts, on_accepted: Callable[[], None]
     ) -> None:
         assert spec.access is not None
-        self.pending: dict[str, AttemptRequest] = {}
-        """Attempts to be submitted, in order."""
         self.now = asyncio.Event()
-        """Set when an attempt is pending or the queue may accept more."""
+        """Set when an attempt is to be submitted or the queue may accept more."""
         self._spec = spec
         self._access: Access = spec.access
         self._head = head
@@ -91,16 +89,18 @@ class Submission:
             wait_s = self._last_submission_s + BATCH_DELAY_S - time.monotonic()
             await asyncio.sleep(max(0.05, wait_s))
             self.now.clear()
-            if not self.pending:
+            waiting = self._attempts.waiting()
+            if not waiting:
                 self._head.reopen("submission")  # all that was not accepted was withdrawn
-            waiting = list(self.pending.values())[: self._room()]
-            for series in self._series(groups(waiting, self.largest())):
+            admitted = waiting[: self._room(len(waiting))]
+            for series in self._series(groups(admitted, self.largest())):
                 if not await self._submit(series):
                     break
                 self._refusals = 0
-            if not self.pending:
+            left = len(self._attempts.waiting())
+            if not left:
                 self._head.lift_limit()
-            elif self._room():
+            elif self._room(left):
                 self.now.set()
             else:
                 self._report_limit()
@@ -108,17 +108,17 @@ class Submission:
     def _series(
         self, found: Sequence[list[AttemptRequest]]
     ) -> Iterator[list[list[AttemptRequest]]]:
-        """Groups to be submitted together, with those attempts that are pending still."""
+        """Groups to be submitted together, with those attempts that wait still."""
         for start in range(0, len(found), MAX_SERIES):
-            pending = [
-                [request for request in group if request.key in self.pending]
+            waiting = [
+                [request for request in group if self._attempts.is_waiting(request.key)]
                 for group in found[start : start + MAX_SERIES]
             ]
-            if any(pending):
-                yield [group for group in pending if group]
+            if any(waiting):
+                yield [group for group in waiting if group]
 
-    def _room(self) -> int:
-        """Number of jobs to submit now.
+    def _room(self, waiting: int) -> int:
+        """Number of jobs to submit now, of so many that wait.
 
         Near the limit of the queue this is 0 until several places are free: a submission for each
         would load the head node.
@@ -126,9 +126,9 @@ class Submission:
         learned = self._limit.bound(time.monotonic())
         bounds = [b for b in (self._access.max_jobs, learned) if b is not None]
         if not bounds:
-            return len(self.pending)
+            return waiting
         room = max(0, min(bounds) - self._attempts.in_queue())
-        worth = min(ATTEMPTS_PER_SUBMISSION, min(bounds) // 10, len(self.pending))
+        worth = min(ATTEMPTS_PER_SUBMISSION, min(bounds) // 10, waiting)
         return room if room >= worth else 0
 
     def largest(self) -> int:
@@ -146,7 +146,7 @@ class Submission:
 
     async def _submit(self, groups: Sequence[list[AttemptRequest]]) -> bool:
         """Submit each group as a batch, in this order. Returns False if the batch system accepts no
-        more now, or the disk is full; what was not accepted is pending again then."""
+        more now, or the disk is full; what was not accepted waits again then."""
         waiting = [self._prepare(requests) for requests in groups]
         if not await self._write(waiting):
             return False
@@ -161,7 +161,7 @@ class Submission:
             if error is None or not waiting:
                 continue
             if isinstance(error, BackPressureError | ArrayTooLargeError):
-                self._return_to_pending(waiting)
+                self._put_back(waiting)
                 return await self._adapt(error, waiting)
             if isinstance(error, InfeasibleError):
                 self._refuse(waiting.pop(0), error)
@@ -177,14 +177,14 @@ class Submission:
 
     def _prepare(self, requests: list[AttemptRequest]) -> _Submission:
         for request in requests:
-            del self.pending[request.key]
+            self._attempts.open[request.key].request = None
         batch = self._head.batches.new(requests)
         path = f"{self._head.directory}/batches/{batch.name}"
         return _Submission(batch, requests, self._job(batch, requests[0]), path)
 
     async def _write(self, submissions: Sequence[_Submission]) -> bool:
-        """Record the batches at their site. Returns False, with their attempts pending again, if
-        there is no space."""
+        """Record the batches at their site. Returns False, and their attempts wait again, if there
+        is no space."""
         files = []
         for submission in submissions:
             script = self._head.system.script(submission.job)
@@ -196,7 +196,7 @@ class Submission:
             await self._head.retry_until_answered(lambda host: host.write(files))
         except InfeasibleError as error:
             self._head.pause("storage", error.message)
-            self._return_to_pending(submissions)
+            self._put_back(submissions)
             await self._hold_off()
             return False
         self._head.reopen("storage")
@@ -279,7 +279,7 @@ class Submission:
         self._limit.refuse(in_queue, asked, time.monotonic())
         if in_queue:
             self._report_limit()
-        if self._room() < asked:
+        if self._room(len(self._attempts.waiting())) < asked:
             return
         if not in_queue and self._refusals + 1 >= FAILURES_TO_PAUSE:
             self._head.pause("submission", f"no further job is accepted now: {reason}")
@@ -290,11 +290,11 @@ class Submission:
         await asyncio.sleep(delay_s(self._refusals))
         self._refusals += 1
 
-    def _return_to_pending(self, submissions: Sequence[_Submission]) -> None:
-        """Put attempts back to the front of the pending ones."""
-        requests = [request for s in submissions for request in s.requests]
-        back = {r.key: r for r in requests if r.key in self._attempts.open}
-        self.pending = {**back, **self.pending}
+    def _put_back(self, submissions: Sequence[_Submission]) -> None:
+        """Let attempts wait again, before those that came after them."""
+        for request in [request for s in submissions for request in s.requests]:
+            if request.key in self._attempts.open:
+                self._attempts.open[request.key].request = request
 
     def _job(self, batch: Batch, like: AttemptRequest) -> BatchJob:
         resources, access = like.resources, self._access
