@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from wfrun.sites.cluster.site import _Record
+from wfrun.sites.cluster.attempts import ExitRecord
 from wfrun.sites.launchers.journals import read_traces
 from wfrun.sites.node.launchers.journals import AttemptTrace, Journal, JournalHistory
 from wfrun.sites.node.tasks.processes import identity
@@ -129,10 +129,10 @@ def test_a_launcher_reads_its_own_damaged_journal(tmp_path: Path) -> None:
 
 def test_a_damaged_exit_record_is_no_success() -> None:
     whole = json.dumps({"key": "k1", "outcome": DONE}).encode()
-    assert msgspec.json.decode(whole, type=_Record).outcome.cause == "done"
+    assert msgspec.json.decode(whole, type=ExitRecord).outcome.cause == "done"
     for content in damaged(whole):
         with pytest.raises(msgspec.MsgspecError):
-            msgspec.json.decode(content, type=_Record)
+            msgspec.json.decode(content, type=ExitRecord)
 
 
 def test_a_journal_without_a_first_line_keeps_nobody_waiting(tmp_path: Path) -> None:
