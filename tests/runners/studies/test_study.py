@@ -16,6 +16,7 @@ from wfrun.runners.cli.main import cli
 from wfrun.runners.experiments.processes import run_missing
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.sites.catalog import read_catalog
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import Verdict
 from wfrun.studies.workflows import command, paper
 from wfrun.studies.workflows.background import (
@@ -47,7 +48,6 @@ from wfrun.studies.workflows.experiments import (
     run_case,
     workflow_of,
 )
-from wfrun.studies.workflows.samples import number
 
 CASE = WorkflowsCase(
     experiment="single",

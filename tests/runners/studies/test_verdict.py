@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from wfrun.studies.common.claim import Claims, answer, tally, tally_by_kind
+from wfrun.studies.common.page import claims_table, opening
 from wfrun.studies.common.verdict import (
     AtLeast,
     Decided,
@@ -22,7 +23,6 @@ from wfrun.studies.common.verdict import (
     upper_half,
     usually_less,
 )
-from wfrun.studies.workflows.page import claims_table, opening
 
 HOLDS, FAILS, UNCLEAR = Verdict.HOLDS, Verdict.FAILS, Verdict.UNCLEAR
 

@@ -11,8 +11,8 @@ from wfrun.studies.allocation.experiments import NAMES
 from wfrun.studies.allocation.samples import DETAILED, AllocationSamples
 from wfrun.studies.allocation.variants import READING, VARIANTS
 from wfrun.studies.common.claim import Answer, answer, tally
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 
 
 def percent(value: float) -> str:

@@ -13,6 +13,7 @@ from wfrun.studies.allocation import paper
 from wfrun.studies.allocation.experiments import BY_NAME, NAMES
 from wfrun.studies.allocation.samples import DETAILED, AllocationSamples
 from wfrun.studies.common.claim import Claims, Finding, both, ranked
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     AtLeast,
     Sample,
@@ -24,7 +25,6 @@ from wfrun.studies.common.verdict import (
     mean_of,
     similar,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS = Claims[AllocationSamples]()
 _WHERE = "JGC 6.1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wfrun.studies.allocation.page import BEST_OF
 from wfrun.studies.allocation.samples import DETAILED, AllocationSamples, order
-from wfrun.studies.workflows.figures import grid_of, save
+from wfrun.studies.common.figures import grid_of, save
 
 
 def draw_allocation(samples: AllocationSamples, folder: Path) -> dict[str, str]:

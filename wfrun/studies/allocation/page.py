@@ -10,9 +10,9 @@ from wfrun.studies.allocation.differences import DIFFERENCES, SUMMARY
 from wfrun.studies.allocation.experiments import FULL_WEEKS, NAMES
 from wfrun.studies.allocation.samples import DETAILED, AllocationSamples, order
 from wfrun.studies.common.claim import Answer, tally
+from wfrun.studies.common.numbers import shown
+from wfrun.studies.common.page import DETAILS, VERDICTS, claims_table, opening, table
 from wfrun.studies.grids.jgc_grids import GRIDS, MACHINES
-from wfrun.studies.workflows.page import DETAILS, VERDICTS, claims_table, opening, table
-from wfrun.studies.workflows.samples import shown
 
 LENGTH = {
     True: "about four minutes of processor time",

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from wfrun.studies.brokers import paper
 from wfrun.studies.brokers.emulated import LIMITS, SHRINK, SIZE_SCALE, THROTTLED, EmulatedOutcome
 from wfrun.studies.common.claim import IDENTICAL, SIMILAR
-from wfrun.studies.workflows.page import table
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.workflows.paper import ALL, SINGLE
-from wfrun.studies.workflows.samples import number
 
 
 def emulation(rows: Sequence[EmulatedOutcome]) -> Iterator[str]:

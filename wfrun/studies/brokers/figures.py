@@ -6,7 +6,7 @@ from pathlib import Path
 
 from wfrun.studies.brokers import paper
 from wfrun.studies.brokers.samples import BrokerSamples
-from wfrun.studies.workflows.figures import bars, grid_of, save
+from wfrun.studies.common.figures import bars, grid_of, save
 
 _FLOOR_S = 1.0
 """Smallest wait that the logarithmic axis shows."""

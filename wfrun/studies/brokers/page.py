@@ -22,9 +22,9 @@ from wfrun.studies.brokers.experiments import (
 )
 from wfrun.studies.brokers.samples import BrokerSamples, Workflow
 from wfrun.studies.common.claim import Answer, answer, tally
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import DETAILS, VERDICTS, claims_table, opening, table
 from wfrun.studies.common.verdict import Sample, combine
-from wfrun.studies.workflows.page import DETAILS, VERDICTS, claims_table, opening, table
-from wfrun.studies.workflows.samples import number, shown
 
 SOURCE = (
     'Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft 2010, '

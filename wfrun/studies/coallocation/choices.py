@@ -31,9 +31,9 @@ from wfrun.studies.coallocation.samples import (
 )
 from wfrun.studies.coallocation.workloads import POLICIES
 from wfrun.studies.common.claim import Answer, answer
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.common.verdict import Verdict
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 MARKS = {Verdict.HOLDS: "+", Verdict.FAILS: "–", Verdict.UNCLEAR: "?"}
 

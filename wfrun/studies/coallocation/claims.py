@@ -32,6 +32,7 @@ from wfrun.studies.coallocation.experiments import (
 )
 from wfrun.studies.coallocation.samples import CoallocationSamples
 from wfrun.studies.common.claim import IDENTICAL, MUCH, Claims, Finding
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     AtLeast,
     Sample,
@@ -44,7 +45,6 @@ from wfrun.studies.common.verdict import (
     similar,
     usually_less,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS: Claims[CoallocationSamples] = Claims()
 ABOVE = 45

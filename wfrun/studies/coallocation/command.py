@@ -17,7 +17,7 @@ from wfrun.studies.coallocation.page import LENGTH, coallocation_page
 from wfrun.studies.coallocation.samples import CoallocationSamples
 from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
+from wfrun.studies.common.publish import publish
 
 
 def study_coallocation(options: StudyOptions) -> None:
@@ -34,7 +34,7 @@ def study_coallocation(options: StudyOptions) -> None:
     results = Results(output / "results.csv", CoallocationCell, CoallocationRow)
     samples = CoallocationSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    with writing(options):
-        pictures = draw_coallocation(samples, options.output) if can_draw() else []
-        write_page(options, coallocation_page(samples, scale, found, pictures, quick=options.quick))
-    print_verdicts(options, found)
+    publish(
+        options, found, lambda: draw_coallocation(samples, output),
+        lambda pictures: coallocation_page(samples, scale, found, pictures, quick=options.quick),
+    )  # fmt: skip

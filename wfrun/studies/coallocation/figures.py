@@ -26,8 +26,8 @@ from wfrun.studies.coallocation.experiments import (
     WITHOUT,
 )
 from wfrun.studies.coallocation.samples import CoallocationSamples
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.common.verdict import Sample
-from wfrun.studies.workflows.figures import grid_of, save
 
 APPLICATIONS = (PRIME, POISSON, WAVES)
 CHANGE = "change of the response time [%]"

@@ -38,10 +38,9 @@ from wfrun.studies.coallocation.experiments import (
     CoallocationScale,
 )
 from wfrun.studies.coallocation.samples import CoallocationSamples
-from wfrun.studies.common.claim import Answer, tally_by_kind
-from wfrun.studies.common.options import QUICK_NOTICE
-from wfrun.studies.workflows.page import DETAILS, claims_table, main_claims, table
-from wfrun.studies.workflows.samples import number, shown
+from wfrun.studies.common.claim import Answer
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import DETAILS, claims_table, study_head, table
 
 LENGTH = {True: "about 2 minutes", False: "about 12 minutes"}
 SETTING = """\
@@ -92,27 +91,16 @@ def coallocation_page(
 
 
 def _head(scale: CoallocationScale, found: Sequence[Answer], *, quick: bool) -> Iterator[str]:
-    yield "# Study `coallocation`: one job over several clusters (thesis chapter 2)"
-    yield ""
-    if quick:
-        yield from QUICK_NOTICE
-    yield from SUMMARY.splitlines()
-    yield ""
-    yield f"**{tally_by_kind(found)}.** {scale.seeds} runs of each point."
-    yield ""
-    yield "Main claims:"
-    yield ""
-    yield from main_claims(found)
-    yield ""
-    yield f"    wfrun study coallocation{' --quick' if quick else ''} --output study"
-    yield ""
-    yield (
-        f"makes this page in {LENGTH[quick]}, and keeps all runs in `study/results.csv`. Source: "
-        "O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft 2010, "
-        "sections 2.5 and 2.6. The policies are those of [`wfrun jobs --place`](coallocation.md). "
-        "The figures of the thesis are pictures without numbers; the claims have what its text "
-        "states."
+    source = (
+        "Source: O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft "
+        "2010, sections 2.5 and 2.6. The policies are those of [`wfrun jobs --place`]"
+        "(coallocation.md). The figures of the thesis are pictures without numbers; the claims "
+        "have what its text states."
     )
+    yield from study_head(
+        "coallocation", "one job over several clusters (thesis chapter 2)", SUMMARY,
+        f"{scale.seeds} runs of each point.", found, LENGTH[quick], source, quick=quick,
+    )  # fmt: skip
     yield ""
     yield from SETTING.splitlines()
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import ERROR, Decided, Sample, Statement, Verdict, all_of
-from wfrun.studies.workflows.samples import number
 
 SIMILAR = 1.25
 """Ratio of the largest to the smallest mean up to which results are called similar."""

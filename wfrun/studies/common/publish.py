@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -43,6 +43,19 @@ def can_draw() -> bool:
 def write_page(options: StudyOptions, page: str) -> None:
     """Write page.md. Raises OSError."""
     write_file(options.output / "page.md", page.encode())
+
+
+def publish(
+    options: StudyOptions,
+    found: Sequence[Answer],
+    draw: Callable[[], Sequence[str]],
+    page: Callable[[Sequence[str]], str],
+) -> None:
+    """Write the figures and the page, which gets their names, and print the verdicts. Raises
+    InfeasibleError where the folder cannot be written."""
+    with writing(options):
+        write_page(options, page(draw() if can_draw() else []))
+    print_verdicts(options, found)
 
 
 def print_verdicts(options: StudyOptions, found: Sequence[Answer], remark: str = "") -> None:

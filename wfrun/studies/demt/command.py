@@ -7,7 +7,7 @@ from wfrun.runners.display.extras import install_command
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
+from wfrun.studies.common.publish import publish
 from wfrun.studies.demt.claims import CLAIMS
 from wfrun.studies.demt.experiments import (
     FULL,
@@ -43,7 +43,7 @@ def study_demt(options: StudyOptions) -> None:
     results = Results(output / "results.csv", DemtCell, DemtRow)
     samples = DemtSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    with writing(options):
-        pictures = draw_demt(samples, options.output) if can_draw() else []
-        write_page(options, demt_page(samples, scale, found, pictures, quick=options.quick))
-    print_verdicts(options, found)
+    publish(
+        options, found, lambda: draw_demt(samples, output),
+        lambda pictures: demt_page(samples, scale, found, pictures, quick=options.quick),
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.demt.experiments import (
     ALGORITHMS,
     CRITERIA,
@@ -16,7 +17,6 @@ from wfrun.studies.demt.experiments import (
     value,
 )
 from wfrun.studies.demt.workloads import TITLES, WORKLOADS
-from wfrun.studies.workflows.figures import grid_of, save
 
 TOP = {MAKESPAN: 3.0}
 """Upper end of the axis of C_max: Gang is far above with weakly parallel jobs."""

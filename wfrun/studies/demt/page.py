@@ -7,6 +7,7 @@ from statistics import fmean
 
 from wfrun.studies.common.claim import Answer, tally
 from wfrun.studies.common.options import QUICK_NOTICE
+from wfrun.studies.common.page import claims_table, table
 from wfrun.studies.demt.differences import DIFFERENCES, SUMMARY
 from wfrun.studies.demt.experiments import (
     ALGORITHMS,
@@ -22,7 +23,6 @@ from wfrun.studies.demt.experiments import (
     variants_of,
 )
 from wfrun.studies.demt.workloads import PROCESSORS, TITLES, WORKLOADS
-from wfrun.studies.workflows.page import claims_table, table
 
 LENGTH = {True: "less than a minute", False: "about 15 minutes"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wfrun.runners.metrics.samples import cumulative
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.malleability.experiments import (
     MALLEABILITY,
     PRA,
@@ -14,7 +15,6 @@ from wfrun.studies.malleability.experiments import (
     simulated,
 )
 from wfrun.studies.malleability.workloads import MIXES
-from wfrun.studies.workflows.figures import grid_of, save
 
 PANELS = ("mean processors", "maximum of processors", "execution time [s]", "response time [s]")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wfrun.studies.common.claim import Answer, answer, tally_by_kind
-from wfrun.studies.common.options import QUICK_NOTICE
+from wfrun.studies.common.claim import Answer, answer
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import claims_table, study_head, table
 from wfrun.studies.common.verdict import Verdict
 from wfrun.studies.malleability.claims import CLAIMS
 from wfrun.studies.malleability.differences import CAUSES, DIFFERENCES, SUMMARY
@@ -16,8 +17,6 @@ from wfrun.studies.malleability.experiments import (
     MalleabilitySamples,
     MalleabilityScale,
 )
-from wfrun.studies.workflows.page import claims_table, main_claims, table
-from wfrun.studies.workflows.samples import number
 
 LENGTH = {True: "about two minutes", False: "about 5 minutes"}
 MEASURES = {
@@ -61,26 +60,16 @@ def malleability_page(
 
 
 def _head(scale: MalleabilityScale, found: Sequence[Answer], *, quick: bool) -> Iterator[str]:
-    yield "# Study `malleability`: jobs that grow and shrink (thesis chapter 3)"
-    yield ""
-    if quick:
-        yield from QUICK_NOTICE
-    yield from SUMMARY.splitlines()
-    yield ""
-    yield f"**{tally_by_kind(found)}.** {scale.seeds} runs of each combination; the thesis has 4."
-    yield ""
-    yield "Main claims:"
-    yield ""
-    yield from main_claims(found)
-    yield ""
-    yield f"    wfrun study malleability{' --quick' if quick else ''} --output study"
-    yield ""
-    yield (
-        f"makes this page in {LENGTH[quick]}, and keeps all runs in `study/results.csv`. Source: "
-        "O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft 2010, "
-        "sections 3.3 and 3.4. Its Figures 3.4 and 3.5 are pictures without numbers; the claims "
-        "have what the text states."
+    source = (
+        "Source: O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft "
+        "2010, sections 3.3 and 3.4. Its Figures 3.4 and 3.5 are pictures without numbers; the "
+        "claims have what the text states."
     )
+    return study_head(
+        "malleability", "jobs that grow and shrink (thesis chapter 3)", SUMMARY,
+        f"{scale.seeds} runs of each combination; the thesis has 4.", found, LENGTH[quick], source,
+        quick=quick,
+    )  # fmt: skip
 
 
 def _measures(samples: MalleabilitySamples, pictures: Sequence[str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from wfrun.studies.common.claim import Claims, Finding, listed
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     Sample,
     Statement,
@@ -32,7 +33,6 @@ from wfrun.studies.optional.scenarios import (
     SIMULTANEOUS,
     VARIED,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS: Claims[OptionalSamples] = Claims()
 IDEAL, LOW = 0.1, 0.7

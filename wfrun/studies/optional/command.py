@@ -5,7 +5,7 @@ from __future__ import annotations
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
+from wfrun.studies.common.publish import publish
 from wfrun.studies.optional.claims import CLAIMS
 from wfrun.studies.optional.experiments import (
     FULL,
@@ -34,7 +34,7 @@ def study_optional(options: StudyOptions) -> None:
     results = Results(output / "results.csv", OptionalCell, OptionalRow)
     samples = OptionalSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    with writing(options):
-        pictures = draw_optional(samples, options.output) if can_draw() else []
-        write_page(options, optional_page(samples, scale, found, pictures, quick=options.quick))
-    print_verdicts(options, found)
+    publish(
+        options, found, lambda: draw_optional(samples, output),
+        lambda pictures: optional_page(samples, scale, found, pictures, quick=options.quick),
+    )  # fmt: skip

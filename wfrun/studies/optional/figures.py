@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.common.verdict import Sample
 from wfrun.studies.optional import paper
 from wfrun.studies.optional.experiments import FAIR_QUEUE, OptionalSamples
 from wfrun.studies.optional.scenarios import FIGURES, REGULAR
-from wfrun.studies.workflows.figures import grid_of, save
 
 PANELS = {"unhappy": "unhappy users", "unfairness": "unfairness", "completed": "completed requests"}
 

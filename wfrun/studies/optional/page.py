@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wfrun.studies.common.claim import Answer, answer, tally_by_kind
-from wfrun.studies.common.options import QUICK_NOTICE
+from wfrun.studies.common.claim import Answer, answer
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import claims_table, study_head, table
 from wfrun.studies.common.verdict import Sample, Verdict
 from wfrun.studies.optional import paper
 from wfrun.studies.optional.claims import CLAIMS
@@ -23,8 +24,6 @@ from wfrun.studies.optional.experiments import (
 )
 from wfrun.studies.optional.scenarios import FIGURES, LARGE, REGULAR
 from wfrun.studies.optional.systems import LEGACY, QUEUE, SERVERS
-from wfrun.studies.workflows.page import claims_table, main_claims, table
-from wfrun.studies.workflows.samples import number
 
 LENGTH = {True: "some 5 minutes of processor time", False: "some 20 minutes of processor time"}
 NAMES = {SERVERS: "DIET-ethic, queue at each server", QUEUE: "DIET-ethic, one queue"}
@@ -59,31 +58,21 @@ def optional_page(
 
 
 def _head(scale: OptionalScale, found: Sequence[Answer], *, quick: bool) -> Iterator[str]:
-    yield "# Study `optional`: optional computations (DIET-ethic, RR-7959)"
-    yield ""
-    if quick:
-        yield from QUICK_NOTICE
-    yield from SUMMARY.splitlines()
-    yield ""
-    yield (
-        f"**{tally_by_kind(found)}.** {scale.seeds} runs of DIET-ethic in each scenario, and "
-        f"{scale.legacy_seeds} of each point of the legacy system; the paper has at least 10."
+    runs = (
+        f"{scale.seeds} runs of DIET-ethic in each scenario, and {scale.legacy_seeds} of each "
+        "point of the legacy system; the paper has at least 10."
     )
-    yield ""
-    yield "Main claims:"
-    yield ""
-    yield from main_claims(found)
-    yield ""
-    yield f"    wfrun study optional{' --quick' if quick else ''} --output study"
-    yield ""
-    yield (
-        f"makes this page in {LENGTH[quick]}, and keeps all runs in "
-        "`study/results.csv`. Source: F. Camillo, E. Caron, R. Guivarch, A. Hurault, C. Klein, "
-        "C. Pérez, *Diet-ethic: Fair Scheduling of Optional Computations in GridRPC Middleware*, "
-        "INRIA RR-7959, 2012. Its Figures 4 to 9 are pictures without numbers; the claims have "
-        "what the text states. Both kinds of DIET-ethic are the engine with "
-        "[`--selection ethic`](optional.md), ten engines with a slot each or one with ten."
+    source = (
+        "Source: F. Camillo, E. Caron, R. Guivarch, A. Hurault, C. Klein, C. Pérez, *Diet-ethic: "
+        "Fair Scheduling of Optional Computations in GridRPC Middleware*, INRIA RR-7959, 2012. Its "
+        "Figures 4 to 9 are pictures without numbers; the claims have what the text states. Both "
+        "kinds of DIET-ethic are the engine with [`--selection ethic`](optional.md), ten engines "
+        "with a slot each or one with ten."
     )
+    return study_head(
+        "optional", "optional computations (DIET-ethic, RR-7959)", SUMMARY, runs, found,
+        LENGTH[quick], source, quick=quick,
+    )  # fmt: skip
 
 
 def _question(samples: OptionalSamples) -> Iterator[str]:

@@ -11,13 +11,13 @@ import msgspec
 from wfrun.engine.prediction.waits.replay import ReplayedJob
 from wfrun.runners.forecast.wait_accuracy import TRAINING
 from wfrun.studies.common.claim import Claims
+from wfrun.studies.common.figures import save
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
 from wfrun.studies.predictions.runtimes.runtime_figures import wide
 from wfrun.studies.predictions.runtimes.runtimes import BURST_GAP_S
 from wfrun.studies.predictions.waits.queue_waits import FULL_JOBS, QUICK_JOBS, replayed, site_of
-from wfrun.studies.workflows.figures import save
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 GRID = "grid:das-3"
 PREDICTORS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from wfrun.studies.common.claim import Answer
+from wfrun.studies.common.page import DETAILS, opening, table
 from wfrun.studies.predictions.differences import DIFFERENCES, SUMMARY
 from wfrun.studies.predictions.part import PartSetting
-from wfrun.studies.workflows.page import DETAILS, opening, table
 
 
 def predictions_page(

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from wfrun.engine.jobs.reallocation import ALGORITHMS
 from wfrun.studies.common.claim import SIMILAR, Claims, Finding, listed
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     MeanComparison,
     Sample,
@@ -37,7 +38,6 @@ from wfrun.studies.reallocation.samples import (
     GridPlatform,
     ReallocationSamples,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS: Claims[ReallocationSamples] = Claims()
 _PAIRS = (("mct-reg", "mct-can"), ("minmin-reg", "minmin-can"))

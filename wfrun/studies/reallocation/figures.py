@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wfrun.engine.jobs.reallocation import ALGORITHMS
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.reallocation.samples import (
     MEASURES,
     PLATFORMS,
@@ -12,7 +13,6 @@ from wfrun.studies.reallocation.samples import (
     GridPlatform,
     ReallocationSamples,
 )
-from wfrun.studies.workflows.figures import grid_of, save
 
 LABELS = {
     "impacted": "jobs impacted [%]",

@@ -7,6 +7,8 @@ from statistics import fmean
 
 from wfrun.engine.jobs.reallocation import ALGORITHMS
 from wfrun.studies.common.claim import Answer, answer, tally_by_kind
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import DETAILS, claims_table, main_claims, table, verdict_cell
 from wfrun.studies.reallocation.differences import DIFFERENCES
 from wfrun.studies.reallocation.experiments import (
     BASE,
@@ -26,8 +28,6 @@ from wfrun.studies.reallocation.samples import (
     ReallocationSamples,
 )
 from wfrun.studies.reallocation.traces import LOAD, LOGS, MONTHS, SIX_MONTHS_DAYS
-from wfrun.studies.workflows.page import DETAILS, claims_table, main_claims, table, verdict_cell
-from wfrun.studies.workflows.samples import number
 
 PAPER_MOVES = {
     "5.1": {"mct-reg": (17.34, 29.24), "mct-can": (59.7, 136.93), "minmin-reg": (5.45, 11.13),

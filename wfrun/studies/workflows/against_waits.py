@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import Sample
 from wfrun.studies.workflows import paper
 from wfrun.studies.workflows.claims_rest import variant_name
 from wfrun.studies.workflows.paper import ALL, COARSENING, FILE_AWARE, HEFT, SINGLE
-from wfrun.studies.workflows.samples import Samples, number
+from wfrun.studies.workflows.samples import Samples
 
 WAITS = ("held_s", "qwt_s", "ftd_s")
 

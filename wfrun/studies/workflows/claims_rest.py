@@ -18,6 +18,7 @@ from wfrun.studies.common.claim import (
     spread,
     without,
 )
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     Sample,
     all_less,
@@ -43,7 +44,7 @@ from wfrun.studies.workflows.paper import (
     ROUND_ROBIN,
     SINGLE,
 )
-from wfrun.studies.workflows.samples import Samples, number
+from wfrun.studies.workflows.samples import Samples
 
 CLAIMS = Claims[Samples]()
 DYNAMIC = (FILE_AWARE, CLUSTER_MIN)

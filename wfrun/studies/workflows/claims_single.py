@@ -19,6 +19,7 @@ from wfrun.studies.common.claim import (
     spread,
     without,
 )
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     Sample,
     all_less,
@@ -44,7 +45,7 @@ from wfrun.studies.workflows.paper import (
     SINGLE,
     SMALL,
 )
-from wfrun.studies.workflows.samples import Samples, number
+from wfrun.studies.workflows.samples import Samples
 
 CLAIMS = Claims[Samples]()
 

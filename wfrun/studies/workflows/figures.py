@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from wfrun.parsers.atomic import drafted
 from wfrun.runners.metrics.samples import cumulative
-from wfrun.studies.common.verdict import Sample
+from wfrun.studies.common.figures import bars, grid_of, label_powers, save
 from wfrun.studies.workflows import paper
 from wfrun.studies.workflows.background import utilizations
 from wfrun.studies.workflows.claims_rest import DYNAMIC, variant_name
@@ -27,28 +24,6 @@ def draw(samples: Samples, scale: WorkflowsScale, folder: Path) -> list[str]:
         _throttles(samples, folder),
         _several(samples, folder),
     ]
-
-
-def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
-    """A figure, and its panels by row and column."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.4 * columns, 2.9 * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
-    """Bars of means, with the 95% confidence intervals."""
-    axes.bar(
-        names,
-        [v.mean for v in values],
-        yerr=[v.summary.half_width or 0.0 for v in values],
-        capsize=2,
-        color=colour,
-    )
-    axes.tick_params(axis="x", labelrotation=60, labelsize=7)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_ylim(bottom=0)
 
 
 def _utilization(scale: WorkflowsScale, folder: Path) -> str:
@@ -138,22 +113,3 @@ def _several(samples: Samples, folder: Path) -> str:
             axes.set_title(f"CyberShake-{size}, N = {instances}", fontsize=9)
             axes.set_ylabel(label if row else "total makespan [s]")
     return save(figure, folder, "figure-6.6.png")
-
-
-def label_powers(axis: Any) -> None:
-    """Label 1, 2 and 5 of each power of ten of a logarithmic axis with plain numbers; in wide
-    ranges the powers only."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    steps = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
-    axis.set_major_locator(LogLocator(subs=steps))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-
-
-def save(figure: Any, folder: Path, name: str) -> str:
-    """Write a figure; returns its name. Raises OSError."""
-    with drafted(folder / name) as stream:
-        figure.savefig(stream, format=name.rpartition(".")[2], dpi=110)
-    return name

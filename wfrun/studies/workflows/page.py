@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from wfrun.parsers.generate import generate
 from wfrun.runners.metrics.samples import percentile, summarize
-from wfrun.studies.common.claim import Answer, tally, tally_by_kind
+from wfrun.studies.common.claim import Answer, tally
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import (
+    DETAILS,
+    VERDICTS,
+    claims_table,
+    opening,
+    table,
+)
 from wfrun.studies.workflows import paper
 from wfrun.studies.workflows.against_waits import CLAIMS_AGAINST_WAITS
 from wfrun.studies.workflows.against_waits import rows as rows_against_waits
@@ -16,7 +24,7 @@ from wfrun.studies.workflows.claims_rest import variant_name
 from wfrun.studies.workflows.contradictions import CONTRADICTIONS
 from wfrun.studies.workflows.differences import DIFFERENCES, SUMMARY
 from wfrun.studies.workflows.experiments import WorkflowsScale
-from wfrun.studies.workflows.samples import Samples, number, shown
+from wfrun.studies.workflows.samples import Samples
 
 
 def page(
@@ -49,15 +57,6 @@ def page(
         *(line for name in pictures for line in ("", f"![{name}]({name})")),
     ]
     return "\n".join(parts) + "\n"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table in Markdown, after an empty line."""
-    yield ""
-    yield f"| {' | '.join(header)} |"
-    yield f"|{'---|' * len(header)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def _head(
@@ -393,59 +392,3 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
     yield ""
     yield VERDICTS
     yield from claims_table(found)
-
-
-VERDICTS = (
-    "A claim *holds* or *does not hold* with 95% confidence, or is *not distinguishable*: the "
-    "repetitions do not decide. Two policies are compared by the differences between their values "
-    "in each repetition, with the same workload, background and random choices (Student's interval "
-    "of the mean difference). A claim that consists of several comparisons holds if all of them "
-    "do, and does not if one of them is refuted; the probability of error is divided among them "
-    "(Bonferroni), so that the confidence is that of the claim. Claims that cannot fail are marked "
-    "and do not count."
-)
-
-
-def claims_table(found: Sequence[Answer], causes: Mapping[int, str] | None = None) -> Iterator[str]:
-    """The answers, with the numbers. With ``causes`` there is a column for why a claim does not
-    hold: the text of its number, or that of the claim; otherwise *unexplained*."""
-
-    def cells(answer: Answer) -> Iterator[str]:
-        yield from (str(answer.number), answer.claim.where, answer.claim.text)
-        yield from (verdict_cell(answer), answer.evidence)
-        if causes is not None:
-            known = causes.get(answer.number) or answer.claim.cause or "unexplained"
-            yield "" if answer.holds or answer.claim.always else known
-
-    header = ("", "section", "claim", "verdict", "means")
-    yield from table(
-        (*header, *(("cause",) if causes is not None else ())), map(tuple, map(cells, found))
-    )
-
-
-DETAILS = ("", "## Details", "", "All tables and figures that the verdicts rest on.")
-"""Begins the part of a page that a reader of the results can leave out."""
-
-
-def opening(summary: str, found: Sequence[Answer]) -> Iterator[str]:
-    """What the paper and we found, the counts of main claims and details, and the main claims."""
-    yield from summary.splitlines()
-    yield ""
-    yield f"{tally_by_kind(found)}. The main claims (abstract and conclusions):"
-    yield ""
-    yield from main_claims(found)
-    yield ""
-
-
-def main_claims(found: Sequence[Answer]) -> Iterator[str]:
-    """A line for each main claim: verdict, words and number."""
-    for one in found:
-        if one.claim.main:
-            yield f"- {verdict_cell(one)}: {one.claim.text} (claim {one.number})"
-
-
-def verdict_cell(answer: Answer) -> str:
-    """The verdict; of a claim that cannot fail, the reason."""
-    if answer.claim.always:
-        return f"cannot fail: {answer.claim.always}"
-    return answer.verdict.value if answer.holds else f"**{answer.verdict.value}**"

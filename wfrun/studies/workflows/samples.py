@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 
-from wfrun.runners.metrics.samples import Summary
 from wfrun.studies.common.verdict import Sample, combine
 from wfrun.studies.workflows import paper
 from wfrun.studies.workflows.experiments import WorkflowsOutcome, multi_name
@@ -71,22 +70,3 @@ class Samples:
                 for repetition, rows in self._groups[key].items()
             }
         )
-
-
-def shown(summary: Summary | Sample) -> str:
-    """As ``12.3 ± 0.4``, mean and half width of the 95% confidence interval."""
-    if isinstance(summary, Sample):
-        summary = summary.summary
-    text = number(summary.mean)
-    if not summary.half_width or number(summary.half_width) == "0":
-        return text
-    return f"{text} ± {number(summary.half_width)}"
-
-
-def number(value: float) -> str:
-    """About three significant digits."""
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    text = f"{value:,.{digits}f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text

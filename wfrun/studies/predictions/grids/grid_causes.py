@@ -18,9 +18,9 @@ from wfrun.runners.simulate.grid.model import GridJob
 from wfrun.runners.simulate.grid.schedulers import SCHEDULERS
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 from wfrun.studies.common.claim import Claims
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 QUICK_PARTS = {"das3": 0.02, "auver": 0.07}
 FULL_PARTS = {"das3": 0.25, "auver": 1.0}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from wfrun.runners.simulate.grid.grids import GRIDS
+from wfrun.studies.common.figures import save
 from wfrun.studies.predictions.grids.grid_page import FIGURES
 from wfrun.studies.predictions.grids.grid_samples import GridSamples
 from wfrun.studies.predictions.grids.grids import SCHEDULERS, SLOWDOWNS, TIMES_S
 from wfrun.studies.predictions.runtimes.runtime_figures import wide
-from wfrun.studies.workflows.figures import save
 
 PANELS = (
     ("wait_shares", TIMES_S, "queue wait time [s]"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from wfrun.runners.simulate.grid.grids import GRIDS
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions import paper
 from wfrun.studies.predictions.grids.grid_claims import MEASURES
 from wfrun.studies.predictions.grids.grid_samples import GridSamples
 from wfrun.studies.predictions.grids.grids import SCHEDULERS
 from wfrun.studies.predictions.part import Pictures
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 FIGURES = {"das3": "7.9", "auver": "7.10"}
 

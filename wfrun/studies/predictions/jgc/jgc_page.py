@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import fmean
 
 from wfrun.engine.prediction.estimates import HISTORY_MODELS
+from wfrun.studies.common.figures import save
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions.jgc.jgc import ACTUAL, ESTIMATE, FIGURES
 from wfrun.studies.predictions.jgc.jgc_samples import JgcSamples
 from wfrun.studies.predictions.part import Pictures
 from wfrun.studies.predictions.runtimes.runtime_figures import wide
-from wfrun.studies.workflows.figures import save
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 _FIGURES = {"MST": "JGC 6", "MWT": "JGC 7"}
 MODELS = {name: HISTORY_MODELS[name].title for name in FIGURES}

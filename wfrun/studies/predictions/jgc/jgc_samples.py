@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from wfrun.studies.common.claim import Claims, Finding
+from wfrun.studies.common.numbers import number
 from wfrun.studies.predictions.jgc.jgc import (
     ACTUAL,
     ESTIMATE,
@@ -19,7 +20,6 @@ from wfrun.studies.predictions.jgc.jgc import (
     mean_degradation_over,
 )
 from wfrun.studies.predictions.part import PartSetting
-from wfrun.studies.workflows.samples import number
 
 
 class JgcSamples:

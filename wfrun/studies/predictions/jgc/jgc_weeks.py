@@ -14,6 +14,8 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.prediction.estimates import MAX_WINDOW
 from wfrun.runners.simulate.grid.model import GridJob
 from wfrun.studies.common.claim import Claims
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.grids.jgc_grids import WEEK_S, Logs, jobs_of
 from wfrun.studies.predictions.jgc.jgc import (
     ACTUAL,
@@ -26,8 +28,6 @@ from wfrun.studies.predictions.jgc.jgc import (
     measured,
 )
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 STRATEGY = "MWT"
 QUICK_WEEKS, FULL_WEEKS = 5, 26

@@ -17,12 +17,12 @@ from wfrun.engine.prediction.replay import Moment, PastJob, accuracy, moments_of
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.forecast.log_accuracy import log_history
 from wfrun.studies.common.claim import Claims
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions import generated
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
 from wfrun.studies.predictions.runtimes import runtimes
 from wfrun.studies.predictions.runtimes.runtimes import mean
 from wfrun.studies.predictions.workloads import Workload, jobs_of
-from wfrun.studies.workflows.page import table
 
 APART_S = 30.0
 """Time between the tasks of a bag that do not arrive together."""

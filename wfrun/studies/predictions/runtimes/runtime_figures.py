@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.studies.common.figures import save
 from wfrun.studies.predictions.runtimes.runtime_samples import TITLES, Choice, RuntimeSamples
 from wfrun.studies.predictions.runtimes.runtimes import ACCURACIES, ERRORS_S, GENERAL, SPECIFIC
-from wfrun.studies.workflows.figures import save
 
 KINDS = (("research", "research grids"), ("production", "production grids"))
 

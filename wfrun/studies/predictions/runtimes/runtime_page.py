@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.registry import PREDICTORS
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions.part import Pictures
 from wfrun.studies.predictions.runtimes.runtime_claims import high_share
 from wfrun.studies.predictions.runtimes.runtime_samples import TITLES, Choice, RuntimeSamples
 from wfrun.studies.predictions.runtimes.runtimes import CHAIN, GENERAL, SPECIFIC
 from wfrun.studies.predictions.workloads import Workload
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 
 def runtime_page(samples: RuntimeSamples, pictures: Pictures) -> Iterator[str]:

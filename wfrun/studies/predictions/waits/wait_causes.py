@@ -23,10 +23,10 @@ from wfrun.engine.prediction.waits.upper_bounds import WaitBounds
 from wfrun.engine.queues import make_lrm
 from wfrun.runners.forecast.wait_accuracy import TRAINING
 from wfrun.studies.common.claim import Claims
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
 from wfrun.studies.predictions.waits import queue_waits
 from wfrun.studies.predictions.waits.queue_waits import Waits, site_of
-from wfrun.studies.workflows.page import table
 
 DELAY_S = 6 * 3600.0
 """Longest delay of the jobs of a burst whose arrivals are spread."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wfrun.studies.common.figures import save
 from wfrun.studies.predictions.runtimes.runtime_figures import wide
 from wfrun.studies.predictions.runtimes.runtimes import ACCURACIES
 from wfrun.studies.predictions.waits.queue_waits import MINUTES
 from wfrun.studies.predictions.waits.wait_samples import WaitSamples
-from wfrun.studies.workflows.figures import save
 
 COLUMNS = (("DAS-3*", "DAS-3*"), ("AuverGrid*", "AuverGrid*"), ("", "logs"))
 """Beginnings of the titles of sites, and titles; the thesis has the first two."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 from wfrun.studies.predictions import paper
 from wfrun.studies.predictions.part import Pictures
 from wfrun.studies.predictions.waits.queue_waits import LOG_LOAD
 from wfrun.studies.predictions.waits.wait_samples import WaitPlace, WaitSamples
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
 
 _TITLES = {"bmbp": "BMBP", "chebyshev": "Chebyshev", "fcfs-estimates": "FCFS on estimates"}
 
