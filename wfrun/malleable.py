@@ -26,14 +26,31 @@ at most 65,536 bytes, words separated by one space. A node is named once for eac
 
 The manager has one question open at a time. A program that does not answer within 30 s, or not by
 these rules, is ended. It keeps the nodes of the first message to its end.
+
+Programs that cannot speak it are run by ``python3 malleable.py PROGRAM ARGUMENT...``:
+``WFRUN_MALLEABLE_NODES`` names a file with the nodes that the program may use, one a line. The
+program joins by a copy of that file, with ``.taken`` after the name, and gets SIGUSR1 when the file
+has changed. It answers by another such copy, with all nodes that it uses from then on; the copy is
+removed when new nodes can be used. A copy is written under another name and renamed.
 """
 
+import contextlib
 import os
+import signal
 import socket
+import subprocess
+import sys
+import time
+from collections import Counter
 from typing import Iterable, List, NamedTuple, Optional, Sequence
 
 LONGEST = 65536
 """Maximum length of a line, in bytes with its end."""
+ANSWER_S = 25.0
+"""Time for a program's answer to an offer by a file; then it has declined. The manager waits for
+30 s."""
+LOOK_S = 0.1
+"""Interval at which the end of a program and its answer are looked for."""
 
 Message = NamedTuple("Message", [("kind", str), ("processors", int), ("nodes", List[str])])
 """``kind`` is ``offer`` or ``shrink``; ``nodes`` those of an offer."""
@@ -148,3 +165,121 @@ class Malleable:
         if len(words) - 2 != (0 if words[0] == "shrink" else int(words[1])):
             raise ValueError("the manager sends {!r}".format(line[:80]))
         return Message(words[0], int(words[1]), words[2:])
+
+
+class _FileProgram:
+    """A program that is told of its nodes by a file and a signal."""
+
+    def __init__(self, argv: Sequence[str], path: str) -> None:
+        self._path = os.path.abspath(path)
+        self._answer = self._path + ".taken"
+        self._remove_answer()
+        self._write(_first_nodes())
+        environment = {k: v for k, v in os.environ.items() if k != "WFRUN_MALLEABLE"}
+        environment["WFRUN_MALLEABLE_NODES"] = self._path
+        self._program = subprocess.Popen(argv, env=environment)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda number, _: self._program.send_signal(number))
+
+    def run(self) -> int:
+        """Run it to its end; returns its exit status."""
+        # Before it has joined it may not expect the signal, which would end it.
+        if self._used(None) is not None:
+            with Malleable(nodes=_first_nodes()) as job:
+                self._remove_answer()
+                while self._program.poll() is None:
+                    message = job.poll(LOOK_S)
+                    if message is not None:
+                        self._change(job, message)
+                    elif job.fileno() < 0:
+                        break
+        status = self._program.wait()
+        return status if status >= 0 else 128 - status
+
+    def _change(self, job: Malleable, message: Message) -> None:
+        """Tell the program of an offer or a shrink, and answer for it. Raises ValueError for an
+        answer that names other nodes."""
+        has = list(job.nodes)
+        is_offer = message.kind == "offer"
+        may = has + message.nodes if is_offer else has[: len(has) - message.processors]
+        self._remove_answer()
+        self._write(may)
+        self._program.send_signal(signal.SIGUSR1)
+        used = self._used(ANSWER_S if is_offer else None)
+        declines = used is None and is_offer
+        if used is None and is_offer:
+            used = has
+        elif used is None:
+            return  # It has ended, which is the answer.
+        elif Counter(used) - Counter(may) or (is_offer and used != may[: max(len(used), len(has))]):
+            raise ValueError("the program uses other nodes than those in its file")
+        if is_offer:
+            job.take(len(used) - len(has))
+        else:
+            job.give_back((Counter(has) - Counter(used)).elements())
+        self._write(job.nodes)
+        self._remove_answer()
+        if declines:  # It may have read the offer, and answer later.
+            self._program.send_signal(signal.SIGUSR1)
+
+    def _used(self, timeout_s: Optional[float]) -> Optional[List[str]]:
+        """The nodes in the program's answer; None: it has ended, or the time is up."""
+        ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while ends_s is None or time.monotonic() < ends_s:
+            with contextlib.suppress(OSError), open(self._answer, "rb") as stream:
+                return stream.read(LONGEST).decode("ascii", "replace").split()
+            if self._program.poll() is not None:
+                return None
+            time.sleep(LOOK_S)
+        return None
+
+    def _remove_answer(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._answer)
+
+    def _write(self, nodes: Sequence[str]) -> None:
+        draft = self._path + ".part"
+        with open(draft, "w", encoding="ascii") as stream:
+            stream.write("".join(node + "\n" for node in nodes))
+        os.rename(draft, self._path)
+
+    def end(self) -> None:
+        """End the program, and remove the files."""
+        if self._program.poll() is None:
+            self._program.kill()
+            self._program.wait()
+        self._remove_answer()
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+
+def _first_nodes() -> List[str]:
+    """The nodes that the job starts with."""
+    path = os.environ.get("WFRUN_NODEFILE")
+    if not path:
+        return ["localhost"]
+    with open(path, encoding="ascii") as stream:
+        return stream.read().split()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a program that knows nodes by a file; returns its exit status."""
+    if not argv:
+        sys.stderr.write("usage: python3 malleable.py PROGRAM ARGUMENT...\n")
+        return 2
+    try:
+        program = _FileProgram(argv, ".wfrun-malleable-nodes")
+    except OSError as error:
+        sys.stderr.write("malleable.py: {}: {}\n".format(argv[0], error.strerror))
+        return 127
+    try:
+        return program.run()
+    except (OSError, ValueError) as error:
+        sys.stderr.write("malleable.py: {}\n".format(error))
+        return 1
+    finally:
+        program.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.jobs.growing import BODIES, SLOTS, MalleableJobs
+from tests.places import ROOT
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
@@ -88,4 +89,35 @@ def test_jobs_start_with_their_smallest_sizes_and_share_what_is_idle(
     starts = [e for e in jobs.events() if isinstance(e, ev.AttemptStarted)]
     ends = [e for e in jobs.events() if isinstance(e, ev.AttemptEnded)]
     assert max(e.at_s for e in starts) < min(e.at_s for e in ends)
+    jobs.check_quiet()
+
+
+SCRIPT = """\
+exec 2>&1
+answer() { cp "$WFRUN_MALLEABLE_NODES" draft; mv draft "$WFRUN_MALLEABLE_NODES.taken"; }
+trap answer USR1
+answer
+until [ "$(wc -l < "$WFRUN_MALLEABLE_NODES")" -ge 4 ]; do sleep 0.2; done
+while [ -e "$WFRUN_MALLEABLE_NODES.taken" ]; do sleep 0.1; done
+for node in $(cat "$WFRUN_MALLEABLE_NODES"); do $WFRUN_RSH "$node" 'echo "$0 is here"'; done
+"""
+
+
+@pytest.mark.testbed
+def test_a_shell_script_grows_by_a_file_and_a_signal(testbed: Testbed, tmp_path: Path) -> None:
+    jobs = MalleableJobs(testbed, tmp_path, "gamma")
+    (tmp_path / "work.sh").write_text(SCRIPT)
+    jobs.write_nbody(
+        command="python3 malleable.py sh work.sh",
+        inputs=[
+            {"name": "work.sh", "from": "work.sh"},
+            {"name": "malleable.py", "from": str(ROOT / "wfrun" / "malleable.py")},
+        ],
+    )
+    try:
+        jobs.done(jobs.start("--malleable", "egs", "--retries", "0"))
+    finally:
+        jobs.close()
+    said = (jobs.run / "outputs" / "nbody" / "positions.txt").read_text()
+    assert said.count(" is here") >= 4, said
     jobs.check_quiet()

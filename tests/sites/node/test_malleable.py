@@ -21,7 +21,7 @@ import pytest
 
 from tests.places import ROOT
 from wfrun.malleable import Malleable
-from wfrun.sites.node.launchers.malleable_end import LONGEST, ProtocolError, SignalEnd, SocketEnd
+from wfrun.sites.node.launchers.malleable_end import LONGEST, ProtocolError, SocketEnd
 
 EXAMPLES = ROOT / "examples" / "malleable"
 
@@ -153,30 +153,83 @@ def test_without_a_manager_a_program_has_its_own_nodes(monkeypatch: pytest.Monke
 
 
 SHELL = """\
-trap 'cp "$WFRUN_MALLEABLE_NODES" draft; mv draft "$WFRUN_MALLEABLE_NODES.taken"' USR1
-echo ready
-while :; do sleep 0.05; done
+answer() { cp "$WFRUN_MALLEABLE_NODES" draft; mv draft "$WFRUN_MALLEABLE_NODES.taken"; }
+trap answer USR1
+sleep 0.3
+answer
+while [ ! -e end ]; do sleep 0.05; done
+exit 7
 """
 
 
-def test_a_shell_script_grows_and_shrinks_by_a_signal(tmp_path: Path) -> None:
-    end = SignalEnd(str(tmp_path / "nodes"), ["n1", "n2"])
-    with subprocess.Popen(
-        ["sh", "-c", SHELL], cwd=tmp_path, env={**os.environ, **end.environment},
-        stdout=subprocess.PIPE,
-    ) as program:  # fmt: skip
-        try:
-            assert program.stdout is not None
-            assert program.stdout.readline() == b"ready\n"
-            assert end.offer(["n3", "n4"], program.pid) == ["n3", "n4"]
-            assert end.shrink(3, program.pid) == ["n2", "n3", "n4"]
-            assert (tmp_path / "nodes").read_text() == "n1\n"
-            program.send_signal(signal.SIGSTOP)
-            end.nodes = ["n1", "n2"]
-            with pytest.raises(ProtocolError, match="not answered"):
-                end.shrink(1, program.pid, timeout_s=0.3)
-        finally:
-            program.kill()
+def run_by_file(
+    end: SocketEnd, folder: Path, script: str = SHELL, **more: str
+) -> subprocess.Popen[str]:
+    (folder / "first").write_text("n1\nn2\n")
+    program = ROOT / "wfrun" / "malleable.py"
+    return subprocess.Popen(
+        [sys.executable, str(program), "sh", "-c", script], cwd=folder, text=True,
+        env={**os.environ, **end.environment, "WFRUN_NODEFILE": str(folder / "first"), **more},
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_a_shell_script_grows_and_shrinks_by_a_signal(tmp_path: Path, end: SocketEnd) -> None:
+    with run_by_file(end, tmp_path) as program:
+        assert end.accept(10)
+        assert end.offer(["n3", "n4"]) == ["n3", "n4"]
+        assert (tmp_path / ".wfrun-malleable-nodes").read_text() == "n1\nn2\nn3\nn4\n"
+        assert end.shrink(1) == ["n4"]
+        assert end.shrink(5) == ["n3"]
+        assert end.nodes == ["n1", "n2"]
+        (tmp_path / "end").touch()
+        assert program.wait(10) == 7
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["end", "first", "socket"]
+
+
+def test_a_script_that_takes_a_part_of_an_offer(tmp_path: Path, end: SocketEnd) -> None:
+    part = SHELL.replace('cp "$WFRUN_MALLEABLE_NODES"', 'head -n 3 "$WFRUN_MALLEABLE_NODES" >')
+    with run_by_file(end, tmp_path, part):
+        assert end.accept(10)
+        assert end.offer(["n3", "n4"]) == ["n3"]
+        (tmp_path / "end").touch()
+
+
+def test_a_script_that_names_other_nodes_is_ended(tmp_path: Path, end: SocketEnd) -> None:
+    other = SHELL.replace("trap answer USR1", "trap 'echo n9 > draft; answer' USR1").replace(
+        'cp "$WFRUN_MALLEABLE_NODES" draft', '[ -e draft ] || cp "$WFRUN_MALLEABLE_NODES" draft'
+    )
+    with run_by_file(end, tmp_path, other) as program:
+        assert end.accept(10)
+        with pytest.raises(ProtocolError):
+            end.offer(["n3"])
+        assert program.wait(10) == 1
+        assert program.stderr is not None
+        assert "uses other nodes than those in its file" in program.stderr.read()
+
+
+def test_a_script_that_never_joins_is_rigid(tmp_path: Path, end: SocketEnd) -> None:
+    with run_by_file(end, tmp_path, "cat $WFRUN_MALLEABLE_NODES > seen; exit 3") as program:
+        assert program.wait(10) == 3
+    assert not end.accept(0.0)
+    assert (tmp_path / "seen").read_text() == "n1\nn2\n"
+
+
+def test_signals_reach_a_script(tmp_path: Path, end: SocketEnd) -> None:
+    script = SHELL.replace("sleep 0.3", "trap 'exit 5' TERM")
+    with run_by_file(end, tmp_path, script) as program:
+        assert end.accept(10)
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 5
+
+
+def test_a_program_that_does_not_exist(tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "wfrun" / "malleable.py"), "./nosuch"]
+    done = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 127
+    assert done.stderr == "malleable.py: ./nosuch: No such file or directory\n"
 
 
 def run_example(

@@ -8,9 +8,7 @@ connection with a reason, and the caller ends the program.
 import contextlib
 import os
 import select
-import signal
 import socket
-import tempfile
 import time
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
@@ -235,99 +233,3 @@ class SocketEnd:
             raise self._fail("gives back {} nodes and keeps {}".format(number, len(left)))
         self.nodes = left
         given += named
-
-
-class SignalEnd:
-    """For a program without the protocol: a file with its nodes, one a line, and SIGUSR1 after each
-    change. It answers with a file of the nodes that it uses from then on, with ``.taken`` after the
-    name, written under another name and renamed.
-    """
-
-    def __init__(self, path: str, nodes: Iterable[str], least: int = 1) -> None:
-        self.path = path
-        self.nodes = list(nodes)
-        self.least = least
-        self._write(self.nodes)
-
-    @property
-    def environment(self) -> Dict[str, str]:
-        """What the program needs in its environment."""
-        return {"WFRUN_MALLEABLE_NODES": self.path}
-
-    def offer(self, nodes: Sequence[str], pid: int, timeout_s: float = SHRINK_S) -> List[str]:
-        """Offer nodes to the process. Returns those that it takes; without an answer none."""
-        before = list(self.nodes)
-        try:
-            used = self._ask(before + list(nodes), pid, timeout_s)
-        except ProtocolError:
-            self._write(before)
-            raise
-        taken = _without(used, before)
-        if taken is None or _without(list(nodes), taken) is None:
-            raise ProtocolError("the program uses other nodes than its own and the offered")
-        self.nodes = used
-        self._write(used)
-        return taken
-
-    def shrink(self, count: int, pid: int, timeout_s: float = SHRINK_S) -> List[str]:
-        """Reclaim the last nodes: ``count``, or as many as leave the minimum. Returns the nodes
-        given back."""
-        count = min(count, len(self.nodes) - self.least)
-        if count <= 0:
-            return []
-        keep = self.nodes[: len(self.nodes) - count]
-        used = self._ask(keep, pid, timeout_s)
-        if _without(keep, used) is None or len(used) < self.least:
-            raise ProtocolError("the program uses nodes that were reclaimed")
-        given = _without(self.nodes, used) or []
-        self.nodes = used
-        self._write(used)
-        return given
-
-    def close(self) -> None:
-        """Remove the files."""
-        for path in (self.path, self.path + ".taken"):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-
-    def _ask(self, nodes: Sequence[str], pid: int, timeout_s: float) -> List[str]:
-        answer = self.path + ".taken"
-        if os.path.lexists(answer):
-            os.unlink(answer)
-        self._write(nodes)
-        try:
-            os.kill(pid, signal.SIGUSR1)
-        except OSError as error:
-            raise ProtocolError("the program is gone: {}".format(error)) from error
-        ends_s = time.monotonic() + timeout_s
-        while True:
-            try:
-                with open(answer, "rb") as stream:
-                    text = stream.read(LONGEST + 1)
-            except OSError:
-                if time.monotonic() > ends_s:
-                    raise ProtocolError(
-                        "the program has not answered within {:g} s".format(timeout_s)
-                    ) from None
-                time.sleep(0.05)
-                continue
-            if len(text) > LONGEST:
-                raise ProtocolError("the program answers with too long a file")
-            return text.decode("ascii", "replace").split()
-
-    def _write(self, nodes: Sequence[str]) -> None:
-        folder = os.path.dirname(os.path.abspath(self.path))
-        handle, draft = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "w") as stream:
-            stream.write("".join(node + "\n" for node in nodes))
-        os.rename(draft, self.path)
-
-
-def _without(nodes: Sequence[str], removed: Iterable[str]) -> Optional[List[str]]:
-    """The list without each of these once; None if one is not in it."""
-    left = list(nodes)
-    for node in removed:
-        if node not in left:
-            return None
-        left.remove(node)
-    return left
