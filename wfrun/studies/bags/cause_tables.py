@@ -20,8 +20,8 @@ from wfrun.studies.bags.experiments import (
     SELECTIONS,
     BagsScale,
 )
-from wfrun.studies.workflows.page import table
-from wfrun.studies.workflows.samples import number
+from wfrun.studies.common.numbers import number
+from wfrun.studies.common.page import table
 
 Fields = Mapping[str, object]
 """Values of fields of `Cell`; all others are those of BASE."""

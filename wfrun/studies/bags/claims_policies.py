@@ -37,6 +37,7 @@ from wfrun.studies.common.claim import (
     spread,
     without,
 )
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     Decided,
     Sample,
@@ -51,7 +52,6 @@ from wfrun.studies.common.verdict import (
     similar,
     upper_half,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS = Claims[BagSamples]()
 

@@ -35,6 +35,7 @@ from wfrun.studies.common.claim import (
     spread,
     without,
 )
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     Sample,
     all_less,
@@ -45,7 +46,6 @@ from wfrun.studies.common.verdict import (
     mean_of,
     similar,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS = Claims[BagSamples]()
 

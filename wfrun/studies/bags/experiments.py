@@ -64,7 +64,7 @@ class BagsScale(msgspec.Struct, frozen=True):
 
 
 QUICK = BagsScale(
-    tasks=TASKS,
+    tasks=TASKS // 16,
     seeds=1,
     loads=(0.2, 0.4, 0.5, 0.6, 0.8, 0.95),
     median_sizes=(10, 30, 50),

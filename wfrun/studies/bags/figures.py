@@ -16,7 +16,7 @@ from wfrun.studies.bags.experiments import (
     SELECTIONS,
     BagSamples,
 )
-from wfrun.studies.workflows.figures import grid_of, label_powers, save
+from wfrun.studies.common.figures import grid_of, label_powers, save
 
 MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 MARKS = "osv^D<>x"

@@ -24,8 +24,8 @@ from wfrun.studies.bags.experiments import (
 )
 from wfrun.studies.bags.readings import readings
 from wfrun.studies.common.claim import Answer, tally
-from wfrun.studies.workflows.page import DETAILS, VERDICTS, claims_table, opening, table
-from wfrun.studies.workflows.samples import number, shown
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import DETAILS, VERDICTS, claims_table, opening, table
 
 WITH_DFPLT = (*SHOWN[:2], "dfplt", *SHOWN[2:])
 """The policies of the thesis, and DFPLT, which learns speeds here."""
@@ -99,8 +99,8 @@ def _head(samples: BagSamples, found: Sequence[Answer]) -> Iterator[str]:
         "`LPC-EGEE-2004-1.2-cln.swf.gz` of the Parallel Workloads Archive; without `--corpus`, "
         f"real load is generated, too. The full study simulates {len(cells(FULL, STAND_IN)):,} "
         "workloads of 60,000 tasks and takes hours of processor time; `--quick` simulates "
-        f"{len(cells(QUICK, STAND_IN))}, each once, and takes a quarter of an hour. `--jobs` "
-        "limits the number of processes, `--on` simulates at "
+        f"{len(cells(QUICK, STAND_IN))}, each once and of {QUICK.tasks:,} tasks, in five minutes. "
+        "`--jobs` limits the number of processes, `--on` simulates at "
         "[clusters](simulate.md#over-several-clusters). The command exits with 0 whatever holds."
     )
     yield ""

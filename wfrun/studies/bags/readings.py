@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wfrun.studies.workflows.page import table
+from wfrun.studies.common.page import table
 
 _COLUMNS = ("", "text", "here", "other readings")
 _READINGS = (
