@@ -102,6 +102,15 @@ def content(folder: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
+def read_only(folder: Path) -> dict[str, tuple[object, ...]]:
+    """The content, without what a running engine and its launchers touch every few seconds."""
+    found = {name: what for name, what in content(folder).items() if name != "lock"}
+    for name, (mode, _, body) in found.items():
+        if "/exits/" in name:
+            found[name] = (mode, body)
+    return found
+
+
 def check(
     user: User,
     told: str = "",
@@ -270,14 +279,14 @@ def test_a_run_while_it_runs_and_after_a_kill(user: User) -> None:
     job = Job("a", f"while ! [ -e {user.folder}/go ]; do sleep 0.1; done")
     engine = user.start(user.write([job]), "--run-dir", RUN)
     assert wait_until(lambda: "1 running" in user.ask("status", RUN).out)
-    before = content(user.folder / RUN)
+    before = read_only(user.folder / RUN)
     lasting = [words for words in READERS if words[0] != "watch"]
     for words in (*lasting, *OTHER_FORMS):
         done = ask(user, words)
         assert (done.status, done.err) == (0, ""), (words, done.text)
     refused(user.ask("clean", RUN, "--yes"))
-    after = content(user.folder / RUN)
-    assert {**after, "lock": 0} == {**before, "lock": 0}  # The engine touches it.
+    after = read_only(user.folder / RUN)
+    assert after == before
     engine.kill()
     check(user)
     assert "interrupted" in user.ask("status", RUN).out
@@ -289,14 +298,14 @@ def test_a_run_while_it_runs_and_after_a_kill(user: User) -> None:
 def test_a_run_that_starts(user: User, window: str) -> None:
     engine = start_held(user, WINDOWS[window])
     shown = ("status", "launchers", "watch")  # They show that it is starting; `watch` waits.
-    before = content(user.folder / RUN)
+    before = read_only(user.folder / RUN)
     for words in (words for words in READERS if words[0] not in shown):
         done = ask(user, words)
         assert done.status == 3, (words, done.text)
         refused(done)
         assert f"is starting, driven by process {engine.pid} on " in done.err
-    after = content(user.folder / RUN)
-    assert {**after, "lock": 0} == {**before, "lock": 0}
+    after = read_only(user.folder / RUN)
+    assert after == before
     engine.kill()
     check(user, "the run run was never started")
 
