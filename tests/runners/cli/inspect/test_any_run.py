@@ -122,7 +122,7 @@ def check(
 ) -> None:
     """All commands show the run; or they refuse it with one message that has the words ``told``,
     and ``list`` shows it with them. No command changes it."""
-    before = content(user.folder / "wfrun-runs")
+    before = read_only(user.folder / "wfrun-runs")
     for words in readers:
         done = ask(user, words, task, site)
         if not told:
@@ -143,7 +143,7 @@ def check(
     assert [r["state"] for r in records if r["reason"]] == ["unreadable"] * (
         bool(told) & bool(records)
     )
-    assert content(user.folder / "wfrun-runs") == before
+    assert read_only(user.folder / "wfrun-runs") == before
 
 
 def refused(done: Done) -> None:
