@@ -17,6 +17,8 @@ Kind = Literal[
     "disk-full",
     "no-space",
     "lost-write",
+    "wrong-bytes",
+    "cut-short",
     "denied",
     "vanish",
     "no-channel",
@@ -49,6 +51,8 @@ STRIKES: dict[Kind, frozenset[Operation]] = {
     "disk-full": frozenset({"write"}),
     "no-space": frozenset({"write"}),
     "lost-write": frozenset({"write"}),
+    "wrong-bytes": frozenset({"read", "write"}),
+    "cut-short": frozenset({"read"}),
     "denied": frozenset({"open", "list", "remove", "rename", "mkdir", "rmdir", "setstat", "link"}),
     "vanish": frozenset({"read"}),
     "no-channel": frozenset({"channel"}),
@@ -151,3 +155,8 @@ class Faults:
             # By identity: an equal fault may have been injected since.
             self._changed.wait_for(lambda: all(fault is not one for one in self._active))
             self._stalled -= 1
+
+
+def changed(data: bytes) -> bytes:
+    """As many bytes, of which the last is another."""
+    return data[:-1] + bytes([data[-1] ^ 1])

@@ -19,7 +19,7 @@ from paramiko.sftp import (
     SFTP_PERMISSION_DENIED,
 )
 
-from tests.servers.faults import Fault, Kind, Operation, Request
+from tests.servers.faults import Fault, Kind, Operation, Request, changed
 
 if TYPE_CHECKING:
     from tests.servers.ssh import FaultySSH, Session
@@ -196,7 +196,8 @@ class OpenFile(SFTPHandle):
             found = self.files.strike("read", self.path, offset, length)
             if "short-read" in found:
                 length = min(length, found["short-read"].amount)
-            return os.pread(self.descriptor, length, offset)
+            data = b"" if "cut-short" in found else os.pread(self.descriptor, length, offset)
+            return changed(data) if data and "wrong-bytes" in found else data
         except OSError as error:
             return code_of(error)
 
@@ -204,6 +205,8 @@ class OpenFile(SFTPHandle):
         assert isinstance(data, bytes)
         try:
             found = self.files.strike("write", self.path, offset, len(data))
+            if data and "wrong-bytes" in found:
+                data = changed(data)
             while data and "lost-write" not in found:
                 count = os.pwrite(self.descriptor, data, offset)
                 data, offset = data[count:], offset + count

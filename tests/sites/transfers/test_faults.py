@@ -51,6 +51,7 @@ AT_SOURCE: list[tuple[Injection, str]] = [
     (("reset", MIDDLE, "read", 0, 1), "connection"),
     (("wrong-size", 0, None, 1000, None), "bytes"),
     (("wrong-size", 0, None, -1000, None), "bytes"),
+    (("cut-short", MIDDLE, None, 0, None), "bytes"),
     (("vanish", MIDDLE, None, 0, None), "(?i)no such file|bytes"),
     (("denied", 0, "open", 0, None), "(?i)permission denied"),
 ]
@@ -64,6 +65,7 @@ AT_DESTINATION: list[tuple[Injection, str]] = [
     (("denied", 0, "open", 0, None), "(?i)permission denied"),
     (("lost-write", MIDDLE, None, 0, None), "bytes|digest|checksum"),
     (("lost-write", MIDDLE, None, 0, 1), "digest|checksum"),  # a hole: the size is right
+    (("wrong-bytes", MIDDLE, "write", 0, 1), "digest|checksum"),
     (("wrong-size", 0, None, -1000, None), "bytes"),
 ]
 HARMLESS: list[tuple[int, Injection]] = [
@@ -251,6 +253,7 @@ BY_SFTP: list[tuple[Injection, str]] = [
     (("disk-full", MIDDLE, None, 0, None), "Failure"),
     (("denied", 0, "open", 0, None), "(?i)permission denied"),
     (("lost-write", MIDDLE, None, 0, 1), "checksum"),
+    (("wrong-bytes", MIDDLE, "write", 0, 1), "checksum"),
 ]
 
 

@@ -17,6 +17,9 @@ from wfrun.engine.model import Access, GridFtpServer, SiteSpec
 from wfrun.sites.remote.connection import Connection
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 
+NEEDS_CLIENT = pytest.mark.skipif(
+    not shutil.which("globus-url-copy"), reason="needs the package globus-gass-copy-progs"
+)
 NEEDS_SERVER = pytest.mark.skipif(
     not (shutil.which("globus-url-copy") and shutil.which("globus-gridftp-server"))
     or os.geteuid() != 0,  # the server serves its own account only to root

@@ -11,7 +11,7 @@ import contextlib
 import os
 from functools import partial
 
-from wfrun.engine.errors import InfeasibleError, WfrunError
+from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content, Receipt
 from wfrun.engine.model import GridFtpServer
 from wfrun.sites.tasks import end_tasks
@@ -130,10 +130,14 @@ class GridFtp:
 
         # A server must not fill the disk of this machine.
         max_bytes = size_bytes if _server(destination.endpoint) is None else None
-        said = await self._client.run(argv, arrived, max_bytes)
+        failed = f"{_place(source)} cannot be copied to {_place(destination)}"
+        try:
+            said = await self._client.run(argv, arrived, max_bytes)
+        except TransientError as error:
+            error.message = f"{failed}: {error.message}"
+            raise
         if said is not None:
-            ends = f"{_place(source)} cannot be copied to {_place(destination)}"
-            raise explain(f"{ends} by {PROGRAM}", said)
+            raise explain(f"{failed} by {PROGRAM}", said)
 
     def close(self) -> None:
         """Nothing to release: a copy ends with its task."""
