@@ -18,7 +18,12 @@ from wfrun.sites.remote.transports.transport import Address, Process
 from wfrun.sites.tasks import end_tasks
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps, reserved
 from wfrun.sites.transfers.direct.direct_clients import Clients, Program
-from wfrun.sites.transfers.direct.direct_script import is_plain, seen_by_others, sending_script
+from wfrun.sites.transfers.direct.direct_script import (
+    NOT_PREPARED,
+    is_plain,
+    seen_by_others,
+    sending_script,
+)
 from wfrun.sites.transfers.endpoints.endpoint import (
     Endpoint,
     check_size,
@@ -210,6 +215,11 @@ class DirectMethod:
         name = endpoint_name(from_)
         if code is None:
             raise TransientError(f"the connection to {name} was lost during a copy")
+        if code == NOT_PREPARED:  # A full disk is not that of the destination.
+            reason = f"it cannot use /tmp there: {end_of(said, code)}"
+            raise MethodFailedError(
+                f"{self.name} at {name}: {reason}", hint=f"Make room at {name}."
+            )
         found = await from_.stat(source.name)
         if found is None:
             raise absent(source.path)

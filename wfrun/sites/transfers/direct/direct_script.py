@@ -34,17 +34,19 @@ _OPTIONS = {
     "StrictHostKeyChecking": "yes",
     "UpdateHostKeys": "no",
 }
-_SCRIPT = """\
+NOT_PREPARED = 90
+"""Exit code of the script that could not make its directory. No client has this one."""
+_SCRIPT = f"""\
 LC_ALL=C; export LC_ALL
 umask 077
-d=$(mktemp -d /tmp/wfrun.XXXXXXXXXX) && cd "$d" || exit 1
+d=$(mktemp -d /tmp/wfrun.XXXXXXXXXX) && cd "$d" || exit {NOT_PREPARED}
 trap 'rm -rf "$d"' EXIT
 trap 'kill "$p"; exit 129' HUP INT TERM
-{files}
-printf 'UserKnownHostsFile %s/known_hosts ~/.ssh/known_hosts\\n' "$d" >> config
-printf 'Include ~/.ssh/config /etc/ssh/ssh_config\\n' >> config
-ln -s {source} file || exit 1
-{under_input}
+{{files}} &&
+printf 'UserKnownHostsFile %s/known_hosts ~/.ssh/known_hosts\\n' "$d" >> config &&
+printf 'Include ~/.ssh/config /etc/ssh/ssh_config\\n' >> config &&
+ln -s {{source}} file || exit {NOT_PREPARED}
+{{under_input}}
 """
 UNDER_INPUT = """\
 exec 3<&0
@@ -90,7 +92,7 @@ def sending_script(
     known = "".join(f"{name} {key}\n" for key in to.host_keys)
     written = {"known_hosts": known, "config": _config(to, access), **(files or {})}
     return _SCRIPT.format(
-        files="\n".join(f"printf %s {shlex.quote(text)} > {n}" for n, text in written.items()),
+        files=" &&\n".join(f"printf %s {shlex.quote(text)} > {n}" for n, text in written.items()),
         source=shlex.quote(source),
         under_input=UNDER_INPUT.format(client=f"{shlex.join(client)} < /dev/null > /dev/null"),
     )
