@@ -17,7 +17,7 @@ def contained(folder: Path, name: str) -> Path:
     """
     root = os.path.abspath(folder)
     path = os.path.normpath(os.path.join(root, name))
-    if "\0" in name or not Path(path).is_relative_to(root) or path == root:
+    if "\0" in name or not path.startswith(os.path.join(root, "")) or path == root:
         raise InfeasibleError(
             f"{name!r} leads out of {root}; nothing is written there",
             hint="Names of files stay inside their folder: rename the file or the task.",

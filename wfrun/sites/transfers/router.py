@@ -254,6 +254,8 @@ class TransferRouter:
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
         """The methods in order, with those in ``avoid`` last, and before them those that use the
         same way."""
+        if not avoid:
+            return list(names)
         way = self._way(avoid)
         return sorted(names, key=lambda name: (name in avoid, name in way))
 

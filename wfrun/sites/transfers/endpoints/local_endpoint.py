@@ -80,8 +80,8 @@ class LocalEndpoint:
     async def write_small(
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
     ) -> None:
-        final = Path(self.path(name))
-        temporary = final.with_name(part_name(key))
+        final = self.path(name)
+        temporary = os.path.join(os.path.dirname(final), part_name(key))
         mode = file_mode(is_executable, self.spec is None)
         file = SmallFile(final, temporary, content, mode, expected.size_bytes, expected.digest)
         _unless_error(await self._write_small(file))

@@ -192,7 +192,7 @@ def copy_small(source: Path, temporary: Path, writable: bool) -> tuple[int, str]
     return len(content), digest_of(content)
 
 
-def write_new(path: Path, content: bytes, mode: int) -> None:
+def write_new(path: str | Path, content: bytes, mode: int) -> None:
     """Write a new file durably. Raises OSError."""
     writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

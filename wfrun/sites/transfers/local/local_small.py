@@ -46,8 +46,8 @@ Copied = tuple[int, str | None] | WfrunError | None
 class SmallFile(NamedTuple):
     """A file to be written. ``digest`` is compared with the content, unless it is None."""
 
-    final: Path
-    temporary: Path
+    final: str
+    temporary: str
     content: bytes
     mode: int
     size_bytes: int | None
@@ -158,22 +158,28 @@ def write_all(files: Sequence[SmallFile], *, sync_names: bool) -> list[WfrunErro
     with ThreadPoolExecutor(min(_SYNC_THREADS, len(files)), "transfer") as pool:
         errors = list(pool.map(_write, files))
     if sync_names:
-        for folder in {file.final.parent for file in files}:
-            sync_folder(folder)
+        for folder in {os.path.dirname(file.final) for file in files}:
+            sync_folder(Path(folder))
     return errors
 
 
 def _write(file: SmallFile) -> WfrunError | None:
+    # Paths are made where they are needed: a Path takes as long as the system calls for the file.
     try:
-        check_size(str(file.final), len(file.content), file.size_bytes)
+        check_size(file.final, len(file.content), file.size_bytes)
         if file.digest is not None:
-            compare_digests(str(file.final), digest_of(file.content), file.digest)
-        make_folders(file.final.parent)
+            compare_digests(file.final, digest_of(file.content), file.digest)
+        folder = os.path.dirname(file.final)
+        if not os.path.isdir(folder):
+            make_folders(Path(folder))
         write_new(file.temporary, file.content, file.mode)
-        replace(file.temporary, file.final)
+        try:
+            os.rename(file.temporary, file.final)
+        except OSError:  # of a directory, which has to be removed first
+            replace(Path(file.temporary), Path(file.final))
     except WfrunError as error:
         return error
     except OSError as error:
-        remove(file.temporary)
-        return explain_write(error, file.final)
+        remove(Path(file.temporary))
+        return explain_write(error, Path(file.final))
     return None
