@@ -299,11 +299,19 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
     reason: str
 
 
+StopCause = Literal["unneeded", "local", "shared", "late"]
+"""No work is left for launchers; jobs of others get their processors; another owner does; they have
+waited too long in the queue."""
+
+
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
-    """The core decided to stop launchers that no work is left for."""
+    """The core decided to stop launchers."""
 
     site: int
     keys: tuple[str, ...]
+    cause: StopCause = "unneeded"
+    now: bool = False
+    """Whether the tasks in them are ended, with the cause ``reclaimed``."""
 
 
 class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
@@ -315,6 +323,21 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
     cause: Cause
     """``done`` if it ended by itself or was stopped."""
     message: str | None = None
+
+
+class ProcessorsShared(Event, frozen=True, tag="processors-shared"):
+    """The core decided how many launchers each owner is to hold at each site, on processors that
+    nobody else wants."""
+
+    owners: tuple[int, ...]
+    """Numbers of the owners who share, in the order of their first documents."""
+    idle: tuple[int, ...]
+    """Number of launchers that the idle processors of each site are enough for, those that the
+    owners hold included."""
+    held: tuple[tuple[int, ...], ...]
+    """Number of launchers by owner and site."""
+    lost: tuple[tuple[int, ...], ...]
+    """Number of launchers that were reclaimed from each owner at each site, and return to it."""
 
 
 class PlacementTried(Event, frozen=True, tag="placement-tried"):
@@ -768,6 +791,7 @@ AnyEvent = (
     | LauncherDraining
     | LaunchersStopped
     | LauncherEnded
+    | ProcessorsShared
     | PlacementTried
     | ClaimsAsked
     | ClaimEnded
@@ -812,6 +836,6 @@ DECISIONS = (
     AttemptPlaced, AttemptsWithdrawn, AttemptsKilled, JobsReallocated, CoresReserved,
     LaunchersAsked, LaunchersStopped, RunEnded, ReservationDeclined, SitesDeclined, StorageAwaited,
     FilesDiscarded, CopyLate, AvoidanceEnded, PlacementTried, ClaimsAsked, ClaimEnded,
-    GrowthAsked, GrowthOffered, ShrinkAsked, GrowthReleased,
+    GrowthAsked, GrowthOffered, ShrinkAsked, GrowthReleased, ProcessorsShared,
 )  # fmt: skip
 """Events that are decisions of the core. In the log each follows the fact that caused it."""

@@ -14,6 +14,7 @@ import msgspec
 
 from wfrun.engine.fitting.containers import Container, SiteEnvironment
 from wfrun.engine.jobs.components import Components
+from wfrun.engine.jobs.scavenging.idleness import ScavengeRules
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -468,6 +469,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     node_cores: int | None = None
     """Cores of its largest node, the maximum of a task on each of its nodes; None: only the batch
     system knows. Launchers have a width of their own."""
+    scavenge: ScavengeRules | None = None
+    """Which of its idle processors owners may scavenge; None: the catalog does not say, so all."""
 
     @property
     def has_batch_system(self) -> bool:

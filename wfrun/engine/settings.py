@@ -250,6 +250,16 @@ class Settings(msgspec.Struct, frozen=True):
         "With `--malleable`: processors of each site that growth leaves idle.",
         SCHEDULING, "N", minimum=0, needs="malleable", simulate=False, only_jobs=True,
     )] = 0
+    scavenge: Annotated[Literal["persite", "all"] | None, Option(
+        "Run on idle processors alone, which are given back as soon as a job of anybody waits: the "
+        "owners of the run share those of each site equally, or those of all sites.",
+        SCHEDULING, simulate=False,
+    )] = None
+    most_scavengers: Annotated[int | None, Option(
+        "With `--scavenge`: maximum number of owners who share at a time; others wait for their "
+        "turn. Default: no limit.",
+        SCHEDULING, "N", minimum=1, needs="scavenge", simulate=False, resume=True,
+    )] = None
     # fmt: on
 
     @property
@@ -262,6 +272,8 @@ class Settings(msgspec.Struct, frozen=True):
             return f"malleable {self.malleable}, {self.precedence}"
         if self.place:
             return f"place {self.place}"
+        if self.scavenge:
+            return f"scavenge {self.scavenge}"
         return f"size {self.sizing}" if self.sizing else self.policy
 
     @property

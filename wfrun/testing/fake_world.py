@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.claims.claims import ProcessorClaims
+from wfrun.engine.capabilities.attempt_claims import attempt_claim
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.core import actions as act
 from wfrun.engine.core.core import Core
@@ -359,10 +359,9 @@ class FakeWorld:
                 attempt = self.core.state.attempts[key]
                 asked = self._workflows[workflow].tasks[task].resources
                 self._cores[key] = attempt.cores if self._holds_sizes else asked.cores
-                claims = self.core.state.find(ProcessorClaims)
-                claim = None if claims is None else claims.claim_for(attempt)
-                if claim is not None:
-                    self._claims[key] = claim.key
+                claim = attempt_claim(self.core.state, workflow, task)
+                if claim:
+                    self._claims[key] = claim
             self._sites[action.site].submit(action.attempts)
         elif isinstance(action, act.CopyFile):
             self._copy(action)

@@ -26,6 +26,7 @@ from wfrun.engine.capabilities.placing.selecting import Selecting
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.reallocating.sizes import SizeChooser
 from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.capabilities.scavenging.scavenging import Scavenging
 from wfrun.engine.capabilities.storing.cleanup import Cleanup
 from wfrun.engine.capabilities.storing.late_copies import LateCopies
 from wfrun.engine.capabilities.storing.storage import Storage
@@ -57,6 +58,8 @@ CAPABILITIES: list[type[Capability]] = [
     Malleability,
     # Jobs with claims are placed when these are granted; no policy is asked.
     ProcessorClaims,
+    # So are tasks of owners who scavenge: their launchers pull them.
+    Scavenging,
 ]
 """Capabilities that keep facts, or decide before waiting tasks are placed. A new one is a file and
 a line here."""

@@ -11,9 +11,11 @@ from typing import Literal, NamedTuple
 from wfrun.engine.capabilities.launchers.launchers import pool_at
 from wfrun.engine.capabilities.launchers.pool import LauncherPhase, LauncherPool
 from wfrun.engine.capabilities.placing.auto_throttle import AutoThrottle
+from wfrun.engine.capabilities.scavenging.scavenging import Scavenging
 from wfrun.engine.capabilities.storing.storage import Storage
 from wfrun.engine.capabilities.withdrawals import Withdrawals
 from wfrun.engine.core.state import Phase, RunState, SiteState, TaskStatus
+from wfrun.engine.explain.shares import share_bound
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN
 
@@ -88,6 +90,10 @@ def _explain(
         return None
     if site.job_limit is not None:
         return _at_limit(state, index, pool, site.job_limit)
+    if state.find(Scavenging) is not None and any(x.sites >> index & 1 for x in waiting):
+        bound = share_bound(state, index)
+        if bound:
+            return Idleness("launchers", bound)
     if pool is not None and not pool.live_slots:
         reason = explain_launchers(site, pool)
         if reason is not None and (
@@ -181,6 +187,8 @@ def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idlen
     if withdrawals is not None and withdrawals.stalls(index):
         return Idleness("queue", "its queue started nothing, and its tasks were taken back")
     here = [x for x in waiting if x.sites >> index & 1]
+    if here and state.find(Scavenging) is not None:
+        return Idleness("room", "the launchers of the owners whose tasks wait are busy")
     if here:
         return _left_out(state, index, here)
     if waiting:

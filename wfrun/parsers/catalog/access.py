@@ -58,8 +58,8 @@ def read_access(site: Section, kind: CatalogKind, base: Path) -> Access:
         transport=transport,
         ssh_config=site.take("ssh_config", lambda value: own_path(value, base), None),
         known_hosts=site.take("known_hosts", lambda value: own_path(value, base), None),
-        queue=site.take("queue", _word, None),
-        account=site.take("account", _word, None),
+        queue=site.take("queue", word, None),
+        account=site.take("account", word, None),
         options=site.take("options", _options, ()),
         dispatch=site.take("dispatch", choice("dispatch", DISPATCHES), DISPATCHES[0]),
         poll_min_s=poll_min_s,
@@ -136,7 +136,7 @@ def port_number(value: Any) -> int:
     return port
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     """Converter for the name of a queue, a partition or an account. YAML reads some as numbers."""
     text = _text(str(value) if type(value) is int else value)
     if text.startswith("-") or any(c.isspace() for c in text):

@@ -36,6 +36,7 @@ QUEUE_KEYS = (
     "max_array",
     "max_jobs",
     "node_cores",
+    "scavenge",
 )
 """Keys of a site with a batch system, whichever it is."""
 

@@ -28,6 +28,7 @@ from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.catalog.launcher_section import with_launchers
 from wfrun.parsers.catalog.node_links import with_node_links
 from wfrun.parsers.catalog.price_section import PRICE_KEYS, check_currencies, with_prices
+from wfrun.parsers.catalog.scavenge_section import read_scavenging
 from wfrun.parsers.catalog.transfer_section import method_names, rclone_remote, read_direct
 from wfrun.parsers.syntax.sections import (
     Section,
@@ -183,6 +184,7 @@ def _read_site(
         storage_bytes=site.take("storage", to_size, None),
         max_bandwidth_bytes_per_s=site.take("max_bandwidth", to_bandwidth, None),
         node_cores=site.take("node_cores", to_count, None),
+        scavenge=read_scavenging(site, slots),
     )
     return with_prices(site, with_launchers(site, spec))
 

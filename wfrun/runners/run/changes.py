@@ -16,6 +16,7 @@ from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.settings import Setting, Settings, all_settings, as_argument, make_settings
 from wfrun.runners.run.prepare.prepare import with_selection
 from wfrun.runners.run.prepare.prepare_jobs import claimable, direct, has_parallel_jobs
+from wfrun.runners.run.prepare.scavenging import scavengeable
 
 
 def changed_run(
@@ -35,6 +36,8 @@ def changed_run(
         catalog = (
             claimable(catalog, settings, simulated=False) if settings.place else direct(catalog)
         )
+    elif catalog is not None and settings.scavenge:
+        catalog = scavengeable(catalog)
     specs = [site.spec for site in state.sites]
     links, left = state.links, list(state.left_sites)
     if catalog is not None:
@@ -86,6 +89,12 @@ def _settings(
             raise InvalidError(
                 f"{written(all_settings()[name])} has no effect: "
                 f"{written(all_settings()['place'])} places the jobs of this run"
+            )
+    for name in ("policy", "replicas") if state.settings.scavenge else ():
+        if new.get(name):
+            raise InvalidError(
+                f"{written(all_settings()[name])} has no effect: launchers of each owner pull its "
+                "tasks in this run"
             )
     if state.settings.plans_queues and new.get("replicas"):
         raise InvalidError(

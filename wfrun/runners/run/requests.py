@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from wfrun.engine.capabilities.attempt_claims import attempt_claim
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.growing.grown import is_malleable
 from wfrun.engine.capabilities.health import Health
@@ -82,7 +83,7 @@ class AttemptRequests:
             max_log_bytes=self._state.settings.max_log_bytes,
             environment=self._specs[site].environment,
             checksums=self._state.settings.verifies_copies,
-            claim="" if claim is None else claim.key,
+            claim=attempt_claim(self._state, number, task_index),
             claimed=() if claim is None else claim.nodes(),
             malleable=self._state.settings.malleable is not None and is_malleable(w, task_index),
         )

@@ -13,6 +13,9 @@ MALLEABLE_OBSERVE_S = 1.0
 """The same in runs with malleable jobs, if the catalog allows such a short interval between queries
 of the queue."""
 
+SCAVENGING_OBSERVE_S = 2.0
+"""The same in runs of owners who scavenge: their launchers are given back when a job waits."""
+
 
 class Observer:
     """Turns snapshots of a site's queue into events. An event has the detail that the run's

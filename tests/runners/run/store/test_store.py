@@ -117,6 +117,8 @@ EVENTS: list[ev.AnyEvent] = [
     ev.LauncherStarted(4.1, 1, "r1.L1.1", "node-7", 32, 1e10 / 3, "tcp", 0.015),
     ev.LauncherDraining(4.2, 1, "r1.L1.1", "its time is nearly over"),
     ev.LaunchersStopped(4.3, 1, ("r1.L1.1",)),
+    ev.LaunchersStopped(4.3, 1, ("r1.C1.1",), "local", True),
+    ev.ProcessorsShared(4.3, (0, 2), (4, 1), ((2, 0), (0, 0), (2, 1)), ((0, 0), (0, 0), (1, 0))),
     ev.LauncherEnded(4.4, 1, "r1.L1.1", "lost", "its node failed"),
     ev.LoginNeeded(4.4, 1, "a password"),
     ev.LoginDone(4.4, 1),

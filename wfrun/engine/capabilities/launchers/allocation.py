@@ -59,8 +59,10 @@ class Allocation(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """In a run with claims all launchers are placeholders of these."""
-        return Launchers.is_wanted(run, begun) and begun.settings.place is None
+        """In a run with claims all launchers are placeholders of these; owners who scavenge have
+        launchers of their own."""
+        others = begun.settings.place or begun.settings.scavenge
+        return Launchers.is_wanted(run, begun) and not others
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {

@@ -39,6 +39,13 @@ MAX_WALLTIME_SHARE = 0.75
 """Maximum share of a launcher's walltime that a task is expected to take, unless it has taken more:
 a wrong estimate could otherwise keep every launcher from starting it."""
 
+_WHY: dict[ev.StopCause, str] = {
+    "unneeded": "no work waits for it",
+    "local": "jobs of others get its processors",
+    "shared": "another owner gets its processors",
+    "late": "it has waited too long in the queue",
+}
+
 
 class Launchers(Capability):
     """Keeps the launchers of each site, and the attempts in them.
@@ -63,9 +70,9 @@ class Launchers(Capability):
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
             if access is not None and access.launchers is not None and site.spec.has_launchers:
-                self.pools[index] = LauncherPool(
-                    access.launchers, prefetches=self.state.settings.pack is None
-                )
+                settings = self.state.settings
+                pulls = settings.pack is not None or settings.scavenge is not None
+                self.pools[index] = LauncherPool(access.launchers, prefetches=not pulls)
                 self._update_site(index)
 
     def take_over(self, before: Launchers) -> None:
@@ -146,10 +153,10 @@ class Launchers(Capability):
             launcher = launchers.get(key)
             if launcher is not None:
                 launcher.stopped = True
-                launcher.reason = "no work waits for it"
+                launcher.reason = _WHY[event.cause]
                 if launcher.phase is LauncherPhase.LIVE:
                     launcher.phase = LauncherPhase.DRAINING
-        self.run.outbox.append(StopLaunchers(event.site, event.keys))
+        self.run.outbox.append(StopLaunchers(event.site, event.keys, now=event.now))
         self._changed(event.site)
 
     def _ended(self, event: ev.LauncherEnded) -> None:

@@ -40,7 +40,8 @@ class InOrder(Part):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        return not run.state.queues
+        """Launchers of owners who scavenge pull their tasks."""
+        return not (run.state.queues or begun.settings.scavenge)
 
     def is_held(self, w: WorkflowState) -> bool:
         """Whether the policy of a workflow left a task unplaced, and was not asked again since."""

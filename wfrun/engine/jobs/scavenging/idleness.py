@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 
 _DAY_S = 86_400.0
@@ -20,6 +22,10 @@ class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no job of others may wait in the queue."""
     most: int | None = None
     """Maximum number of processors; None: no limit."""
+    queue: str | None = None
+    """Queue or partition for the launchers; None: that of the site."""
+    utc_offset_s: float = 0.0
+    """Local time of the site minus UTC, in seconds."""
 
 
 class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,18 +41,28 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
 
 def scavengeable(rules: ScavengeRules, use: Occupancy, time_of_day_s: float) -> int:
     """Number of processors that owners may hold now: those that no other job holds or waits for,
-    where the rules allow it. ``time_of_day_s``: seconds after midnight at the site."""
+    where the rules allow it. ``time_of_day_s``: seconds after midnight at the site, of any day."""
     left = use.processors - use.held
     if rules.queue_empty and use.waited_for:
         return 0
-    if left < rules.idle_share * use.processors or not _is_within(rules.hours, time_of_day_s):
+    if left < rules.idle_share * use.processors or not is_within(rules.hours, time_of_day_s):
         return 0
     left = max(0, left - use.waited_for)
     return left if rules.most is None else min(left, rules.most)
 
 
-def _is_within(hours: tuple[float, float], at_s: float) -> bool:
+def is_within(hours: tuple[float, float], at_s: float) -> bool:
+    """Whether a time of day is within some hours; both in seconds after midnight."""
     begin_s, end_s = hours
+    at_s %= _DAY_S
     if begin_s <= end_s:
         return begin_s <= at_s < end_s
     return at_s >= begin_s or at_s < end_s
+
+
+def next_change_s(rules: ScavengeRules, time_of_day_s: float) -> float:
+    """Time until the next begin or end of the hours, in seconds; infinite if they are all day.
+    ``time_of_day_s``: as for `scavengeable`, or of any day."""
+    if rules.hours == (0.0, _DAY_S):
+        return inf
+    return min((at_s - time_of_day_s) % _DAY_S or _DAY_S for at_s in rules.hours)

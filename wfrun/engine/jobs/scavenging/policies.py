@@ -30,7 +30,13 @@ class Partition(NamedTuple):
     idle again. Zero under `per_site`."""
 
 
-def per_site(idle: Sequence[int], before: Partition, wanted: Sequence[int]) -> Partition:
+def per_site(
+    idle: Sequence[int],
+    before: Partition,
+    wanted: Sequence[int],
+    usable: Sequence[int] | None = None,
+    /,
+) -> Partition:
     """Equipartition-PerSite. ``idle``: processors of each site that no other job holds or waits
     for, those that the owners hold now included; ``wanted``: maximum of each owner at all sites.
 
@@ -43,7 +49,7 @@ def per_site(idle: Sequence[int], before: Partition, wanted: Sequence[int]) -> P
     totals = [0] * len(wanted)
     for site, count in enumerate(idle):
         for _ in range(count):
-            takers = [n for n in owners if totals[n] < wanted[n]]
+            takers = [n for n in owners if totals[n] < wanted[n] and _uses(usable, n, site)]
             if not takers:
                 break
             first = min(
@@ -62,7 +68,13 @@ def per_site(idle: Sequence[int], before: Partition, wanted: Sequence[int]) -> P
 
 
 def all_sites(
-    idle: Sequence[int], before: Partition, wanted: Sequence[int], *, again: bool = False
+    idle: Sequence[int],
+    before: Partition,
+    wanted: Sequence[int],
+    usable: Sequence[int] | None = None,
+    /,
+    *,
+    again: bool = False,
 ) -> Partition:
     """Equipartition-All; see `per_site`. ``again``: an owner has come or gone, so that all is
     divided anew; each owner keeps what it has of its new share, and nothing is owed any more.
@@ -76,6 +88,10 @@ def all_sites(
     held = [list(row) for row in before.held]
     lost = [list(row) for row in before.lost]
     owners = range(len(wanted))
+    for owner in owners:
+        for site in range(len(idle)):
+            if not _uses(usable, owner, site):
+                held[owner][site] = 0
     for site, count in enumerate(idle):
         for owner in _reclaimed(held, site, count):
             held[owner][site] -= 1
@@ -92,7 +108,7 @@ def all_sites(
     free = [count - sum(row[site] for row in held) for site, count in enumerate(idle)]
     for site in range(len(idle)):
         while free[site]:
-            takers = [n for n in owners if sum(held[n]) < shares[n]]
+            takers = [n for n in owners if sum(held[n]) < shares[n] and _uses(usable, n, site)]
             if not takers:
                 break
             first = min(takers, key=lambda n: (-lost[n][site], sum(held[n]), n))
@@ -100,6 +116,10 @@ def all_sites(
             held[first][site] += 1
             free[site] -= 1
     return Partition(_table(held), _table(lost))
+
+
+def _uses(usable: Sequence[int] | None, owner: int, site: int) -> bool:
+    return usable is None or bool(usable[owner] >> site & 1)
 
 
 def _reclaimed(held: Sequence[Sequence[int]], site: int, count: int) -> list[int]:

@@ -92,7 +92,7 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 def max_replicas(settings: Settings) -> int:
     """Maximum number of replicas of a task in a run. Jobs that are sized, moved or claimed for have
     none: these are facts about a job, not about one of its attempts."""
-    if settings.plans_queues or settings.place:
+    if settings.plans_queues or settings.place or settings.scavenge:
         return 0
     most = settings.replicas
     if most is None:
@@ -105,7 +105,7 @@ def observed_of(settings: Settings) -> Observed:
     """What a run observes of other users' jobs at its sites."""
     if settings.plans_queues:
         return "jobs"
-    if settings.place:
+    if settings.place or settings.scavenge:
         return "load"
     policy = placement_class(settings.policy)
     fills_free_processors = policy.binds_late or max_replicas(settings) > 0

@@ -11,7 +11,9 @@ from rich.text import Text
 from wfrun.engine.capabilities.claims.claims import ProcessorClaims
 from wfrun.engine.capabilities.reallocating.reallocations import Reallocations
 from wfrun.engine.capabilities.replication.replication import Replication
+from wfrun.engine.capabilities.scavenging.scavenging import Scavenging
 from wfrun.engine.core.state import Phase, RunState
+from wfrun.engine.explain.shares import share_text, turns_text
 from wfrun.engine.explain.time_left import TimeLeftEstimator
 from wfrun.engine.explain.visible import name_line
 from wfrun.engine.model import ORIGIN
@@ -87,6 +89,7 @@ def summary(state: RunState, *, driven: bool = False) -> RenderableType:
     if state.end_reason:
         parts.append(Hanging(Text(state.end_reason, style="red")))
     parts += [SiteTable(state), *launcher_lines(state), *idle_lines(state, now_s, driven=driven)]
+    parts += share_lines(state)
     parts += advice_lines(state)
     if len(state.workflows) > 1:
         parts.append(workflow_table(state))
@@ -129,7 +132,7 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
     if left is not None:
         head.append(f", {eta_text(left)}")
     settings = state.settings
-    is_policy = not (settings.sizing or settings.pack or settings.malleable)
+    is_policy = not (settings.sizing or settings.pack or settings.malleable or settings.scavenge)
     head.append(", policy " if is_policy else ", ").append(state.settings.placed_by)
     if state.settings.reallocate:
         moves = counted(state.get(Reallocations).moves, "move")
@@ -148,6 +151,17 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
         for found in idle_sites(state)
         if driven or found.reason.kind == "paused"
     ]
+
+
+def share_lines(state: RunState) -> list[RenderableType]:
+    """The launchers of owners who scavenge at each site, and why there are no more."""
+    if state.find(Scavenging) is None:
+        return []
+    lines = [
+        f"{site.spec.name}: {share_text(state, index)}" for index, site in enumerate(state.sites)
+    ]
+    turns = turns_text(state)
+    return [Hanging(Text(line)) for line in [*lines, *([turns] if turns else [])]]
 
 
 def advice_lines(state: RunState) -> list[RenderableType]:

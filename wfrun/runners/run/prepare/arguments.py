@@ -42,6 +42,8 @@ class RunArguments(SimulateArguments, total=False):
     metrics_file: str
     on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
     stalled_after_s: float
+    scavenge: Literal["persite", "all"] | None
+    most_scavengers: int | None
 
 
 class ResumeArguments(TypedDict, total=False):
@@ -62,3 +64,4 @@ class ResumeArguments(TypedDict, total=False):
     metrics_file: str
     on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
     stalled_after_s: float
+    most_scavengers: int | None

@@ -18,6 +18,7 @@ from wfrun.engine.protocols import Placement
 from wfrun.parsers.read import ReadDocument
 from wfrun.runners.run.prepare.deadlines import late_warning
 from wfrun.runners.run.prepare.resolve import ResolvedDocument
+from wfrun.runners.run.prepare.scavenging import check_bag
 
 MAX_MISSING = 200
 """Maximum number of characters of a warning about missing files."""
@@ -57,6 +58,8 @@ def check(
         check_jobs(read, settings, timed=timed)
         if settings.malleable:
             check_smallest(read, catalog)
+    if settings.scavenge:
+        check_bag(workflow, read.line("optional"))
     sized = settings.sizing is not None
     masks = _check_fits(read, workflow, catalog, sized=sized)
     if settings.place is not None and workflow.components:

@@ -28,6 +28,7 @@ from wfrun.runners.run.prepare.checks import CheckedDocument, check
 from wfrun.runners.run.prepare.owners import with_owner
 from wfrun.runners.run.prepare.resolve import resolve
 from wfrun.runners.run.prepare.scaling import emulated
+from wfrun.runners.run.prepare.scavenging import check_options, scavengeable
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -72,6 +73,9 @@ def prepare(
     placement_options(policy, settings.policy_options)
     if not documents:
         raise InvalidError("there is no workflow to run")
+    if settings.scavenge:
+        check_options(settings)
+        catalog, at_sites = scavengeable(catalog), True
     if settings.emulate:
         catalog = emulated(catalog, settings.time_scale, at_sites=at_sites)
     checked = check_documents(
@@ -162,8 +166,11 @@ def _check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
 def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
     """Select bags one after another unless the settings name a selection policy.
 
-    Raises InvalidError for an unknown selection policy, and for more replicas than cores.
+    Owners who scavenge select nothing: launchers pull tasks. Raises InvalidError for an unknown
+    selection policy, and for more replicas than cores.
     """
+    if settings.scavenge:
+        return settings
     if settings.selection:
         _check_selection(settings.selection)
     elif any(workflow.bag is not None for workflow in workflows):

@@ -1,0 +1,74 @@
+"""The processors of one site that owners may scavenge."""
+
+from __future__ import annotations
+
+from math import inf
+
+from wfrun.engine.capabilities.growing.malleability import SETTLE_S
+from wfrun.engine.jobs.scavenging.idleness import (
+    Occupancy,
+    ScavengeRules,
+    next_change_s,
+    scavengeable,
+)
+from wfrun.engine.model import SiteSpec
+
+
+class IdleSite:
+    """What jobs of others leave idle at a site, as last observed.
+
+    A job that waits gets as many processors as it requests. If it still waits when these must have
+    reached it, the batch system cannot use them for it, as when they are on several nodes, and it
+    gets as many again.
+    """
+
+    __slots__ = ("extra", "is_known", "late_until_s", "next_s", "queued", "rules", "running",
+                 "slots", "unit")  # fmt: skip
+
+    def __init__(self, spec: SiteSpec) -> None:
+        self.rules = spec.scavenge or ScavengeRules()
+        self.slots = spec.slots
+        launchers = None if spec.access is None else spec.access.launchers
+        self.unit = 1 if launchers is None else launchers.cores
+        """Processors of each launcher."""
+        self.running = self.queued = 0
+        """Processors of jobs of others that run, and that wait."""
+        self.extra = 0
+        """Processors that are left to jobs that wait, beyond what they request."""
+        self.next_s = inf
+        """When those that wait get as many again."""
+        self.late_until_s = -inf
+        """Until then no further launcher is requested: the last ones waited too long."""
+        self.is_known = True
+        """Whether this engine has observed it."""
+
+    def observe(self, running: int, queued: int, now_s: float) -> None:
+        """Note the processors of jobs of others."""
+        if not queued:
+            self.extra, self.next_s = 0, inf
+        elif queued != self.queued:
+            self.extra = max(0, self.extra - max(0, self.queued - queued))
+            self.next_s = now_s + SETTLE_S
+        self.running, self.queued, self.is_known = running, queued, True
+
+    def advance(self, now_s: float) -> None:
+        """Leave more to jobs that have waited for too long."""
+        if now_s >= self.next_s:
+            self.extra = min(self.slots, self.extra + self.queued)
+            self.next_s = now_s + SETTLE_S
+
+    def processors(self, now_s: float) -> int:
+        """Number of processors that owners may hold."""
+        use = Occupancy(
+            processors=self.slots, held=self.running, waited_for=self.queued + self.extra
+        )
+        return scavengeable(self.rules, use, now_s + self.rules.utc_offset_s)
+
+    def launchers(self, now_s: float) -> int:
+        """Number of launchers that owners may have."""
+        return self.processors(now_s) // self.unit
+
+    def changes_s(self, now_s: float) -> float:
+        """When that changes although nothing happens; infinite: never."""
+        local_s = now_s + self.rules.utc_offset_s
+        return min(self.next_s, now_s + next_change_s(self.rules, local_s))

@@ -1,0 +1,68 @@
+"""Why owners who scavenge have as many launchers at a site as they have."""
+
+from __future__ import annotations
+
+from wfrun.engine.capabilities.scavenging.scavenging import Scavenging
+from wfrun.engine.core.state import RunState
+from wfrun.engine.explain.visible import name_line
+from wfrun.engine.jobs.scavenging.idleness import is_within
+
+
+def share_bound(state: RunState, index: int) -> str:
+    """What bounds the number of launchers at a site, for the user; empty: nothing but the work of
+    the owners."""
+    scavenging, site = state.get(Scavenging), state.sites[index]
+    idle, rules = scavenging.idle[index], scavenging.idle[index].rules
+    if site.pause_text:
+        return site.pause_text
+    if not idle.is_known:
+        return "its queue has not been seen since the engine was restarted"
+    if not is_within(rules.hours, state.now_s + rules.utc_offset_s):
+        return "it is not within the hours of its 'scavenge'"
+    if idle.queued:
+        more = f", and get {idle.extra} more since they still wait" if idle.extra else ""
+        empty = ", and its queue has to be empty" if rules.queue_empty else ""
+        return f"jobs of others wait for {idle.queued} processors{more}{empty}"
+    left = idle.slots - idle.running
+    if left < rules.idle_share * idle.slots:
+        return f"{left} of {idle.slots} processors are idle, less than its 'idle_share'"
+    if idle.late_until_s > state.now_s:
+        return "launchers have waited too long in its queue; no more for a minute"
+    held = sum(row[index] for row in scavenging.division.held)
+    if held < scavenging.idle_at(index):
+        return ""
+    if rules.most is not None and rules.most <= left:
+        return f"its 'scavenge' allows {rules.most} processors"
+    if idle.running:
+        return f"jobs of others hold {idle.running} of {idle.slots} processors"
+    return f"it has {idle.slots} processors" if held else f"launchers have {idle.unit} processors"
+
+
+def share_text(state: RunState, index: int) -> str:
+    """The launchers of each owner at a site, for the user."""
+    scavenging = state.get(Scavenging)
+    shares = [
+        f"{name_line(owner.name or '-')} {len(row[index].kept)}"
+        for owner, row in zip(scavenging.owners.all, scavenging.held, strict=True)
+        if row[index].kept
+    ]
+    count = sum(len(row[index].kept) for row in scavenging.held)
+    text = f"{count} launcher{'s' * (count != 1)}"
+    if shares:
+        text += f": {', '.join(shares)}"
+    bound = share_bound(state, index) if state.ended is None else ""
+    if bound:
+        text += f"; {bound}"
+    if scavenging.reclaims[index]:
+        text += f"; {scavenging.reclaims[index]} given back to others so far"
+    return text
+
+
+def turns_text(state: RunState) -> str:
+    """The owners who wait for their turn; empty: none does."""
+    scavenging = state.get(Scavenging)
+    names = [name_line(scavenging.owners.all[n].name or "-") for n in scavenging.owners.waiting()]
+    if not names or state.ended is not None:
+        return ""
+    most = state.settings.most_scavengers
+    return f"{most} owners share at a time; waiting for their turn: {', '.join(names)}"

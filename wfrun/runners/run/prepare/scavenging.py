@@ -1,0 +1,81 @@
+"""What a run of owners who scavenge needs: sites with launchers, and options that go with it."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.scavenging.idleness import ScavengeRules
+from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
+from wfrun.engine.policies.placement import throttle_of
+from wfrun.engine.settings import Settings
+
+MAX_WALLTIME_S = 3600.0
+"""Walltime of the launchers of a site whose entry states none: short jobs start sooner."""
+
+
+def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:
+    """The same sites with launchers of one node, or of as many processors as their entries say,
+    else of one. Raises InvalidError for a site without a batch system, unless it is simulated."""
+    for site in catalog.sites:
+        if not (simulated or (site.access is not None and site.has_batch_system)):
+            raise InvalidError(
+                f"site {site.name!r} has no batch system, so that no other job is seen there",
+                source=catalog.source,
+                line=catalog.lines.get(site.name, {}).get(""),
+                hint="leave it out of the catalog of a run with --scavenge",
+            )
+    # Times of the log are those of UTC, or begin with 0 in a simulation.
+    offset_s = 0.0 if simulated else float(time.localtime().tm_gmtoff)
+    return replace(catalog, sites=tuple(_with_launchers(site, offset_s) for site in catalog.sites))
+
+
+def _with_launchers(site: SiteSpec, offset_s: float) -> SiteSpec:
+    access = site.access or Access()
+    rules = replace(site.scavenge or ScavengeRules(), utc_offset_s=offset_s)
+    walltime_s = min(site.walltime_s or MAX_WALLTIME_S, MAX_WALLTIME_S)
+    cores = min(site.node_cores or 1, site.slots)
+    launchers = access.launchers or LauncherSpec(cores, walltime_s=walltime_s)
+    # How many there are follows from what is idle.
+    launchers = replace(
+        launchers, nodes=1, min=0, max=site.slots // launchers.cores, backlog=site.slots
+    )
+    return replace(
+        site,
+        scavenge=rules,
+        access=replace(
+            access, dispatch="launchers", launchers=launchers, queue=rules.queue or access.queue
+        ),
+    )
+
+
+def check_options(settings: Settings) -> None:
+    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks."""
+    usual = Settings()
+    given = {
+        "--policy": settings.policy != usual.policy,
+        "--selection": bool(settings.selection),
+        "--throttle auto": throttle_of(settings) == "auto",
+        "--replicas": bool(settings.replicas),
+        "--replication": settings.replication != usual.replication,
+    }
+    for flag, is_given in given.items():
+        if is_given:
+            raise InvalidError(
+                f"{flag} has no effect with --scavenge: launchers of each owner pull its tasks",
+                hint="give one of the two",
+            )
+
+
+def check_bag(workflow: Workflow, line: int | None) -> None:
+    """Raise InvalidError for a bag with optional tasks: these are killed for mandatory ones, and
+    owners who scavenge have no such order."""
+    if workflow.bag is not None and workflow.bag.optional is not None:
+        raise InvalidError(
+            "a run with --scavenge has no optional tasks",
+            source=workflow.source,
+            line=line,
+            hint="remove 'optional' from the bag",
+        )
