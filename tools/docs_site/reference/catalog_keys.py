@@ -12,6 +12,7 @@ from wfrun.parsers.catalog.gridftp_section import GRIDFTP_KEYS
 from wfrun.parsers.catalog.launcher_section import KEYS as LAUNCHER_KEYS
 from wfrun.parsers.catalog.node_links import NODE_LINK_KEYS
 from wfrun.parsers.catalog.read import LINK_KEYS, NODE_KEYS, ROOT_KEYS, SITE_KEYS
+from wfrun.parsers.catalog.scavenge_section import KEYS as SCAVENGE_KEYS
 from wfrun.sites.kinds import KINDS
 
 HEAD = """\
@@ -49,6 +50,8 @@ def mappings() -> Iterator[Mapping]:
     yield Mapping("A site", (*SITE_KEYS, *kinds), "catalog.md", "key", kinds)
     yield Mapping("`nodes` of a site, each group", NODE_KEYS, "catalog.md", "key of a group")
     yield Mapping("`launchers` of a site", LAUNCHER_KEYS, "launchers.md", "key")
+    title, column = "`scavenge` of a site", "key of `scavenge`"
+    yield Mapping(title, SCAVENGE_KEYS, "scavenging.md", column)
     yield Mapping("`container` of a site", CONTAINER_KEYS, "environments.md", "key")
     yield Mapping("`gridftp` of a site", GRIDFTP_KEYS, "gridftp.md", "key of `gridftp`")
     yield Mapping("`links`, each link", LINK_KEYS, "catalog.md", "key of a link")

@@ -1,0 +1,116 @@
+"""What the tests of owners who scavenge on real clusters share: their sweeps, and another user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import yaml
+
+from tests.integration.coallocated import WFRUN, Jobs
+from tests.sites.users import as_user
+from tests.testbed import processes
+from wfrun.engine import events as ev
+
+SLOTS = {"alpha": 16, "beta": 16, "gamma": 8}
+
+
+class Scavengers(Jobs):
+    """Owners with sweeps of short tasks, which share some clusters of a testbed."""
+
+    def write_sweeps(
+        self,
+        *sites: str,
+        tasks: int,
+        seconds: float,
+        owners: str = "ann bea",
+        narrow: str = "gamma",
+    ) -> None:
+        """Write a sweep for each owner, and a catalog. The sites ``narrow`` have launchers of two
+        cores, others of whole nodes."""
+        entries = {name: {**self.catalog["sites"][name], "poll_min": 2} for name in sites}
+        for name in set(narrow.split()) & set(entries):
+            entries[name] |= {"dispatch": "launchers", "launchers": {"cores": 2}}
+        (self.folder / "sites.yaml").write_text(yaml.safe_dump({"sites": entries}))
+        self.owners = owners.split()
+        for owner in self.owners:
+            sweep = {
+                "bag": owner, "owner": owner, "command": f"sleep {seconds}",
+                "parameters": {"n": {"range": [1, tasks]}}, "estimate": f"{seconds} s",
+            }  # fmt: skip
+            (self.folder / f"{owner}.yaml").write_text(yaml.safe_dump(sweep))
+        self.tasks = tasks
+
+    def start(self, *options: str, owners: str = "") -> subprocess.Popen[bytes]:
+        """Start the sweeps of some owners, else of all; or resume the run if there are no
+        options."""
+        words = ["resume", "run", "-q"]
+        if options:
+            names = owners.split() or self.owners
+            words = ["run", *(f"{name}.yaml" for name in names), "--sites", "sites.yaml",
+                     "--run-dir", "run", "-q", "--no-history", *options]  # fmt: skip
+        return self.command(*words)
+
+    def command(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start a command of wfrun."""
+        with (self.folder / "told").open("ab") as told:
+            engine = subprocess.Popen(
+                [sys.executable, "-c", WFRUN, *words],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=told, stderr=told,
+            )  # fmt: skip
+        self._started.append(engine)
+        return engine
+
+    def running(self) -> int:
+        """Number of tasks that run, by the log."""
+        counts = Counter(type(event) for event in self.events())
+        return counts[ev.AttemptStarted] - counts[ev.AttemptEnded]
+
+    def local_job(self, site: str, cores: int, seconds: float) -> LocalJob:
+        """Submit a job of another user at a cluster."""
+        return LocalJob(self, site, cores, seconds)
+
+    def check_done(self) -> None:
+        """Each task is done once, and none has failed."""
+        done: Counter[tuple[str, str]] = Counter()
+        causes: Counter[str] = Counter()
+        for event in self.events():
+            if isinstance(event, ev.AttemptEnded):
+                causes[event.outcome.cause] += 1
+                workflow, task = event.key.split(".")[-3:-1]
+                done[workflow, task] += event.outcome.cause == "done"
+        assert set(done.values()) == {1}, done
+        assert len(done) == self.tasks * len(self.owners)
+        assert set(causes) <= {"done", "reclaimed", "cancelled"}, causes
+
+
+class LocalJob:
+    """A job of another user, which notes when it starts."""
+
+    def __init__(self, run: Scavengers, site: str, cores: int, seconds: float) -> None:
+        layout = run.testbed.layout
+        other = layout.site("delta").user
+        self.path = layout.site("delta").home / f"job-{time.monotonic_ns()}"
+        script = f"date +%s.%N > {self.path}; sleep {seconds}"
+        if site == "gamma":
+            words = ["qsub", "-terse", "-o", "/dev/null", "-e", "/dev/null", "-b", "y",
+                     "-pe", "smp", str(cores), "sh", "-c", f"'{script}'"]  # fmt: skip
+        else:
+            queue = run.catalog["sites"][site]["queue"]
+            words = ["sbatch", "--parsable", "-o", "/dev/null", "-n", str(cores),
+                     "-p", queue, "--wrap", script]  # fmt: skip
+        environment = {**os.environ, **layout.environment(layout.site(site))}
+        argv = [*as_user(pwd.getpwnam(other).pw_uid, 'cd /; exec "$0" "$@"'), *words]
+        self.submitted_s = time.time()
+        processes.run(argv, environment)
+
+    def waited_s(self, most_s: float = 60.0) -> float:
+        """Time from its submission to its start."""
+        processes.wait_until(
+            lambda: self.path.exists() and self.path.read_text().endswith("\n"), "a start", most_s
+        )
+        return float(self.path.read_text()) - self.submitted_s
