@@ -253,12 +253,12 @@ class Settings(msgspec.Struct, frozen=True):
     scavenge: Annotated[Literal["persite", "all"] | None, Option(
         "Run on idle processors alone, which are given back as soon as a job of anybody waits: the "
         "owners of the run share those of each site equally, or those of all sites.",
-        SCHEDULING, simulate=False,
+        SCHEDULING,
     )] = None
     most_scavengers: Annotated[int | None, Option(
         "With `--scavenge`: maximum number of owners who share at a time; others wait for their "
         "turn. Default: no limit.",
-        SCHEDULING, "N", minimum=1, needs="scavenge", simulate=False, resume=True,
+        SCHEDULING, "N", minimum=1, needs="scavenge", resume=True,
     )] = None
     # fmt: on
 

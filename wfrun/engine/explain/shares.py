@@ -39,8 +39,12 @@ def share_bound(state: RunState, index: int) -> str:
 
 
 def share_text(state: RunState, index: int) -> str:
-    """The launchers of each owner at a site, for the user."""
+    """The launchers of each owner at a site, for the user; after the end of the run, what was given
+    back, empty if nothing was."""
     scavenging = state.get(Scavenging)
+    given = scavenging.reclaims[index]
+    if state.ended is not None:
+        return f"{given} launchers were given back to others" if given else ""
     shares = [
         f"{name_line(owner.name or '-')} {len(row[index].kept)}"
         for owner, row in zip(scavenging.owners.all, scavenging.held, strict=True)
@@ -50,12 +54,9 @@ def share_text(state: RunState, index: int) -> str:
     text = f"{count} launcher{'s' * (count != 1)}"
     if shares:
         text += f": {', '.join(shares)}"
-    bound = share_bound(state, index) if state.ended is None else ""
-    if bound:
+    if bound := share_bound(state, index):
         text += f"; {bound}"
-    if scavenging.reclaims[index]:
-        text += f"; {scavenging.reclaims[index]} given back to others so far"
-    return text
+    return f"{text}; {given} given back to others so far" if given else text
 
 
 def turns_text(state: RunState) -> str:

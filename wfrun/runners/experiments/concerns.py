@@ -28,6 +28,8 @@ CONCERNS: Mapping[str, tuple[Kind, ...]] = {
     "--serial-transfers": _DOCUMENTS,
     "--head-bandwidth": _DOCUMENTS,
     "--run-dir": _DOCUMENTS,
+    "--scavenge": _DOCUMENTS,
+    "--most-scavengers": _DOCUMENTS,
     "--architecture": _WORKLOADS,
     "--tasks": _WORKLOADS,
     "--processors": _QUEUE,

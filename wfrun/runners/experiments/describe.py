@@ -35,6 +35,7 @@ from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.run.prepare.deadlines import late_warning
 from wfrun.runners.run.prepare.prepare import this_machine
 from wfrun.runners.run.prepare.scaling import without_containers
+from wfrun.runners.run.prepare.scavenging import check_bag, check_options, scavengeable
 from wfrun.runners.simulate.architectures import ARCHITECTURES, architecture_class
 from wfrun.runners.simulate.background import background_of, unfit
 from wfrun.runners.simulate.das3_grid5000 import das3_grid5000
@@ -115,6 +116,10 @@ def documents_experiment(
         overheads = overheads_for(catalog, given, warn)
         if given == AUTO:
             catalog = with_history(catalog, warn, history)
+    policies = _policies(described.policies, are_bags=are_bags, with_default=True)
+    if described.settings.scavenge:
+        policies = (Settings().policy,)
+        catalog = _scavengeable(described, workflows, catalog)
     for workflow in workflows:
         if (late := late_warning(workflow, catalog, None)) is not None:
             warn(f"{workflow.source}: {late}")
@@ -125,7 +130,7 @@ def documents_experiment(
         platform=msgspec.structs.replace(
             described.platform, catalog=catalog, overheads=overheads
         ),
-        policies=_policies(described.policies, are_bags=are_bags, with_default=True),
+        policies=policies,
         selections=selections or (None,),
         throttles=tuple(dict.fromkeys(described.throttles)),
         loads=tuple(described.loads) or (None,),
@@ -146,6 +151,25 @@ def documents_experiment(
         warn_of_sizes(workflow, warn)
     _check_background(experiment, warn)
     return experiment
+
+
+def _scavengeable(
+    described: Description, workflows: Sequence[Workflow], catalog: Catalog
+) -> Catalog:
+    """The catalog for owners who scavenge. Raises InvalidError for what has no effect then."""
+    given = {
+        "--policy": described.policies not in ((), ("all",)),
+        "--selection": described.selections,
+        "--throttle": described.throttles,
+    }
+    usual = Settings()  # what varies between simulations is not in the settings of all
+    settings = msgspec.structs.replace(
+        described.settings, policy=usual.policy, selection=usual.selection, throttle=usual.throttle
+    )
+    check_options(settings, given)
+    for workflow in workflows:
+        check_bag(workflow, None)
+    return scavengeable(catalog, simulated=True)
 
 
 def workloads_experiment(described: Description, names: Sequence[str], warn: Warn) -> Experiment:

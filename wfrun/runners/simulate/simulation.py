@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.claims.claims import ProcessorClaims
+from wfrun.engine.capabilities.attempt_claims import attempt_claim
 from wfrun.engine.core import actions as act
 from wfrun.engine.core.core import Core
 from wfrun.engine.core.state import RunState
@@ -24,6 +24,7 @@ from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory.simulated import SIMULATED_ID
 from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.run.loop import EventLog, Loop, Observer
+from wfrun.sites.batch.observation import SCAVENGING_OBSERVE_S
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
@@ -148,7 +149,7 @@ class Simulation:
                 spec,
                 index,
                 self.clock,
-                _model_of(spec, platform),
+                _model_of(spec, platform, settings),
                 background=platform.background.get(spec.name, ()),
                 observed_from_s=platform.start_s,
                 observed=observed,
@@ -184,13 +185,18 @@ class Simulation:
         return self.state
 
 
-def _model_of(spec: SiteSpec, platform: Platform) -> SiteModel:
-    """The model of a site, with its measured overheads."""
+def _model_of(spec: SiteSpec, platform: Platform, settings: ev.Settings) -> SiteModel:
+    """The model of a site, with its measured overheads. Where owners scavenge, the queue is looked
+    at as often as at a real site."""
+    model = platform.model
+    if settings.scavenge:
+        observe_s = min(model.observe_s, SCAVENGING_OBSERVE_S)
+        model = msgspec.structs.replace(model, observe_s=observe_s)
     found = platform.overheads.sites.get(spec.name)
     if found is None:
-        return platform.model
+        return model
     return msgspec.structs.replace(
-        platform.model, start_s=found.start_s, end_s=found.end_s, hold_s=found.hold_s or 0.0
+        model, start_s=found.start_s, end_s=found.end_s, hold_s=found.hold_s or 0.0
     )
 
 
@@ -279,9 +285,10 @@ class SimulatedDispatch:
             site = self._sites[action.site]
             speed = site.spec.speed_ratio
             requests = [self._request(a, speed) for a in action.attempts]
-            if (claims := self._state.find(ProcessorClaims)) is not None:
+            if self._state.settings.place or self._state.settings.scavenge:
                 requests = [
-                    _in_claim(r, a, claims) for r, a in zip(requests, action.attempts, strict=True)
+                    _in_claim(r, attempt_claim(self._state, *a[1:]))
+                    for r, a in zip(requests, action.attempts, strict=True)
                 ]
             site.submit_now(requests)
         elif isinstance(action, act.SetTimer):
@@ -370,12 +377,9 @@ class SimulatedDispatch:
                 self._clock.schedule(change_s, self._advance, 0)
 
 
-def _in_claim(
-    request: SimulatedRequest, attempt: tuple[str, int, int], claims: ProcessorClaims
-) -> SimulatedRequest:
-    """The request of an attempt on the processors that are claimed for its job, if any are."""
-    claim = claims.by_job.get(attempt[1:])
-    return request if claim is None else msgspec.structs.replace(request, claim=claim.key)
+def _in_claim(request: SimulatedRequest, claim: str) -> SimulatedRequest:
+    """The request of an attempt on processors that are claimed for its job, or for its owner."""
+    return msgspec.structs.replace(request, claim=claim) if claim else request
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:

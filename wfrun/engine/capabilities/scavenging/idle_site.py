@@ -23,7 +23,7 @@ class IdleSite:
     """
 
     __slots__ = ("extra", "is_known", "late_until_s", "next_s", "queued", "rules", "running",
-                 "slots", "unit")  # fmt: skip
+                 "settle_s", "slots", "unit")  # fmt: skip
 
     def __init__(self, spec: SiteSpec) -> None:
         self.rules = spec.scavenge or ScavengeRules()
@@ -31,6 +31,9 @@ class IdleSite:
         launchers = None if spec.access is None else spec.access.launchers
         self.unit = 1 if launchers is None else launchers.cores
         """Processors of each launcher."""
+        poll_s = 0.0 if spec.access is None else spec.access.poll_min_s
+        self.settle_s = max(SETTLE_S, 2 * poll_s)
+        """Time until what was given back has reached a job, and this was observed."""
         self.running = self.queued = 0
         """Processors of jobs of others that run, and that wait."""
         self.extra = 0
@@ -48,14 +51,14 @@ class IdleSite:
             self.extra, self.next_s = 0, inf
         elif queued != self.queued:
             self.extra = max(0, self.extra - max(0, self.queued - queued))
-            self.next_s = now_s + SETTLE_S
+            self.next_s = now_s + self.settle_s
         self.running, self.queued, self.is_known = running, queued, True
 
     def advance(self, now_s: float) -> None:
         """Leave more to jobs that have waited for too long."""
         if now_s >= self.next_s:
             self.extra = min(self.slots, self.extra + self.queued)
-            self.next_s = now_s + SETTLE_S
+            self.next_s = now_s + self.settle_s if self.extra < self.slots else inf
 
     def processors(self, now_s: float) -> int:
         """Number of processors that owners may hold."""

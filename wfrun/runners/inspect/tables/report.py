@@ -158,7 +158,9 @@ def share_lines(state: RunState) -> list[RenderableType]:
     if state.find(Scavenging) is None:
         return []
     lines = [
-        f"{site.spec.name}: {share_text(state, index)}" for index, site in enumerate(state.sites)
+        f"{site.spec.name}: {text}"
+        for index, site in enumerate(state.sites)
+        if (text := share_text(state, index))
     ]
     turns = turns_text(state)
     return [Hanging(Text(line)) for line in [*lines, *([turns] if turns else [])]]

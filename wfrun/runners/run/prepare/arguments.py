@@ -20,6 +20,8 @@ class SimulateArguments(TypedDict, total=False):
     replica_share: float
     straggler_quantile: float
     straggler_factor: float
+    scavenge: Literal["persite", "all"] | None
+    most_scavengers: int | None
 
 
 class RunArguments(SimulateArguments, total=False):
@@ -42,8 +44,6 @@ class RunArguments(SimulateArguments, total=False):
     metrics_file: str
     on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
     stalled_after_s: float
-    scavenge: Literal["persite", "all"] | None
-    most_scavengers: int | None
 
 
 class ResumeArguments(TypedDict, total=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -51,8 +52,9 @@ def _with_launchers(site: SiteSpec, offset_s: float) -> SiteSpec:
     )
 
 
-def check_options(settings: Settings) -> None:
-    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks."""
+def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None:
+    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks.
+    ``others``: further ones by flag, and whether they are given."""
     usual = Settings()
     given = {
         "--policy": settings.policy != usual.policy,
@@ -60,6 +62,7 @@ def check_options(settings: Settings) -> None:
         "--throttle auto": throttle_of(settings) == "auto",
         "--replicas": bool(settings.replicas),
         "--replication": settings.replication != usual.replication,
+        **others,
     }
     for flag, is_given in given.items():
         if is_given:
