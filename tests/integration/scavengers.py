@@ -74,8 +74,8 @@ class Scavengers(Jobs):
         """Submit a job of another user at a cluster."""
         return LocalJob(self, site, cores, seconds)
 
-    def check_done(self) -> None:
-        """Each task is done once, and none has failed."""
+    def check_done(self, *faults: str) -> None:
+        """Each task is done once, and attempts ended by nothing but reclaims and these causes."""
         done: Counter[tuple[str, str]] = Counter()
         causes: Counter[str] = Counter()
         for event in self.events():
@@ -85,7 +85,7 @@ class Scavengers(Jobs):
                 done[workflow, task] += event.outcome.cause == "done"
         assert set(done.values()) == {1}, done
         assert len(done) == self.tasks * len(self.owners)
-        assert set(causes) <= {"done", "reclaimed", "cancelled"}, causes
+        assert set(causes) <= {"done", "reclaimed", "cancelled", *faults}, causes
 
 
 class LocalJob:
