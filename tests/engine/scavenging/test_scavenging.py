@@ -10,7 +10,8 @@ import pytest
 
 from tests.engine.scavenging.worlds import load, random_world, run_through, sites_of, sweep_of
 from wfrun.engine import events as ev
-from wfrun.engine.exchange import claim_of
+from wfrun.engine.exchange import Outcome, claim_of
+from wfrun.engine.explain.shares import share_text, turns_text
 from wfrun.engine.jobs.scavenging.idleness import ScavengeRules
 from wfrun.testing.fake_world import FakeWorld
 
@@ -145,6 +146,49 @@ def test_running_tasks_are_not_preempted_because_few_are_left() -> None:
     )
     run_through(world)
     assert {e.outcome.cause for e in of(world, ev.AttemptEnded)} == {"done"}
+
+
+def test_a_site_may_preempt_launchers_itself() -> None:
+    """As often as it likes: that is neither a failure nor a setback."""
+
+    def result(key: str, workflow: int, task: int) -> Outcome:
+        return Outcome("done" if int(key.rpartition(".")[2]) > 40 else "preempted")
+
+    world = FakeWorld(
+        [sweep_of("ann", 2, 1.0)], sites_of(2), ev.Settings(scavenge="all", retries=0),
+        result=result,
+    )  # fmt: skip
+    run_through(world)
+    assert world.core.state.ended == "done"
+    assert not world.core.state.workflows[0].setbacks
+
+
+def test_users_see_why_a_site_has_no_more_launchers() -> None:
+    rules = ScavengeRules(most=6, hours=(0.0, 3600.0), idle_share=0.5)
+    world = FakeWorld(
+        [sweep_of(name, 900, 60.0) for name in ("ann", "bea")],
+        sites_of(8, rules=rules),
+        ev.Settings(scavenge="persite", most_scavengers=1),
+    )
+    for at_s, running, queued in ((100.0, 3, 0), (200.0, 3, 1), (300.0, 5, 0)):
+        world.post(at_s, load(0, at_s, running, queued))
+    seen: dict[str, float] = {}
+    for event in world.steps():
+        state = world.core.state
+        if state.workflows:
+            seen.setdefault(share_text(state, 0).partition("; ")[2], event.at_s)
+            turns = "at most 1 owner at a time has processors; waiting for their turn: bea"
+            assert turns_text(state) in ("", turns)
+        if event.at_s > 4000.0:
+            break
+    found = {text.partition(";")[0] for text in seen}
+    assert {
+        "its 'scavenge' allows 6 processors",
+        "jobs of others hold 3 of 8 processors",
+        "jobs of others wait for 1 processors",
+        "3 of 8 processors are idle, less than its 'idle_share'",
+        "it is not within the hours of its 'scavenge'",
+    } <= found
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -66,4 +66,5 @@ def turns_text(state: RunState) -> str:
     if not names or state.ended is not None:
         return ""
     most = state.settings.most_scavengers
-    return f"{most} owners share at a time; waiting for their turn: {', '.join(names)}"
+    what = "owner at a time has" if most == 1 else "owners at a time have"
+    return f"at most {most} {what} processors; waiting for their turn: {', '.join(names)}"

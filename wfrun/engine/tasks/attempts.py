@@ -292,7 +292,9 @@ def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
         or (attempt.withdrawn and attempt.started_s is None)
     ):
         _make_eligible_if_last(run, attempt)
-    elif outcome.cause == "reclaimed":
+    elif outcome.cause == "reclaimed" or (
+        outcome.cause == "preempted" and state.settings.scavenge is not None
+    ):  # by us, or by the site where its queue for idle processors does that
         _make_eligible_if_last(run, attempt)  # Neither a failure nor a setback, however often.
     else:
         for fail in run.hooks.failed:
