@@ -162,3 +162,34 @@ def test_a_site_says_when_it_may_be_scavenged() -> None:
     assert scavengeable(ScavengeRules(queue_empty=True), waiting, noon) == 0
     wide = Occupancy(processors=10, held=4, waited_for=50)
     assert scavengeable(ScavengeRules(), wide, noon) == 0
+
+
+def one_by_one(idle: Sequence[int], before: Partition, wanted: Sequence[int]) -> list[list[int]]:
+    """PerSite with limits: each processor to one who wants it, who has the fewest at the site, who
+    does not have to grow for it, who had the fewest there, who gets the fewest in all."""
+    owners = range(len(wanted))
+    held = [[0] * len(idle) for _ in owners]
+    for site, count in enumerate(idle):
+        for _ in range(count):
+            takers = [n for n in owners if sum(held[n]) < wanted[n]]
+            if takers:
+                was = [row[site] for row in before.held]
+                rank = {
+                    n: (held[n][site], was[n] <= held[n][site], was[n], sum(held[n]), n)
+                    for n in takers
+                }
+                held[min(takers, key=rank.__getitem__)][site] += 1
+    return held
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_an_owner_does_not_want_goes_to_the_others(seed: int) -> None:
+    random = Random(seed)
+    owners, sites = random.randint(0, 4), random.randint(1, 4)
+    before = nothing(owners, sites)
+    for _ in range(6):
+        idle = [random.randint(0, 25) for _ in range(sites)]
+        wanted = [random.choice([0, 3, 17, NO_LIMIT]) for _ in range(owners)]
+        found = per_site(idle, before, wanted)
+        assert [list(row) for row in found.held] == one_by_one(idle, before, wanted)
+        before = found

@@ -42,13 +42,19 @@ def per_site(
 
     Each owner gets ⌊idle/owners⌋ at each site. A remainder stays with those who hold it, and
     otherwise goes to those who hold the fewest there, then to those who get the fewest in all. What
-    an owner does not want is divided among the others. Cost: processors times owners.
+    an owner does not want is divided among the others. Cost: sites times owners where owners have
+    no limit.
     """
     owners = range(len(wanted))
     held = [[0] * len(idle) for _ in owners]
     totals = [0] * len(wanted)
     for site, count in enumerate(idle):
-        for _ in range(count):
+        limits = [wanted[n] - totals[n] if _uses(usable, n, site) else 0 for n in owners]
+        each = min([count // max(1, len(wanted)), *limits])
+        for owner in owners:  # No order matters before the remainder.
+            held[owner][site] += each
+            totals[owner] += each
+        for _ in range(count - each * len(wanted)):
             takers = [n for n in owners if totals[n] < wanted[n] and _uses(usable, n, site)]
             if not takers:
                 break
