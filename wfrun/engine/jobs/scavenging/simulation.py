@@ -18,6 +18,9 @@ from wfrun.engine.jobs.scavenging.policies import (
     preempted,
 )
 
+Division = Callable[[Sequence[int], Partition, Sequence[int], bool], Partition]
+"""Divides idle processors as `all_sites` does; the last argument is its ``again``."""
+
 ENDLESS = 1 << 30
 """Number of processors that an owner wants."""
 
@@ -46,7 +49,7 @@ class Scavenged:
 def simulate(
     changes: Sequence[IdleChange],
     joined_s: Sequence[float],
-    policy: str,
+    policy: str | Division,
     run_time_s: Callable[[int], float],
     end_s: float,
     *,
@@ -55,7 +58,8 @@ def simulate(
 ) -> list[Scavenged]:
     """Let owners with endless sweeps share what others leave idle until ``end_s``.
 
-    ``changes``: ascending in time, the first at time 0; ``joined_s``: when each owner comes, 0 or
+    ``changes``: ascending in time, the first at time 0; ``policy``: one of `POLICIES`, or a
+    division; ``joined_s``: when each owner comes, 0 or
     later; ``run_time_s`` draws the run time of an
     owner's next task, in seconds; ``start_s``: time from the grant of a processor to its first
     task; ``preemption`` chooses the launchers that give back processors. A launcher runs one task
@@ -80,7 +84,7 @@ class _Sharing:
         self,
         changes: Sequence[IdleChange],
         joined_s: Sequence[float],
-        policy: str,
+        policy: str | Division,
         run_time_s: Callable[[int], float],
         end_s: float,
         start_s: float,
@@ -119,8 +123,10 @@ class _Sharing:
 
     def _divide(self, idle: Sequence[int], now_s: float) -> None:
         wanted = [ENDLESS if joined_s <= now_s else 0 for joined_s in self.joined_s]
-        if self.policy == "all":
-            joins = now_s in self.joined_s
+        joins = now_s in self.joined_s
+        if callable(self.policy):
+            found = self.policy(idle, self.partition, wanted, joins)
+        elif self.policy == "all":
             found = all_sites(idle, self.partition, wanted, again=joins)
         else:
             found = per_site(idle, self.partition, wanted)
