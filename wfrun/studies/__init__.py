@@ -14,6 +14,7 @@ from wfrun.studies.malleability.command import study_malleability
 from wfrun.studies.optional.command import study_optional
 from wfrun.studies.predictions.command import study_predictions
 from wfrun.studies.reallocation.command import study_reallocation
+from wfrun.studies.scavenging.command import study_scavenging
 from wfrun.studies.workflows.command import study_workflows
 
 STUDIES: dict[str, Callable[[StudyOptions], None]] = {
@@ -26,6 +27,7 @@ STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "optional": study_optional,
     "predictions": study_predictions,
     "reallocation": study_reallocation,
+    "scavenging": study_scavenging,
     "workflows": study_workflows,
 }
 """By the name on the command line."""

@@ -1,0 +1,1 @@
+"""Thesis, chapter 4: owners who scavenge idle nodes."""

@@ -1,0 +1,39 @@
+"""The command ``wfrun study scavenging``."""
+
+from __future__ import annotations
+
+from wfrun.runners.experiments.tables.results import Results
+from wfrun.studies.common.claim import answer
+from wfrun.studies.common.options import StudyOptions
+from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
+from wfrun.studies.scavenging.claims import CLAIMS
+from wfrun.studies.scavenging.experiments import (
+    FULL,
+    QUICK,
+    ScavengingCell,
+    ScavengingRow,
+    ScavengingSamples,
+    cells,
+    run_cell,
+)
+from wfrun.studies.scavenging.figures import draw_scavenging
+from wfrun.studies.scavenging.page import LENGTH, scavenging_page
+
+
+def study_scavenging(options: StudyOptions) -> None:
+    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    verdicts on all claims.
+
+    Raises InvalidError for a results.csv of something else, InfeasibleError where the folder cannot
+    be written.
+    """
+    scale = QUICK if options.quick else FULL
+    options.announce(LENGTH[options.quick])
+    options.make_folder()
+    results = Results(options.output / "results.csv", ScavengingCell, ScavengingRow)
+    samples = ScavengingSamples(options.rows(cells(scale), results, run_cell))
+    found = answer(CLAIMS, samples)
+    with writing(options):
+        pictures = draw_scavenging(samples, options.output) if can_draw() else []
+        write_page(options, scavenging_page(samples, scale, found, pictures, quick=options.quick))
+    print_verdicts(options, found)

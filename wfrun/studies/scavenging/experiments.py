@@ -1,0 +1,291 @@
+"""The experiments of section 4.3.2 of the thesis, and what is measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+import msgspec
+
+from wfrun.engine.jobs.scavenging.simulation import Scavenged, simulate
+from wfrun.studies.coallocation.paper import NODES
+from wfrun.studies.common.verdict import Sample
+from wfrun.studies.scavenging import paper
+from wfrun.studies.scavenging.sharing import (
+    EACH_NODE,
+    IN_TURN,
+    ONE_OWNER,
+    WHOLE_SITES,
+    division_of,
+)
+from wfrun.studies.scavenging.workload import (
+    BY_SIZE,
+    KEPT,
+    LARGEST_FIRST,
+    PACED,
+    SMALLEST_FIRST,
+    WORST_FIT,
+    GridLoad,
+    GridUserJob,
+    Windows,
+    grid_jobs,
+    left_idle,
+)
+
+WBLOCK, WBURST = "wblock", "wburst"
+WORKLOADS = (WBLOCK, WBURST)
+PER_SITE, ALL = "persite", "all"
+
+
+class ScavengingSetting(msgspec.Struct, frozen=True):
+    """What the text leaves open. `run_s`, `gap_s`, `local_share` and `task_s` are calibrated: with
+    them the means of the PerSite column of Table 4.1 come out."""
+
+    run_s: float = 180.0
+    """Of grid jobs. A block then has three jobs one after another for each node of its load."""
+    gap_s: float = 20.0
+    job_nodes: int = 1
+    arrivals: str = KEPT
+    random_run: bool = False
+    spread: str = WORST_FIT
+    local_share: float = 0.4
+    """Of the nodes of each site that local users hold."""
+    local_uneven: bool = False
+    """Whether the shares of the sites are drawn, with the same mean."""
+    poll_s: float = paper.POLL_S
+    start_s: float = paper.START_S
+    task_s: float = 600.0
+    task_spread: float = 0.2
+    """Run times of tasks are uniform within this share of the mean."""
+    first_s: float = 600.0
+    """Begin of the first block or burst."""
+    reading: str = IN_TURN
+    """Of Equipartition-All."""
+    apart_s: float = 0.0
+    """Time between the arrivals of owners."""
+    burst_run_s: float = paper.BURST_S
+    """For which jobs of a burst keep their nodes."""
+
+    def load(self, workload: str) -> GridLoad:
+        """The grid jobs of a workload."""
+        if workload == WBLOCK:
+            windows = Windows(self.first_s, paper.BLOCK_PERIOD_S, paper.BLOCK_S)
+            return GridLoad(
+                windows, self.run_s, self.job_nodes, self.spread, self.arrivals, self.gap_s,
+                self.random_run,
+            )  # fmt: skip
+        windows = Windows(self.first_s, paper.BURST_PERIOD_S, self.burst_run_s)
+        return GridLoad(windows, self.burst_run_s, self.job_nodes, self.spread)
+
+
+BASE = "base"
+LENGTHS_S = (600.0, 300.0, 180.0, 120.0, 60.0)
+JOB_NODES = (1, 8, 16)
+POLLS_S = (10.0, 60.0)
+WAYS = {"kept": (KEPT, False), "paced": (PACED, False), "paced, exponential": (PACED, True)}
+"""How grid jobs come, and whether their run times are exponential."""
+
+
+def grid_name(run_s: float, nodes: int, way: str, poll_s: float) -> str:
+    """The name of a variant of the grid."""
+    return f"{run_s:g} s, {nodes} nodes, {way}, poll {poll_s:g} s"
+
+
+GRID = {
+    grid_name(run_s, nodes, way, poll_s): ScavengingSetting(
+        run_s=run_s, job_nodes=nodes, arrivals=arrivals, random_run=random_run, poll_s=poll_s
+    )
+    for run_s, nodes, (way, (arrivals, random_run)), poll_s in product(
+        LENGTHS_S, JOB_NODES, WAYS.items(), POLLS_S
+    )
+}
+"""Of WBlock: lengths and sizes of its jobs, how they come, and when free nodes are noticed."""
+
+SITES, SITES_LARGEST = "All gives whole sites", "whole sites, load at the largest"
+OWNER = "All gives idle nodes to one owner, drawn"
+WHOLE_BLOCK = "jobs last the whole block"
+VARIANTS = {
+    SITES: ScavengingSetting(reading=WHOLE_SITES),
+    "whole sites, jobs of 8 nodes at intervals": ScavengingSetting(
+        reading=WHOLE_SITES, run_s=165.0, job_nodes=8, arrivals=PACED, random_run=True
+    ),
+    SITES_LARGEST: ScavengingSetting(reading=WHOLE_SITES, spread=LARGEST_FIRST),
+    "whole sites, load at the smallest": ScavengingSetting(
+        reading=WHOLE_SITES, spread=SMALLEST_FIRST
+    ),
+    "whole sites, load by size": ScavengingSetting(reading=WHOLE_SITES, spread=BY_SIZE),
+    "whole sites, uneven local load": ScavengingSetting(reading=WHOLE_SITES, local_uneven=True),
+    OWNER: ScavengingSetting(reading=ONE_OWNER),
+    "one owner, drawn; jobs of 8 nodes at intervals": ScavengingSetting(
+        reading=ONE_OWNER, run_s=165.0, job_nodes=8, arrivals=PACED, random_run=True
+    ),
+    "All gives each idle node to an owner, drawn": ScavengingSetting(reading=EACH_NODE),
+    "owners come 1 s apart": ScavengingSetting(apart_s=1.0),
+    "owners come 60 s apart": ScavengingSetting(apart_s=60.0),
+    "owners come 60 s apart, load at the largest": ScavengingSetting(
+        apart_s=60.0, spread=LARGEST_FIRST
+    ),
+    "load at the largest": ScavengingSetting(spread=LARGEST_FIRST),
+    "load at the smallest": ScavengingSetting(spread=SMALLEST_FIRST),
+    "load by size": ScavengingSetting(spread=BY_SIZE),
+    "uneven local load": ScavengingSetting(local_uneven=True),
+    "no local load": ScavengingSetting(local_share=0.0),
+    "local load 20%": ScavengingSetting(local_share=0.2),
+    WHOLE_BLOCK: ScavengingSetting(run_s=600.0),
+    "jobs of 8 nodes at intervals": ScavengingSetting(
+        run_s=165.0, job_nodes=8, arrivals=PACED, random_run=True
+    ),
+    "run times of grid jobs are exponential": ScavengingSetting(random_run=True),
+    "bursts keep their nodes for 4 min": ScavengingSetting(burst_run_s=240.0),
+    "first block at 0": ScavengingSetting(first_s=0.0),
+    "idle nodes noticed at once": ScavengingSetting(poll_s=0.0),
+    "tasks of 300 s": ScavengingSetting(task_s=300.0),
+    "tasks of 900 s": ScavengingSetting(task_s=900.0),
+    "run times of tasks from 0 to double": ScavengingSetting(task_spread=1.0),
+    "a launcher starts in 30 s": ScavengingSetting(start_s=30.0),
+}
+"""Varied for both workloads and policies."""
+
+
+class ScavengingCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulated run."""
+
+    workload: str
+    policy: str
+    seed: int
+    variant: str = BASE
+
+
+class ScavengingRow(ScavengingCell, frozen=True, kw_only=True):
+    """The measures of a run; tuples have a value for each owner, in the order of mean nodes."""
+
+    throughput: tuple[float, ...]
+    """Tasks completed per minute."""
+    preemptions: tuple[int, ...]
+    nodes: tuple[float, ...]
+    """Mean number."""
+    started: int
+    """Nodes of all grid jobs that started."""
+
+
+class ScavengingScale(msgspec.Struct, frozen=True):
+    """What is simulated."""
+
+    seeds: int
+    varied_seeds: int
+    grid_seeds: int
+    variants: tuple[str, ...]
+    """Of `VARIANTS`."""
+
+
+FULL = ScavengingScale(40, 40, 5, tuple(VARIANTS))
+QUICK = ScavengingScale(4, 2, 1, tuple(VARIANTS))
+
+
+def cells(scale: ScavengingScale) -> list[ScavengingCell]:
+    """All runs of a study, one seed after the other."""
+    found = []
+    for seed in range(scale.seeds):
+        variants = [BASE, *(scale.variants if seed < scale.varied_seeds else ())]
+        for variant, workload, policy in product(variants, WORKLOADS, (PER_SITE, ALL)):
+            found.append(
+                ScavengingCell(workload=workload, policy=policy, seed=seed, variant=variant)
+            )
+        for variant in GRID if seed < scale.grid_seeds else ():
+            found.append(
+                ScavengingCell(workload=WBLOCK, policy=PER_SITE, seed=seed, variant=variant)
+            )
+    return found
+
+
+def setting_of(variant: str) -> ScavengingSetting:
+    """The setting of a variant."""
+    return VARIANTS.get(variant) or GRID.get(variant) or ScavengingSetting()
+
+
+def simulated(cell: ScavengingCell) -> tuple[list[GridUserJob], list[Scavenged]]:
+    """The grid jobs of a run, and what each owner got. The order of the sites, which decides
+    between equal ones and in which order they are given away, is drawn for each seed."""
+    setting = setting_of(cell.variant)
+    random = Random(f"scavenging {cell.seed}")
+    nodes = random.sample(list(NODES.values()), len(NODES))
+    local = _local(nodes, setting, random)
+    jobs = grid_jobs(nodes, local, setting.load(cell.workload), paper.HOUR_S, random)
+    changes = left_idle(nodes, local, jobs, setting.poll_s)
+    policy = PER_SITE if cell.policy == PER_SITE else division_of(setting.reading, random)
+    tasks = [Random(f"{cell.seed} {owner}") for owner in range(paper.OWNERS)]
+    low_s, high_s = (setting.task_s * (1 + sign * setting.task_spread) for sign in (-1, 1))
+    return jobs, simulate(
+        changes,
+        [owner * setting.apart_s for owner in range(paper.OWNERS)],
+        policy,
+        lambda owner: tasks[owner].uniform(low_s, high_s),
+        paper.HOUR_S,
+        start_s=setting.start_s,
+    )
+
+
+def _local(nodes: Sequence[int], setting: ScavengingSetting, random: Random) -> list[int]:
+    shares = [setting.local_share] * len(nodes)
+    if setting.local_uneven:
+        weights = [random.uniform(0.0, 1.0) for _ in nodes]
+        used = sum(w * n for w, n in zip(weights, nodes, strict=True)) / sum(nodes)
+        shares = [min(1.0, setting.local_share * weight / used) for weight in weights]
+    return [round(share * count) for share, count in zip(shares, nodes, strict=True)]
+
+
+def run_cell(cell: ScavengingCell) -> ScavengingRow:
+    """Simulate one run."""
+    jobs, owners = simulated(cell)
+    owners.sort(key=lambda one: -one.processor_s)
+    return ScavengingRow(
+        **msgspec.structs.asdict(cell),
+        throughput=tuple(one.done * 60.0 / paper.HOUR_S for one in owners),
+        preemptions=tuple(one.preemptions for one in owners),
+        nodes=tuple(one.processor_s / paper.HOUR_S for one in owners),
+        started=sum(job.nodes for job in jobs),
+    )
+
+
+@dataclass(frozen=True)
+class ScavengingSamples:
+    """The rows of one variant."""
+
+    rows: Sequence[ScavengingRow]
+    variant: str = BASE
+
+    def of(self, workload: str, policy: str, measure: Callable[[ScavengingRow], float]) -> Sample:
+        """A measure of each run."""
+        return Sample({row.seed: measure(row) for row in self.some(workload, policy)})
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of the base, ascending."""
+        return sorted({row.seed for row in self.rows if row.variant == BASE})
+
+    def some(self, workload: str, policy: str) -> list[ScavengingRow]:
+        """The rows of a workload and a policy."""
+        wanted = (workload, policy, self.variant)
+        return [row for row in self.rows if (row.workload, row.policy, row.variant) == wanted]
+
+    def varied(self, variant: str) -> ScavengingSamples:
+        """The rows of another variant."""
+        return ScavengingSamples(self.rows, variant)
+
+
+def owner_value(measure: str, place: int) -> Callable[[ScavengingRow], float]:
+    """A measure of the owner at a place in the order of mean nodes, most first."""
+    return lambda row: float(getattr(row, measure)[place])
+
+
+def total(measure: str) -> Callable[[ScavengingRow], float]:
+    """The sum of a measure over the owners."""
+    return lambda row: float(sum(getattr(row, measure)))
+
+
+def ratio(measure: str) -> Callable[[ScavengingRow], float]:
+    """The largest value of an owner over the smallest; a smallest of 0 counts as 1/60, a task an
+    hour."""
+    return lambda row: max(getattr(row, measure)) / max(min(getattr(row, measure)), 1 / 60)
