@@ -190,8 +190,9 @@ def study(name: str, output: Path | None, logs: tuple[Path, ...], **options: Any
     ways to send parallel jobs to clusters, on the logs of --corpus; `reallocation`: RR-7365,
     moldable jobs that move between the queues of three clusters; `demt`: SPAA 2004, moldable
     jobs packed into one allocation for two criteria; `coallocation`: thesis chapter 2, parallel
-    jobs over several clusters; `malleability`: thesis chapter 3, jobs that grow and shrink; or
-    `optional`: RR-7959, bags with optional tasks of several owners.
+    jobs over several clusters; `malleability`: thesis chapter 3, jobs that grow and shrink;
+    `scavenging`: thesis chapter 4, owners who share idle nodes; or `optional`: RR-7959, bags with
+    optional tasks of several owners.
     """
     from wfrun.studies import STUDIES
     from wfrun.studies.common.options import StudyOptions
