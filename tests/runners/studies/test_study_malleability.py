@@ -21,6 +21,7 @@ from wfrun.studies.malleability.experiments import (
     MalleabilityCell,
     MalleabilityScale,
     cells,
+    costly_name,
     run_cell,
 )
 from wfrun.studies.malleability.workloads import (
@@ -79,6 +80,19 @@ def test_both_policies_are_one_where_a_cluster_runs_one_malleable_job() -> None:
 
     assert run(FPSMA, "base") == run(EGS, "base")
     assert run(FPSMA, "one cluster of 24") != run(EGS, "one cluster of 24")
+
+
+def test_fpsma_outperforms_egs_where_jobs_share_a_cluster_and_changes_cost() -> None:
+    """The cause of claim 2: each pass of EGS changes the sizes of all jobs."""
+    for variant, faster in (("one cluster of 48", EGS), (costly_name(96, 60.0), FPSMA)):
+        rows = {
+            policy: run_cell(
+                MalleabilityCell(experiment=PRA, policy=policy, mix="m", seed=0, variant=variant)
+            )
+            for policy in (FPSMA, EGS)
+        }
+        assert min(rows, key=lambda policy: rows[policy].response_s) == faster
+        assert rows[EGS].grows > rows[FPSMA].grows
 
 
 def test_precedence_to_running_jobs_never_shrinks() -> None:

@@ -51,6 +51,19 @@ GRID = {
     for share in OPTIMA
     if MalleabilitySetting(processors, share) != MalleabilitySetting()
 }
+ONE_CLUSTER = (20, 24, 32, 48, 64, 96, 128)
+COSTLY = (
+    (48, 20.0),
+    *((processors, cost_s) for processors in (64, 96) for cost_s in (5.0, 20.0, 60.0)),
+)
+"""Processors of one cluster with the cost of a change of size."""
+
+
+def costly_name(processors: int, resize_s: float) -> str:
+    """The name of a variant of `COSTLY`."""
+    return f"one cluster of {processors}, a change of size costs {resize_s:g} s"
+
+
 SINGLE = {
     "a pass at each arrival and end": MalleabilitySetting(poll_s=None),
     "a pass every 60 s": MalleabilitySetting(poll_s=60.0),
@@ -65,10 +78,16 @@ SINGLE = {
     "random arrivals": MalleabilitySetting(random_arrivals=True),
     **{
         f"one cluster of {processors}": MalleabilitySetting(processors, one_site=True)
-        for processors in (20, 24, 32, 48, 64, 128)
+        for processors in ONE_CLUSTER
     },
-    "one cluster of 48, a change of size costs 20 s": MalleabilitySetting(
-        48, resize_s=20.0, one_site=True
+    **{
+        costly_name(processors, resize_s): MalleabilitySetting(
+            processors, resize_s=resize_s, one_site=True
+        )
+        for processors, resize_s in COSTLY
+    },
+    "one cluster of 96, a change of size costs 60 s, a pass every 60 s": MalleabilitySetting(
+        96, poll_s=60.0, resize_s=60.0, one_site=True
     ),
 }
 VARIANTS = {**GRID, **SINGLE}

@@ -11,14 +11,21 @@ from wfrun.studies.common.verdict import Verdict
 from wfrun.studies.malleability.claims import CLAIMS
 from wfrun.studies.malleability.differences import CAUSES, DIFFERENCES, SUMMARY
 from wfrun.studies.malleability.experiments import (
+    COSTLY,
+    EGS,
     EXPERIMENTS,
+    FPSMA,
     GRID,
+    MALLEABILITY,
+    PRA,
     SINGLE,
     MalleabilitySamples,
     MalleabilityScale,
+    costly_name,
 )
+from wfrun.studies.malleability.workloads import ALL_MALLEABLE, MIXES
 
-LENGTH = {True: "about two minutes", False: "about 5 minutes"}
+LENGTH = {True: "about two minutes", False: "about 6 minutes"}
 MEASURES = {
     "run_s": "execution [s]",
     "response_s": "response [s]",
@@ -51,6 +58,7 @@ def malleability_page(
     parts = [
         *_head(scale, found, quick=quick),
         *_measures(samples, pictures),
+        *_costs(samples, scale),
         "", "## Claims", "", *WORDS.splitlines(),
         *claims_table(found, CAUSES),
         *_variants(samples, scale, found),
@@ -87,6 +95,36 @@ def _measures(samples: MalleabilitySamples, pictures: Sequence[str]) -> Iterator
             for name in columns["run_s"]
         ]
         yield from table(("", *MEASURES.values()), rows)
+
+
+def _costs(samples: MalleabilitySamples, scale: MalleabilityScale) -> Iterator[str]:
+    """The cause of the main conclusion: costs of changes where jobs share a cluster."""
+    yield ""
+    yield "## FPSMA and EGS under PRA in one cluster, by the cost of a change of size"
+    yield ""
+    yield "W_m; FPSMA and EGS. The ratios are those of FPSMA to EGS, W_mr beside W_m."
+    plain = [(processors, 0.0, f"one cluster of {processors}") for processors in (48, 64, 96)]
+    cases = plain + [(p, cost_s, costly_name(p, cost_s)) for p, cost_s in COSTLY]
+    rows = []
+    for processors, cost_s, variant in sorted(cases):
+        if variant not in scale.variants:
+            continue
+        of = samples.varied(variant)
+        responses = [
+            of.of(PRA, FPSMA, mix, "response_s").mean / of.of(PRA, EGS, mix, "response_s").mean
+            for mix in MIXES
+        ]
+        pairs = (
+            " and ".join(number(of.of(PRA, policy, ALL_MALLEABLE, measure).mean)
+                         for policy in MALLEABILITY)
+            for measure in ("response_s", "gadget_s", "tail_s", "grows")
+        )  # fmt: skip
+        rows.append(
+            (str(processors), f"{cost_s:g}", *pairs, *(f"{value:.3f}" for value in responses))
+        )
+    header = ("processors", "cost [s]", "response [s]", "GADGET [s]", "99% of responses [s]",
+              "grows", "ratio of responses", "W_mr")  # fmt: skip
+    yield from table(header, rows)
 
 
 def _variants(
