@@ -36,7 +36,7 @@ from tests.sites.remote.conftest import Cluster  # noqa: E402
 from wfrun.engine.errors import WfrunError  # noqa: E402
 from wfrun.engine.exchange import Content, Receipt  # noqa: E402
 from wfrun.engine.model import ORIGIN, Access, SiteSpec  # noqa: E402
-from wfrun.runners.admin.links import SiteDirectory  # noqa: E402
+from wfrun.runners.admin.links.links import SiteDirectory  # noqa: E402
 from wfrun.sites.remote.agent_client import AgentHost  # noqa: E402
 from wfrun.sites.remote.connection import connection_of  # noqa: E402
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint  # noqa: E402

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.integration.scavengers import SLOTS, Scavengers
+from tests.integration.jobs.scavengers import SLOTS, Scavengers
 from tests.testbed.fixture import bring_up_free
 from wfrun.engine import events as ev
 

@@ -9,8 +9,7 @@ import pytest
 
 from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN
-from wfrun.runners.admin.links import links
-from wfrun.runners.admin.links.links import LinkMeasurement
+from wfrun.runners.admin.links.links import LinkMeasurement, links
 
 
 class Places(LinkMeasurement):

@@ -12,6 +12,7 @@ from functools import cache
 from random import Random
 
 from wfrun.studies.common.claim import IDENTICAL, MUCH, Claims, Finding, both
+from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import Sample, Statement, all_of, combine, less
 from wfrun.studies.scavenging import paper
 from wfrun.studies.scavenging.experiments import (
@@ -33,7 +34,6 @@ from wfrun.studies.scavenging.overheads import (
     local_delays,
     separate_makespan_s,
 )
-from wfrun.studies.workflows.samples import number
 
 CLAIMS: Claims[ScavengingSamples] = Claims()
 SMALL, MET, CLOSE = 1.2, 0.1, 1.05

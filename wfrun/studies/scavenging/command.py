@@ -5,7 +5,7 @@ from __future__ import annotations
 from wfrun.runners.experiments.tables.results import Results
 from wfrun.studies.common.claim import answer
 from wfrun.studies.common.options import StudyOptions
-from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, writing
+from wfrun.studies.common.publish import publish
 from wfrun.studies.scavenging.claims import CLAIMS
 from wfrun.studies.scavenging.experiments import (
     FULL,
@@ -33,7 +33,7 @@ def study_scavenging(options: StudyOptions) -> None:
     results = Results(options.output / "results.csv", ScavengingCell, ScavengingRow)
     samples = ScavengingSamples(options.rows(cells(scale), results, run_cell))
     found = answer(CLAIMS, samples)
-    with writing(options):
-        pictures = draw_scavenging(samples, options.output) if can_draw() else []
-        write_page(options, scavenging_page(samples, scale, found, pictures, quick=options.quick))
-    print_verdicts(options, found)
+    publish(
+        options, found, lambda: draw_scavenging(samples, options.output),
+        lambda pictures: scavenging_page(samples, scale, found, pictures, quick=options.quick),
+    )  # fmt: skip

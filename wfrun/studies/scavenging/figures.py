@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wfrun.studies.common.figures import grid_of, save
 from wfrun.studies.scavenging import paper
 from wfrun.studies.scavenging.claims import TITLES
 from wfrun.studies.scavenging.experiments import (
@@ -21,7 +22,6 @@ from wfrun.studies.scavenging.experiments import (
     ratio,
 )
 from wfrun.studies.scavenging.sharing import EACH_NODE, IN_TURN, ONE_OWNER, WHOLE_SITES
-from wfrun.studies.workflows.figures import grid_of, save
 
 LINES = (
     ("PerSite", PER_SITE, BASE),

@@ -7,8 +7,9 @@ from itertools import product
 from math import hypot, log
 from string import ascii_lowercase
 
-from wfrun.studies.common.claim import Answer, answer, tally_by_kind
-from wfrun.studies.common.options import QUICK_NOTICE
+from wfrun.studies.common.claim import Answer, answer
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import DETAILS, claims_table, study_head, table
 from wfrun.studies.common.verdict import Verdict
 from wfrun.studies.scavenging import paper
 from wfrun.studies.scavenging.claims import CLAIMS, MET, delays
@@ -35,8 +36,6 @@ from wfrun.studies.scavenging.experiments import (
     ratio,
     total,
 )
-from wfrun.studies.workflows.page import DETAILS, claims_table, main_claims, table
-from wfrun.studies.workflows.samples import number, shown
 
 LENGTH = {True: "about 20 s", False: "about 6 minutes"}
 MARKS = {Verdict.HOLDS: "+", Verdict.FAILS: "–", Verdict.UNCLEAR: "?"}
@@ -89,26 +88,16 @@ def scavenging_page(
 
 
 def _head(scale: ScavengingScale, found: Sequence[Answer], *, quick: bool) -> Iterator[str]:
-    yield "# Study `scavenging`: owners on idle nodes (thesis chapter 4)"
-    yield ""
-    if quick:
-        yield from QUICK_NOTICE
-    yield from SUMMARY.splitlines()
-    yield ""
-    yield f"**{tally_by_kind(found)}.** {scale.seeds} runs of each; the thesis has one."
-    yield ""
-    yield "Main claims:"
-    yield ""
-    yield from main_claims(found)
-    yield ""
-    yield f"    wfrun study scavenging{' --quick' if quick else ''} --output study"
-    yield ""
-    yield (
-        f"makes this page in {LENGTH[quick]}, and keeps all runs in `study/results.csv`. Source: "
-        "O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft 2010, "
-        "chapter 4. Its Figure 4.4 is a picture without numbers; the claims have what the text "
-        "and Table 4.1 state."
+    source = (
+        "Source: O. O. Sonmez, *Application-Oriented Scheduling in Multicluster Grids*, TU Delft "
+        "2010, chapter 4. Its Figure 4.4 is a picture without numbers; the claims have what the "
+        "text and Table 4.1 state."
     )
+    yield from study_head(
+        "scavenging", "owners on idle nodes (thesis chapter 4)", SUMMARY,
+        f"{scale.seeds} runs of each; the thesis has one.", found, LENGTH[quick], source,
+        quick=quick,
+    )  # fmt: skip
     yield ""
     yield from SETTING.splitlines()
 

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from tests.integration.coallocated import kill
-from tests.integration.scavengers import Scavengers
+from tests.integration.jobs.coallocated import kill
+from tests.integration.jobs.scavengers import Scavengers
 from tests.testbed import faults, processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.ftp import FaultyFTP
-from tests.sites.transfers.gridftp_server import NEEDS_CLIENT, endpoints
+from tests.sites.transfers.gridftp.gridftp_server import NEEDS_CLIENT, endpoints
 from tests.sites.transfers.test_faults import LARGE, MIDDLE, WHOLE, Injection
 from wfrun.engine.errors import InfeasibleError, TransientError, WfrunError
 from wfrun.engine.exchange import Content

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.sites.node.facts import sent_programs
-from tests.sites.node.test_launcher import Talk
-from tests.sites.node.test_other_boots import leave, state
+from tests.sites.node.jobs.facts import sent_programs
+from tests.sites.node.launchers.test_launcher import Talk
+from tests.sites.node.launchers.test_other_boots import leave, state
 from tests.sites.users import ALICE, CAN_BE_OTHERS, MALLORY, as_user, scratch
 from tests.waiting import until
 from wfrun.sites.node.tasks import processes

@@ -11,7 +11,7 @@ from collections import Counter
 
 import yaml
 
-from tests.integration.coallocated import WFRUN, Jobs
+from tests.integration.jobs.coallocated import WFRUN, Jobs
 from tests.sites.users import as_user
 from tests.testbed import processes
 from wfrun.engine import events as ev

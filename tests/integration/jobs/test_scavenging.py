@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.scavengers import SLOTS, Scavengers
+from tests.integration.jobs.scavengers import SLOTS, Scavengers
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
