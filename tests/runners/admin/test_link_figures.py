@@ -9,7 +9,8 @@ import pytest
 
 from wfrun.engine.exchange import Receipt
 from wfrun.engine.model import ORIGIN
-from wfrun.runners.admin.links.links import LinkMeasurement, links
+from wfrun.runners.admin.links import links
+from wfrun.runners.admin.links.links import LinkMeasurement
 
 
 class Places(LinkMeasurement):

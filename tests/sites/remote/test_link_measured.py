@@ -15,8 +15,9 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.files.link_samples import LinkSample, bandwidth_of, latency_of
 from wfrun.engine.model import Access, Catalog, SiteSpec
 from wfrun.runners.admin.init import connected
+from wfrun.runners.admin.links import links
 from wfrun.runners.admin.links.link_table import show_links
-from wfrun.runners.admin.links.links import MeasuredLink, links, measure_link, measure_ways
+from wfrun.runners.admin.links.links import MeasuredLink, measure_link, measure_ways
 from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.history.link_history import PlacePair, load_links, place_of, write_links
 from wfrun.sites.remote.files.directory import make_directory

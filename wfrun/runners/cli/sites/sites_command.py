@@ -16,7 +16,8 @@ from wfrun.parsers.syntax.sections import nearest
 from wfrun.runners.admin import init as site_init
 from wfrun.runners.admin import show as site_show
 from wfrun.runners.admin.checks import check as site_check
-from wfrun.runners.admin.links.links import link_table, write_links
+from wfrun.runners.admin.links import link_table
+from wfrun.runners.admin.links.links import write_links
 from wfrun.runners.run.history.history_file import HistoryFile, history_file
 from wfrun.runners.run.sites.make_sites import terminal_prompter
 from wfrun.sites.catalog import read_catalog
