@@ -7,8 +7,8 @@ Equipartition-PerSite gives each as many at each site. It concludes that PerSite
 launchers save most of the overhead of separate tasks, and that nobody else is disturbed.
 
 PerSite is fair here with every setting that was tried. All is unfair where owners hold different
-sites: if it gives whole sites to owners, or if owners come one after the other. The All of the
-engine deals out nodes in turn, and is as fair as PerSite to owners that come together.
+sites: if it gives whole sites to owners, or if owners come one after the other. `--scavenge
+all` deals out nodes in turn, and is as fair as PerSite to owners that come together.
 Table 4.1 has 304 to 346 preemptions of each owner. That needs grid jobs much shorter than a block:
 with jobs of 10 min there are 109, with three of 3 min one after another 327. Nothing else that was
 tried explains it. What All does to the nodes of owners in Table 4.1 cannot come from equal shares:
