@@ -260,6 +260,11 @@ class Settings(msgspec.Struct, frozen=True):
         "turn. Default: no limit.",
         SCHEDULING, "N", minimum=1, needs="scavenge", resume=True,
     )] = None
+    preempt: Annotated[str, Option(
+        "With `--scavenge`: order in which launchers of an owner at a site give back their "
+        "processors. Installed packages offer further ones.",
+        SCHEDULING, "NAME", needs="scavenge", resume=True,
+    )] = "last-pulled"
     # fmt: on
 
     @property

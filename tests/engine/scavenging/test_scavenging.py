@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from tests.engine.scavenging.worlds import load, random_world, run_through, sites_of, sweep_of
 from wfrun.engine import events as ev
 from wfrun.engine.exchange import Outcome, claim_of
 from wfrun.engine.explain.shares import share_text, turns_text
 from wfrun.engine.jobs.scavenging.idleness import ScavengeRules
+from wfrun.engine.jobs.scavenging.policies import PREEMPTION
+from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.testing.fake_world import FakeWorld
 
 E = TypeVar("E", bound=ev.Event)
@@ -55,6 +59,73 @@ def test_a_job_that_waits_gets_what_it_requests_from_the_launchers_that_pulled_l
     assert ended == {"done": 20, "reclaimed": 3}
     assert not state.workflows[0].failures
     assert not state.workflows[0].setbacks
+
+
+def test_a_thousand_reclaims_in_a_row() -> None:
+    """Each takes two processors for a second."""
+    world = FakeWorld(
+        [sweep_of("ann", 120, runtime_s=20.0), sweep_of("bea", 120, runtime_s=20.0)],
+        sites_of(4),
+        ev.Settings(scavenge="persite", retries=0),
+    )
+    for number in range(1000):
+        at_s = 10.0 + 2.0 * number
+        world.post(at_s, load(0, at_s, 0, 2))
+        world.post(at_s + 1.0, load(0, at_s + 1.0, 0))
+    audit = run_through(world)
+    assert world.core.state.ended == "done"
+    assert set(audit.done.values()) == {1}
+    assert len(audit.done) == 240
+    reclaims = [e for e in of(world, ev.LaunchersStopped) if e.cause == "local"]
+    assert len({e.at_s for e in reclaims}) == 1000
+    assert not any(w.setbacks or w.failures for w in world.core.state.workflows)
+
+
+def reclaimed_starts(world: FakeWorld) -> list[float]:
+    """When the attempts that were reclaimed had started."""
+    ended = {e.key for e in of(world, ev.AttemptEnded) if e.outcome.cause == "reclaimed"}
+    return [e.at_s for e in of(world, ev.AttemptStarted) if e.key in ended]
+
+
+@pytest.mark.parametrize("name", ["last-pulled", "first-pulled"])
+def test_a_function_of_the_user_chooses_who_goes_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_pulled(pulled_s: Sequence[float], count: int) -> list[int]:
+        return sorted(range(len(pulled_s)), key=lambda n: pulled_s[n])[:count]
+
+    monkeypatch.setitem(PREEMPTION, "first-pulled", first_pulled)
+    settings = ev.Settings(scavenge="persite", preempt=name)
+    world = FakeWorld([sweep_of("ann", 20, runtime_s=100.0)], sites_of(4), settings)
+    world.post(30.0, load(0, 30.0, 0, 2))
+    world.post(31.0, load(0, 31.0, 2))
+    world.post(50.0, load(0, 50.0, 0))
+    world.post(90.0, load(0, 90.0, 0, 1))
+    world.post(91.0, load(0, 91.0, 0))
+    run_through(world)
+    assert world.core.state.ended == "done"
+    early, late = sorted(reclaimed_starts(world))[:2], sorted(reclaimed_starts(world))[2:]
+    assert max(early) < 30.0
+    assert (max(late) > 40.0) == (name == "last-pulled")
+
+
+def test_a_wrong_choice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PREEMPTION, "odd", lambda pulled_s, count: [0] * count)
+    settings = ev.Settings(scavenge="persite", preempt="odd")
+    world = FakeWorld([sweep_of("ann", 20, runtime_s=100.0)], sites_of(4), settings)
+    world.post(30.0, load(0, 30.0, 0, 2))
+    with pytest.raises(PolicyError, match=r"order of preemption 'odd' chose \[0, 0\]"):
+        run_through(world)
+
+
+def test_tasks_are_pulled_in_the_order_of_the_policy() -> None:
+    workflow = sweep_of("ann", 6)
+    tasks = [replace(task, runtime_s=10.0 * (n + 1)) for n, task in enumerate(workflow.tasks)]
+    settings = ev.Settings(scavenge="persite", policy="max-min")
+    world = FakeWorld([replace(workflow, tasks=tuple(tasks))], sites_of(1), settings)
+    run_through(world)
+    assert world.core.state.ended == "done"
+    assert [e.task for e in of(world, ev.AttemptPlaced)] == [5, 4, 3, 2, 1, 0]
 
 
 def test_a_new_owner_makes_the_others_shrink() -> None:

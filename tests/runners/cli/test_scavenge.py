@@ -43,6 +43,12 @@ def test_options_without_effect(tmp_path: Path, options: list[str], flag: str) -
     assert not (tmp_path / "run").exists()
 
 
+def test_an_order_of_preemption_that_does_not_exist(tmp_path: Path) -> None:
+    found = refusal(run(tmp_path, "--scavenge", "persite", "--preempt", "last-puled"))
+    assert found.message == "there is no order of preemption 'last-puled'"
+    assert "did you mean 'last-pulled'?" in (found.hint or "")
+
+
 def test_the_number_of_scavengers_needs_scavenging(tmp_path: Path) -> None:
     result = run(tmp_path, "--most-scavengers", "2")
     assert "--most-scavengers has no effect without --scavenge" in refusal(result).message

@@ -7,6 +7,7 @@ from typing import Any
 
 from wfrun.engine.errors import InfeasibleError, WfrunError
 from wfrun.engine.events import Settings
+from wfrun.engine.jobs.scavenging.policies import PREEMPTION, Preemption
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 from wfrun.engine.protocols import Placement, Selection
@@ -25,8 +26,9 @@ def policy_error(error: Exception, settings: Settings) -> PolicyError | None:
     for kind, policies, name in (
         ("policy", PLACEMENT, settings.policy),
         ("selection policy", SELECTION, settings.selection),
+        ("order of preemption", PREEMPTION, settings.preempt),
     ):
-        policy: type[Placement] | type[Selection] | None = policies.get(name)
+        policy: type[Placement] | type[Selection] | Preemption | None = policies.get(name)
         place = None if policy is None else _last_place(error, policy.__module__)
         if place is not None:
             return PolicyError(

@@ -23,8 +23,10 @@ from wfrun.engine.core.actions import StopLaunchers
 from wfrun.engine.core.capability import Capability, Decisions, Run
 from wfrun.engine.core.state import HELD, Attempt, Phase, WorkflowState
 from wfrun.engine.exchange import LauncherRequest, claim_of
-from wfrun.engine.jobs.scavenging.policies import Partition, all_sites, per_site, preempted
+from wfrun.engine.fitting.names import look_up
+from wfrun.engine.jobs.scavenging.policies import PREEMPTION, Partition, all_sites, per_site
 from wfrun.engine.model import LauncherSpec
+from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.tasks.eligible import Entry
 
 LATE_S = 60.0
@@ -52,6 +54,7 @@ class Scavenging(Capability):
         super().__init__(run)
         settings = self.state.settings
         self._policy = settings.scavenge
+        self._preempted = look_up(PREEMPTION, settings.preempt, "order of preemption")
         self._pools = self.state.get(Launchers).pools
         self._storage = self.state.find(Storage)
         self.owners = Owners(self.state, settings.most_scavengers)
@@ -331,7 +334,7 @@ class Scavenging(Capability):
             surplus = len(kept) - _at(self.division.held, owner, site)
             if surplus <= 0:
                 continue
-            chosen = preempted(self.held[owner][site].pulled_s(kept), surplus)
+            chosen = self._chosen(self.held[owner][site].pulled_s(kept), surplus)
             keys = tuple(kept[number].request.key for number in chosen)
             cause: ev.StopCause = "shared" if self.owners.all[owner].cores else "unneeded"
             if exceeds:
@@ -339,6 +342,18 @@ class Scavenging(Capability):
             # What runs may end where nobody needs the processors.
             now = cause != "unneeded"
             decisions.take(ev.LaunchersStopped(self.state.now_s, site, keys, cause, now=now))
+
+    def _chosen(self, pulled_s: Sequence[float], count: int) -> Sequence[int]:
+        """The launchers to give back. Raises PolicyError for an answer of a user's order that is no
+        choice of as many."""
+        found = self._preempted(pulled_s, count)
+        if len(found) == count == len(set(found) & set(range(len(pulled_s)))):
+            return found
+        raise answer_error(
+            f"the order of preemption {self.state.settings.preempt!r} chose {list(found)!r}",
+            self._preempted,
+            f"It returns {count} of the positions 0 to {len(pulled_s) - 1}",
+        )
 
     def _ask(self, decisions: Decisions, site: int) -> None:
         """Request the launchers that owners are to hold and do not have."""

@@ -164,5 +164,8 @@ def preempted(pulled_s: Sequence[float], count: int) -> list[int]:
     return sorted(range(len(pulled_s)), key=lambda n: (-pulled_s[n], n))[:count]
 
 
-Preemption = Callable[[Sequence[float], int], list[int]]
+Preemption = Callable[[Sequence[float], int], Sequence[int]]
 """`preempted`, or what a user has in its place."""
+
+PREEMPTION: dict[str, Preemption] = {"last-pulled": preempted}
+"""The orders of preemption by name: the hook for those of users (section 4.2.4)."""

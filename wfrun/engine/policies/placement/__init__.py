@@ -84,6 +84,8 @@ def plans_again(settings: Settings) -> bool:
 def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
     """The throttle of a run: that of the user, else that of the policy; None: no throttle."""
     throttle = settings.throttle
+    if throttle is None and settings.scavenge:
+        return None  # Launchers pull: nothing is placed ahead of them.
     if throttle is None:
         throttle = getattr(placement_class(settings.policy), "throttle", "none")
     return None if throttle == "none" else throttle

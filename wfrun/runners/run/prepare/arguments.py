@@ -22,6 +22,7 @@ class SimulateArguments(TypedDict, total=False):
     straggler_factor: float
     scavenge: Literal["persite", "all"] | None
     most_scavengers: int | None
+    preempt: str
 
 
 class RunArguments(SimulateArguments, total=False):
@@ -65,3 +66,4 @@ class ResumeArguments(TypedDict, total=False):
     on: Mapping[Literal["finished", "failed", "needs-login", "stalled"], str]
     stalled_after_s: float
     most_scavengers: int | None
+    preempt: str

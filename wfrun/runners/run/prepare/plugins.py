@@ -1,4 +1,4 @@
-"""Placement and selection policies of installed packages."""
+"""Placement and selection policies, and orders of preemption, of installed packages."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.jobs.scavenging.policies import PREEMPTION
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.selection import SELECTION
 
 _LOGGER = logging.getLogger(__name__)
-KINDS: dict[str, dict[str, Any]] = {"wfrun.placement": PLACEMENT, "wfrun.selection": SELECTION}
+KINDS: dict[str, dict[str, Any]] = {
+    "wfrun.placement": PLACEMENT,
+    "wfrun.selection": SELECTION,
+    "wfrun.preemption": PREEMPTION,
+}
 """The registry of policies for each group of entry points."""
 
 
 def load_policies() -> None:
-    """Register the policies that installed packages offer under the entry point groups
-    ``wfrun.placement`` and ``wfrun.selection`` (name = the policy's name, value = its class).
+    """Register the policies that installed packages offer under the entry point groups of `KINDS`
+    (name = the policy's name, value = its class, or the function of an order of preemption).
     One that cannot be imported, or has the name of another, is left out with a warning: nothing
     but a run that names it needs it."""
     installed = entry_points()  # reads files of all packages

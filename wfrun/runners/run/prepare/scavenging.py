@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.fitting.names import look_up
 from wfrun.engine.jobs.scavenging.idleness import ScavengeRules
+from wfrun.engine.jobs.scavenging.policies import PREEMPTION
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
-from wfrun.engine.policies.placement import throttle_of
+from wfrun.engine.policies.placement import placement_class
+from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 
 MAX_WALLTIME_S = 3600.0
@@ -53,13 +56,17 @@ def _with_launchers(site: SiteSpec, offset_s: float) -> SiteSpec:
 
 
 def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None:
-    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks.
-    ``others``: further ones by flag, and whether they are given."""
+    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks, in the
+    order of the policy if it has one. ``others``: further ones by flag, and whether they are
+    given."""
     usual = Settings()
+    look_up(PREEMPTION, settings.preempt, "order of preemption")
+    policy = placement_class(settings.policy)
+    has_order = policy.order is not BasePlacement.order
     given = {
-        "--policy": settings.policy != usual.policy,
+        "--policy": settings.policy != usual.policy and not has_order,
         "--selection": bool(settings.selection),
-        "--throttle auto": throttle_of(settings) == "auto",
+        "--throttle auto": settings.throttle == "auto",
         "--replicas": bool(settings.replicas),
         "--replication": settings.replication != usual.replication,
         **others,
