@@ -21,11 +21,11 @@ NOTHING = ""
 """For statements that say who is trusted, or what is not protected: they promise nothing."""
 
 RUNNERS, SITES = "runners/run/", "sites/"
-TRUST = RUNNERS + "test_trust.py::"
-URLS = SITES + "transfers/test_url_inputs.py::"
-TREE = SITES + "transfers/test_clean_tree.py::"
+TRUST = RUNNERS + "directory/test_trust.py::"
+URLS = SITES + "transfers/hostile/test_url_inputs.py::"
+TREE = SITES + "transfers/hostile/test_clean_tree.py::"
 USERS = SITES + "remote/test_two_users.py::"
-DIRECT = SITES + "transfers/test_direct.py::"
+DIRECT = SITES + "transfers/direct/test_direct.py::"
 HANDSHAKE = SITES + "channels/test_handshake.py::"
 CHANNELS = SITES + "launchers/test_channels.py::"
 ENCRYPTION = SITES + "launchers/test_encryption.py::"
@@ -39,8 +39,9 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     "wfrun runs other people's": NOTHING,
     # What is trusted
     "| a document": (
-        RUNNERS + "test_no_code_here.py::test_documents_are_no_code_here",
-        RUNNERS + "test_no_code_here.py::test_documents_for_remote_sites_start_nothing_here",
+        RUNNERS + "prepare/test_no_code_here.py::test_documents_are_no_code_here",
+        RUNNERS
+        + "prepare/test_no_code_here.py::test_documents_for_remote_sites_start_nothing_here",
     ),
     "| other users": (
         USERS + "test_it_is_found_again_and_nobody_else_can_enter_it",
@@ -48,7 +49,7 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         "integration/test_two_users.py::test_jobs_of_the_same_name_stay_apart",
     ),
     "| a site": (
-        SITES + "transfers/test_contained.py::test_no_transfer_writes_beside_the_outputs",
+        SITES + "transfers/hostile/test_contained.py::test_no_transfer_writes_beside_the_outputs",
         SITES + "local/test_hostile_launcher.py::test_attempts_of_others_are_left_alone",
     ),
     "| the catalog": NOTHING,
@@ -62,12 +63,12 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         LIMITS + "test_huge_numbers_in_workflows_are_refused",
     ),
     "Emulated tasks have": (
-        RUNNERS + "test_no_code_here.py::test_documents_are_no_code_here",
-        RUNNERS + "test_environments.py::test_emulated_tasks_have_no_container",
+        RUNNERS + "prepare/test_no_code_here.py::test_documents_are_no_code_here",
+        RUNNERS + "prepare/test_environments.py::test_emulated_tasks_have_no_container",
     ),
     "A document can read files": (
-        RUNNERS + "test_no_code_here.py::test_inputs_are_read_from_files_only",
-        RUNNERS + "test_no_code_here.py::test_values_come_from_files_only",
+        RUNNERS + "prepare/test_no_code_here.py::test_inputs_are_read_from_files_only",
+        RUNNERS + "prepare/test_no_code_here.py::test_values_come_from_files_only",
     ),
     "wfrun fetches files only": (
         URLS + "test_a_url_has_one_host",
@@ -75,12 +76,12 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         URLS + "test_redirects_stay_at_allowed_hosts",
         URLS + "test_certificates_are_verified",
         URLS + "test_parts_of_different_files_are_never_joined",
-        RUNNERS + "test_url_inputs.py::test_other_urls_are_refused",
-        RUNNERS + "test_url_inputs.py::test_it_is_fetched_from_an_allowed_host",
+        RUNNERS + "files/test_url_inputs.py::test_other_urls_are_refused",
+        RUNNERS + "files/test_url_inputs.py::test_it_is_fetched_from_an_allowed_host",
     ),
     "A document may say that a site": (
         RUNNERS
-        + "test_input_catalog.py::test_a_file_that_a_site_has_is_copied_from_there_and_stays",
+        + "files/test_input_catalog.py::test_a_file_that_a_site_has_is_copied_from_there_and_stays",
     ),
     "Names of images and mounts": (
         CONTAINERS + "test_images_that_a_runtime_could_misread",
@@ -90,22 +91,24 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     "A container is no protection": SITES + "local/test_environments.py",
     "Of XPath in JSDL": "parsers/bags/test_bags_jsdl.py::test_paths_that_could_run_for_hours_are_refused",
     "Files come to the submit host": (
-        SITES + "transfers/test_contained.py::test_names_that_leave_are_refused",
-        SITES + "transfers/test_contained.py::test_links_inside_are_refused",
+        SITES + "transfers/hostile/test_contained.py::test_names_that_leave_are_refused",
+        SITES + "transfers/hostile/test_contained.py::test_links_inside_are_refused",
     ),
     # Files that sites send
     "Sites do not name files": SITES
-    + "transfers/test_contained.py::test_no_transfer_writes_beside_the_outputs",
+    + "transfers/hostile/test_contained.py::test_no_transfer_writes_beside_the_outputs",
     "A file that is longer": (
-        SITES + "transfers/test_relay_copies.py::test_a_site_that_sends_more_than_it_said",
-        SITES + "transfers/test_hostile_site.py::test_a_file_without_end_is_stopped",
-        SITES + "transfers/test_hostile_site.py::test_a_hostile_directory_leaves_nothing",
+        SITES + "transfers/relay/test_relay_copies.py::test_a_site_that_sends_more_than_it_said",
+        SITES + "transfers/hostile/test_hostile_site.py::test_a_file_without_end_is_stopped",
+        SITES + "transfers/hostile/test_hostile_site.py::test_a_hostile_directory_leaves_nothing",
         TREE + "test_what_could_leave_is_refused",
         TREE + "test_links_of_the_users_own_directory_may_leave_it",
     ),
     "A GridFTP server is one": (
-        SITES + "transfers/test_gridftp.py::test_a_file_is_not_longer_here_than_its_site_said",
-        SITES + "transfers/test_gridftp.py::test_names_that_the_client_garbles_are_left_to_others",
+        SITES
+        + "transfers/gridftp/test_gridftp.py::test_a_file_is_not_longer_here_than_its_site_said",
+        SITES
+        + "transfers/gridftp/test_gridftp.py::test_names_that_the_client_garbles_are_left_to_others",
     ),
     "`wfrun sites check --write`": "runners/admin/test_link_figures.py",
     # Directories at sites
@@ -124,8 +127,8 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         "integration/test_two_users.py::test_a_directory_that_another_user_made_stops_the_site",
     ),
     "The cache of images": (
-        RUNNERS + "test_image_cache.py::test_a_cache_that_others_can_write_is_not_used",
-        RUNNERS + "test_image_cache.py::test_a_damaged_image_is_sent_again",
+        RUNNERS + "files/test_image_cache.py::test_a_cache_that_others_can_write_is_not_used",
+        RUNNERS + "files/test_image_cache.py::test_a_damaged_image_is_sent_again",
     ),
     # Jobs at sites
     "Jobs in a queue": (
@@ -142,23 +145,23 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         SITES + "local/test_hostile_launcher.py::test_what_is_no_message_ends_the_launcher",
     ),
     "A copy is given up": SITES
-    + "transfers/test_hostile_site.py::test_a_site_that_stops_sending_is_given_up",
+    + "transfers/hostile/test_hostile_site.py::test_a_site_that_stops_sending_is_given_up",
     "Secrets of launchers": (
         "integration/test_two_users.py::test_no_process_shows_a_secret",
         USERS + "test_sockets_are_not_put_where_another_user_waits",
     ),
     # Copies through an object store
     "With `rclone`": (
-        SITES + "transfers/test_rclone.py::test_storage_that_sends_something_else",
-        SITES + "transfers/test_rclone.py::test_a_cancelled_copy_leaves_no_object",
+        SITES + "transfers/direct/test_rclone.py::test_storage_that_sends_something_else",
+        SITES + "transfers/direct/test_rclone.py::test_a_cancelled_copy_leaves_no_object",
         "parsers/catalog/test_catalog.py::test_mistakes_in_keys_of_transfers",
     ),
     # Copies from site to site
     "Without `direct`": RUNNERS
-    + "test_emulated_methods.py::test_clusters_that_are_emulated_here_use_no_methods_between_clusters",
-    "`direct: forward`": "integration/test_conformance_direct.py",
+    + "files/test_emulated_methods.py::test_clusters_that_are_emulated_here_use_no_methods_between_clusters",
+    "`direct: forward`": "integration/suites/test_conformance_direct.py",
     "Either way the source": SITES + "transfers/test_checksums.py",
-    "Host keys are checked": "integration/test_conformance_direct.py::test_the_key_of_the_destination_is_checked",
+    "Host keys are checked": "integration/suites/test_conformance_direct.py::test_the_key_of_the_destination_is_checked",
     "Names reach no shell": DIRECT
     + "test_names_that_an_old_client_would_hand_to_a_shell_are_not_carried",
     "The client at the source": DIRECT + "test_the_script_leaves_nothing_and_ends_with_its_input",
@@ -213,14 +216,15 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
         TRUST + "test_a_file_of_another_user_in_a_run",
         TRUST + "test_a_run_that_others_may_write_is_not_driven",
         TRUST + "test_modes_inside_a_private_directory_do_not_matter",
-        "runners/cli/test_any_run.py::test_runs_of_another_user",
+        "runners/cli/inspect/test_any_run.py::test_runs_of_another_user",
     ),
     "**The index of runs.**": (
-        RUNNERS + "test_run_index.py::test_an_index_of_others_is_not_used",
-        RUNNERS + "test_run_index.py::test_a_directory_of_another_user_in_the_index",
-        RUNNERS + "test_run_index.py::test_a_log_of_another_user_in_the_index",
+        RUNNERS + "directory/test_run_index.py::test_an_index_of_others_is_not_used",
+        RUNNERS + "directory/test_run_index.py::test_a_directory_of_another_user_in_the_index",
+        RUNNERS + "directory/test_run_index.py::test_a_log_of_another_user_in_the_index",
     ),
-    "**Whose outputs.**": RUNNERS + "test_reuse.py::test_a_run_of_another_user_is_not_reused",
+    "**Whose outputs.**": RUNNERS
+    + "history/test_reuse.py::test_a_run_of_another_user_is_not_reused",
     "**Where new runs are.**": (
         TRUST + "test_a_folder_of_runs_that_others_control",
         TRUST + "test_a_folder_of_runs_is_closed_to_the_group",
@@ -234,30 +238,31 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     "**What others read.**": (
         TRUST + "test_modes_of_a_run",
         TRUST + "test_another_user_reads_only_what_is_shown",
-        RUNNERS + "test_url_inputs.py::test_what_was_fetched_is_the_users_alone",
+        RUNNERS + "files/test_url_inputs.py::test_what_was_fetched_is_the_users_alone",
         "runners/experiments/test_export_ro_crate.py::test_urls_keep_their_secrets",
     ),
     "**Requests.**": (
-        RUNNERS + "test_user_requests.py::test_a_request_of_another_user_is_refused",
-        RUNNERS + "test_user_requests.py::test_a_file_that_is_no_request_stops_nothing",
+        RUNNERS + "additions/test_user_requests.py::test_a_request_of_another_user_is_refused",
+        RUNNERS + "additions/test_user_requests.py::test_a_file_that_is_no_request_stops_nothing",
     ),
     "**Checkpoints**": (
-        RUNNERS + "test_checkpoints.py::test_only_what_this_user_has_frozen_is_thawed",
-        RUNNERS + "test_checkpoints.py::test_the_key_is_the_users_alone",
+        RUNNERS + "store/test_checkpoints.py::test_only_what_this_user_has_frozen_is_thawed",
+        RUNNERS + "store/test_checkpoints.py::test_the_key_is_the_users_alone",
     ),
     "**What the log may hold.**": (
-        RUNNERS + "test_damaged_log.py::test_hostile_contents",
-        RUNNERS + "test_damaged_log.py::test_a_log_that_is_cut",
+        RUNNERS + "store/test_damaged_log.py::test_hostile_contents",
+        RUNNERS + "store/test_damaged_log.py::test_a_log_that_is_cut",
     ),
     "**Notifications.**": (
-        RUNNERS + "test_notifications.py::test_foreign_text_is_no_command",
-        RUNNERS + "test_notifications.py::test_json_is_posted_and_the_secret_in_the_url_is_nowhere",
+        RUNNERS + "notices/test_notifications.py::test_foreign_text_is_no_command",
+        RUNNERS
+        + "notices/test_notifications.py::test_json_is_posted_and_the_secret_in_the_url_is_nowhere",
     ),
     "**What `wfrun clean` removes.**": (
-        "integration/test_clean.py::test_a_run_leaves_its_sites",
+        "integration/files/test_clean.py::test_a_run_leaves_its_sites",
         TRUST + "test_a_folder_of_runs_of_another_user",
     ),
-    "**Races.**": RUNNERS + "test_races.py::test_a_pair_of_commands",
+    "**Races.**": RUNNERS + "resumes/test_races.py::test_a_pair_of_commands",
     # The terminal and tables
     "Ids, names, messages": TEXT + "test_commands",
     "All output of `wfrun`": "runners/display/test_console.py::test_every_way_of_printing",
@@ -280,23 +285,24 @@ PROOFS: dict[str, str | tuple[str, ...]] = {
     "Letters of scripts": NOTHING,
     # Attempts on nodes
     "An attempt that was given up": (
-        SITES + "node/test_commit.py::test_an_attempt_that_wakes_up_replaces_nothing",
+        SITES + "node/tasks/test_commit.py::test_an_attempt_that_wakes_up_replaces_nothing",
         SITES + "node/test_two_users.py::test_another_user_brings_about_no_late_commit",
     ),
     "A directory output": (
-        SITES + "node/test_outputs.py::test_a_file_outside_is_copied",
-        SITES + "node/test_outputs.py::test_what_cannot_be_copied_is_refused",
-        SITES + "node/test_outputs.py::test_an_output_behind_a_link_stays_with_its_owner",
+        SITES + "node/tasks/test_outputs.py::test_a_file_outside_is_copied",
+        SITES + "node/tasks/test_outputs.py::test_what_cannot_be_copied_is_refused",
+        SITES + "node/tasks/test_outputs.py::test_an_output_behind_a_link_stays_with_its_owner",
     ),
     "A damaged journal": (
         SITES
-        + "node/test_damaged_journals.py::test_what_launchers_read_in_a_damaged_journal_is_true",
-        SITES + "node/test_damaged_journals.py::test_a_line_that_no_launcher_writes_is_skipped",
+        + "node/tasks/test_damaged_journals.py::test_what_launchers_read_in_a_damaged_journal_is_true",
+        SITES
+        + "node/tasks/test_damaged_journals.py::test_a_line_that_no_launcher_writes_is_skipped",
         SITES + "local/test_hostile_launcher.py::test_an_invalid_outcome_is_that_of_a_lost_attempt",
-        RUNNERS + "test_hostile_journals.py::test_the_site_goes_on",
+        RUNNERS + "sites/test_hostile_journals.py::test_the_site_goes_on",
     ),
     "A job that finds no Python": SITES
-    + "node/test_job_without_python.py::test_a_damaged_request_claims_nothing",
+    + "node/jobs/test_job_without_python.py::test_a_damaged_request_claims_nothing",
 }
 
 
