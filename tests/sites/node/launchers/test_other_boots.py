@@ -29,24 +29,26 @@ def talks() -> Iterator[list[Talk]]:
         talk.close()
 
 
-def leave(site: Path, owner: dict[str, Any], pid: int = 7, start_s: float = 1.0) -> Path:
-    """The journal of a launcher that has started k-1, and its claim."""
+def leave(
+    site: Path, owner: dict[str, Any], pid: int = 7, start_s: float = 1.0, key: str = "k-1"
+) -> Path:
+    """The journal of a launcher that has started an attempt, and its claim."""
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
-    started = ["k-1", pid, start_s, 1, 0, [], []]
-    lines = [{"launcher": owner}, {"queued": ["k-1"]}, {"started": [started]}]
+    started = [key, pid, start_s, 1, 0, [], []]
+    lines = [{"launcher": owner}, {"queued": [key]}, {"started": [started]}]
     journal = site / "exits" / "old.jsonl"
     journal.write_text("".join(json.dumps(m) + "\n" for m in lines))
-    (site / "attempts" / "k-1.out").touch()
+    (site / "attempts" / f"{key}.out").touch()
     return journal
 
 
-def state(talk: Talk) -> str:
-    """The state of k-1; the hosts that are waited for are kept in ``talk.started``."""
-    talk.say({"find": ["k-1"], "id": 1})
+def state(talk: Talk, key: str = "k-1") -> str:
+    """The state of an attempt; the hosts that are waited for are kept in ``talk.started``."""
+    talk.say({"find": [key], "id": 1})
     while "found" not in (answer := talk.receive()):
         talk.started.update(answer.get("elsewhere", ()))
-    found = answer["found"]["k-1"]
+    found = answer["found"][key]
     return str(found["outcome"]["cause"] if "outcome" in found else found["state"])
 
 

@@ -21,12 +21,15 @@ from wfrun.sites.node.tasks import processes
 
 __all__ = ["scratch"]
 
+KEY = f"k-{os.getpid()}"
+"""Of this process alone: launchers of tests beside this one end all processes of their attempts."""
+
 
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
     """A process of Mallory's, who gives it the mark of the attempt."""
     process = subprocess.Popen(
-        as_user(MALLORY, "WFRUN_ATTEMPT=k-1 exec sleep 600"), start_new_session=True
+        as_user(MALLORY, f"WFRUN_ATTEMPT={KEY} exec sleep 600"), start_new_session=True
     )
     yield process
     process.kill()
@@ -49,7 +52,7 @@ async def test_a_process_of_another_user(
     ended.wait()
     owner: dict[str, Any] = {**processes.identity(), "boot": boot, "pid": ended.pid, "start_s": 1.0}
     site = scratch / "alice" / "run"
-    leave(site, owner, bystander.pid, start_s - earlier_s)
+    leave(site, owner, bystander.pid, start_s - earlier_s, KEY)
     programs = scratch / "programs"
     shutil.copytree(sent_programs(), programs)
     programs.chmod(0o755)
@@ -57,7 +60,7 @@ async def test_a_process_of_another_user(
     launch = f'cd /; exec python3 -I -S {programs}/launcher.py "$4"'  # in place of the given one
     talk = Talk(site, prefix=tuple(as_user(ALICE, launch)))
     try:
-        assert state(talk) == "lost"
+        assert state(talk, KEY) == "lost"
         assert bystander.poll() is None
     finally:
         talk.close()
@@ -74,10 +77,10 @@ def test_no_permission_is_needed_to_spare_it(tmp_path: Path, boot: str, earlier_
         assert start_s is not None
         here = processes.identity()
         owner = {**here, "boot": boot or here["boot"], "pid": 1 << 30, "start_s": 1.0}
-        leave(tmp_path, owner, bystander.pid, start_s - earlier_s)
+        leave(tmp_path, owner, bystander.pid, start_s - earlier_s, KEY)
         talk = Talk(tmp_path)
         try:
-            assert state(talk) == "lost"
+            assert state(talk, KEY) == "lost"
         finally:
             talk.close()
         assert bystander.poll() is None
