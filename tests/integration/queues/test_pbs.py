@@ -118,7 +118,9 @@ async def test_the_limit_is_learned_from_refusals(directory: Path, opened: Opene
             assert (await probe.ended(key)).cause == "done"
         reported = [e.jobs for e in probe.events if isinstance(e, JobLimitReached)]
     accepted = [len(job["elements"]) for job in jobs_of(directory)]
-    assert len(pbs.asked(directory, "qsub")) - len(accepted) <= 4
+    # On a busy machine PBS frees a place after the end of its job was reported, so that further
+    # submissions are refused.
+    assert len(pbs.asked(directory, "qsub")) - len(accepted) <= 10
     assert reported[-1] == 5
     assert 0 not in reported
 
