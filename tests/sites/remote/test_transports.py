@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 from collections.abc import AsyncIterator
@@ -330,3 +331,13 @@ async def test_what_a_profile_prints_is_not_part_of_files(
         assert path.read_bytes() == data
         assert await contents(transport, path) == data
     await transport.close()
+
+
+async def test_a_process_that_starts_while_its_transport_is_closed_is_ended() -> None:
+    transport = LocalTransport()
+    starting = asyncio.ensure_future(transport.start("echo $$; exec sleep 600"))
+    await asyncio.sleep(0)  # It has begun.
+    await transport.close()
+    with pytest.raises(TransientError, match="the connection is closed"):
+        await starting
+    gc.collect()  # A transport of a process that runs on would warn.

@@ -138,6 +138,9 @@ class LocalTransport:
             )
         except OSError as error:
             raise TransientError(f"{self.host}: no process could be started: {error}") from error
+        if self._closed.is_set():  # meanwhile
+            await process.close()
+            raise TransientError(f"{self.host}: the connection is closed")
         self._processes = {each for each in self._processes if each._process.returncode is None}
         self._processes.add(process)
         return process
