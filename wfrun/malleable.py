@@ -168,7 +168,7 @@ class Malleable:
 
 
 class _FileProgram:
-    """A program that is told of its nodes by a file and a signal."""
+    """A program that reads its nodes from a file, and gets a signal when the file has changed."""
 
     def __init__(self, argv: Sequence[str], path: str) -> None:
         self._path = os.path.abspath(path)

@@ -130,7 +130,7 @@ class TransferRouter:
         self._failed: dict[tuple[str, str], set[str]] = {}
         """Methods that are not used for a pair of sites any more."""
         self._agentless: set[tuple[str, str]] = set()
-        """Pairs of sites whose files pass without an agent, as the user was told."""
+        """Pairs of sites whose files pass without an agent; a message has named each of them."""
         self._serial = itertools.count()
         self._checksums = checksums
         self._caps = caps or BandwidthCaps(links)
