@@ -238,7 +238,7 @@ RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a log that is cut": (cut, "is damaged"),
     "a cut record": (sql(CUT_RECORD, NO_CHECKPOINT), "is damaged"),
     "a lost group": (sql(GAP, NO_CHECKPOINT), "are missing"),
-    "no documents": (sql("DELETE FROM documents", NO_CHECKPOINT), "does not follow"),
+    "no documents": (sql("DELETE FROM documents", NO_CHECKPOINT), "is missing"),
     "one group": (sql("DELETE FROM events WHERE first_seq > 2", NO_CHECKPOINT), ""),
     "a later version": (sql("UPDATE events SET version = 99", NO_CHECKPOINT), "a newer wfrun"),
     "a checkpoint of zeros": (sql("UPDATE checkpoints SET body = zeroblob(100)"), ""),

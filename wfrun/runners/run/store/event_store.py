@@ -282,12 +282,12 @@ class Store:
         return workflows
 
     def _workflow(self, digest: str, *, lazily: bool) -> Workflow:
-        """One stored workflow. Raises KeyError if there is none of this digest."""
+        """One stored workflow. Raises InvalidError if there is none of this digest."""
         with self._errors():
             query = "SELECT body FROM documents WHERE digest = ?"
             found = self._db.execute(query, (digest,)).fetchone()
             if found is None:
-                raise KeyError(digest)
+                raise damaged(self.path, f"the document {digest!r} is missing")
             return self._decoded(digest, found[0], lazily=lazily)
 
     def _decoded(self, digest: str, body: bytes, *, lazily: bool) -> Workflow:
