@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -33,12 +34,11 @@ SLOW_TIMEOUT_S = 600
 """Timeout of a test of the slow part: real clusters on a busy machine take their time."""
 
 INTEGRATION = ROOT / "tests" / "integration"
+SITES = ROOT / "tests" / "sites"
 
-WITH_LAUNCHERS = frozenset(
-    ROOT / "tests" / folder
-    for folder in ("integration", "sites", "sites/launchers", "sites/local", "sites/node")
-)
-"""Folders of tests that start launchers or jobs with fixed keys of attempts."""
+WITH_LAUNCHERS = (INTEGRATION, *(SITES / room for room in ("launchers", "local", "node")))
+"""Rooms of tests that start launchers or jobs with fixed keys of attempts, as those do that stand
+in SITES itself."""
 
 
 WITH_FIXED_KEYS = ("test_conformance", "test_batch_launcher")
@@ -94,9 +94,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     a dead one kills all processes with their keys on the machine.
     """
     for item in items:
-        if item.path.parent == INTEGRATION:
+        if _is_below(item, INTEGRATION):
             item.add_marker("slow")  # Played back batch systems take as long as real ones.
-        group = "launchers" if item.path.parent in WITH_LAUNCHERS else None
+        with_launchers = item.path.parent == SITES or _is_below(item, *WITH_LAUNCHERS)
+        group = "launchers" if with_launchers else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
             if not item.path.name.startswith(WITH_FIXED_KEYS):
@@ -111,6 +112,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
+
+
+def _is_below(item: pytest.Item, *rooms: Path) -> bool:
+    return any(item.path.is_relative_to(room) for room in rooms)
 
 
 @pytest.hookimpl(optionalhook=True)
