@@ -8,6 +8,9 @@ ARGS ?=
 QUICK := not testbed and not corpus and not slow
 PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadgroup
 
+# The modules of the tests, too, are compiled once, not by each process of pytest again.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 STAMP := .venv/.installed
 DOCS_STAMP := .venv/.installed-docs

@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,13 +47,20 @@ class Command(NamedTuple):
 
 def blocks(page: Path) -> Iterator[Block]:
     """All code blocks of a page in order."""
+    return iter(_blocks(page.read_text()))
+
+
+@cache  # Each process that collects tests asks for the blocks of every page five times.
+def _blocks(text: str) -> list[Block]:
+    found: list[Block] = []
     notes: dict[str, str] = {}
-    for token in MarkdownIt().enable("table").parse(page.read_text()):
+    for token in MarkdownIt().enable("table").parse(text):
         if token.type in ("fence", "code_block"):
             assert token.map is not None
-            yield Block(token.info.strip(), token.content, token.map[0] + 1, notes)
-        found = _COMMENT.search(token.content) if token.type == "html_block" else None
-        notes = {found[1]: found[2]} if found else {}
+            found.append(Block(token.info.strip(), token.content, token.map[0] + 1, notes))
+        comment = _COMMENT.search(token.content) if token.type == "html_block" else None
+        notes = {comment[1]: comment[2]} if comment else {}
+    return found
 
 
 def sessions(page: Path, *, on_clusters: bool = False) -> list[str]:
