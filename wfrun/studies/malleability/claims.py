@@ -106,7 +106,7 @@ def _pwa_is_pra(s: MalleabilitySamples) -> Finding:
     )
 
 
-@CLAIMS.add("1.4", "Higher utilization when malleability is used", main=True)
+@CLAIMS.add("1.5, 8.1", "Higher utilization when malleability is used", main=True)
 def _higher_utilization(s: MalleabilitySamples) -> Finding:
     return _all_malleable_more(s, "utilization")
 

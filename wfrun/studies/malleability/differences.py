@@ -28,7 +28,7 @@ CAUSES: dict[int, str] = {
     17: _SAME + "; holds in one cluster",
     18: "unexplained; holds in one cluster of 20",
     19: "depends on a free choice: holds with 20 and 24 processors",
-    21: "depends on a free choice: holds with 20 to 32 processors",
+    21: "free choice: holds with 20 to 32 processors, or if a change of size costs 20 or 60 s",
     22: "as 19",
     23: "the thesis contradicts itself: see below",
     24: "in one cluster slower by 31 to 39% if a change of size costs 60 s; a factor of 2 never",

@@ -256,11 +256,13 @@ def _outperformed(s: OptionalSamples) -> Finding:
     return statement, f"{number(ethic.mean)}; {_legacy(s, REGULAR, 'unfairness', counts)}"
 
 
-@CLAIMS.add("5.1.3", "Regular: above 190 the number of completed requests slightly decreases")
+@CLAIMS.add("5.1.3", "Regular: above 190 the number of completed requests slightly decreases "
+            "(each step)")  # fmt: skip
 def _slightly_decreases(s: OptionalSamples) -> Finding:
     counts = [n for n in s.counts(REGULAR) if n >= BEST]
-    first, last = (s.legacy(REGULAR, n, "completed") for n in (counts[0], counts[-1]))
-    statement = all_of([less(last, first), less(first, last, times=1 / SLIGHTLY, strict=False)])
+    values = [s.legacy(REGULAR, n, "completed") for n in counts]
+    slightly = less(values[0], values[-1], times=1 / SLIGHTLY, strict=False)
+    statement = all_of([slightly, *(less(after, before) for before, after in pairwise(values))])
     return statement, _legacy(s, REGULAR, "completed", counts)
 
 
