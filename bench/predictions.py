@@ -30,12 +30,12 @@ from rich.table import Table
 from wfrun.engine import events as ev
 from wfrun.engine.model import Catalog, Workflow
 from wfrun.engine.prediction.auto import Auto
-from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
 from wfrun.engine.prediction.estimates import HISTORY_MODELS, UserEstimate, UserHistory
 from wfrun.engine.prediction.intervals import Intervals
 from wfrun.engine.prediction.job import Job, Predictor, is_plausible
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.registry import class_chain
 from wfrun.engine.prediction.replay import Moment, accuracy, replay
 from wfrun.parsers.generate import generate
 from wfrun.parsers.logs import read_swf

@@ -26,8 +26,7 @@ from wfrun.engine.jobs.packing import (
     weighted_program,
 )
 from wfrun.engine.jobs.packing.demt import batch_lengths, select_batches
-from wfrun.engine.jobs.packing.dual import divide
-from wfrun.engine.jobs.packing.knapsack import knapsack
+from wfrun.engine.jobs.packing.dual import divide, knapsack
 
 SHAPES = ((1, 3), (2, 2), (2, 3), (2, 4), (3, 2), (3, 2), (3, 3), (4, 2), (4, 1), (2, 5))
 """Numbers of jobs and processors of instances whose schedules can all be tried."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.job import Job
-from wfrun.engine.prediction.registry import PREDICTORS, make_predictor
+from wfrun.engine.prediction.registry import PREDICTORS, class_chain, make_predictor
 
 JOB = Job("s", "ann", "sort", 4, 60.0)
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from tests.engine.prediction.corpus import history_of
-from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.classes import ByClass
 from wfrun.engine.prediction.intervals import COVERAGE, WINDOW, ClassBounds, Intervals
 from wfrun.engine.prediction.job import Job, is_plausible
+from wfrun.engine.prediction.registry import class_chain
 from wfrun.engine.prediction.replay import replay
 from wfrun.engine.prediction.run_times import JobClass, RunTimes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wfrun.engine.capabilities.estimates.foreign_runtimes import ForeignRuntimes
+from wfrun.engine.capabilities.estimates.queue_estimates import ForeignRuntimes
 from wfrun.engine.prediction.estimates import ESTIMATE_TITLE
 from wfrun.engine.prediction.job import Job
 from wfrun.engine.prediction.regression import Regression

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from wfrun.engine.prediction.chain import class_chain
 from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
 from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.registry import class_chain
 from wfrun.parsers.logs import LoggedJob
 from wfrun.runners.forecast.log_accuracy import LogHistory, accuracies, log_history
 from wfrun.runners.forecast.log_predictors import CHAIN, Candidate, candidates

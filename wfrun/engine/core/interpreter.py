@@ -27,8 +27,8 @@ from wfrun.engine.core.state import (
 from wfrun.engine.files import copy_failures
 from wfrun.engine.files import file_events as files
 from wfrun.engine.files.copies import copy_late, restart_copies, source_reopened
+from wfrun.engine.files.file_events import add_originals
 from wfrun.engine.files.network import Network
-from wfrun.engine.files.originals import add_originals
 from wfrun.engine.fitting.fit import classify
 from wfrun.engine.fitting.information import Knowledge
 from wfrun.engine.model import ORIGIN, LinkSpec, Workflow

@@ -1,15 +1,40 @@
-"""Predictors of run times by name."""
+"""Predictors of run times by name, and chains of them: each is asked for what those before it do not know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from wfrun.engine.prediction.auto import Auto
-from wfrun.engine.prediction.chain import class_chain
+from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
 from wfrun.engine.prediction.estimates import UserEstimate
-from wfrun.engine.prediction.job import Predictor
+from wfrun.engine.prediction.job import Job, Prediction, Predictor
 from wfrun.engine.prediction.methods import METHODS
+
+
+class Chain:
+    """The prediction of the first predictor that has one. All observe. Cost: their sum."""
+
+    def __init__(self, predictors: Sequence[Predictor]) -> None:
+        self._predictors = predictors
+
+    def observe(self, job: Job, runtime_s: float) -> None:
+        for predictor in self._predictors:
+            predictor.observe(job, runtime_s)
+
+    def predict(self, job: Job) -> Prediction | None:
+        for predictor in self._predictors:
+            found = predictor.predict(job)
+            if found is not None:
+                return found
+        return None
+
+
+def class_chain(method: str) -> Chain:
+    """A method applied to the most specific class of a job that has a history: its application,
+    else its user on the site, else its user, else its site."""
+    return Chain([ByClass(method, name) for name in reversed(CLASSIFICATIONS)])
+
 
 PREDICTORS: dict[str, Callable[[], Predictor]] = {
     **{name: partial(class_chain, name) for name in METHODS},

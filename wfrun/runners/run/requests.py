@@ -14,7 +14,7 @@ from wfrun.engine.capabilities.health import Health
 from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.exchange import AttemptRequest, Content, InputLink, Outcome, OutputFile
-from wfrun.engine.files.originals import original_path
+from wfrun.engine.files.file_events import original_path
 from wfrun.engine.jobs.sized import at_speed, sized_words
 from wfrun.engine.model import ORIGIN, SiteSpec, Task, Workflow
 from wfrun.engine.tasks.attempts import variant

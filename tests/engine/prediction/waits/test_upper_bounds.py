@@ -9,7 +9,6 @@ from statistics import NormalDist, fmean, pstdev
 
 import pytest
 
-from wfrun.engine.prediction.waits.binomial import BinomialTable
 from wfrun.engine.prediction.waits.change_points import (
     MINIMUM,
     RARE_RUNS,
@@ -19,6 +18,7 @@ from wfrun.engine.prediction.waits.change_points import (
 )
 from wfrun.engine.prediction.waits.upper_bounds import (
     BOUNDS,
+    BinomialTable,
     ChebyshevBound,
     QuantileBound,
     WaitBounds,

@@ -1,4 +1,6 @@
-"""The latest run times of each class of tasks of this run, for the history across runs."""
+"""The latest run times of each class of tasks of this run, for the history across runs, and
+tasks of a run as jobs of predictors.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.estimates.task_jobs import job_of
 from wfrun.engine.core.capability import EVERY_HOOK, Capability, Run
-from wfrun.engine.core.state import Attempt
+from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.prediction.job import Job, is_plausible
 
@@ -116,3 +117,27 @@ class Observations(Capability):
                 del self.by_class[next(iter(self.by_class))]
         self.by_class[kind] = latest
         return latest
+
+
+def job_of(w: WorkflowState, task: int, site: str) -> Job:
+    """A task at a site as its predictor sees it. The estimate is the walltime of the document.
+
+    Cost: the number of its inputs.
+    """
+    record = w.workflow.tasks[task]
+    asked = record.resources
+    return Job(
+        site, w.workflow.owner, record.name, asked.cores, asked.walltime_s, _input_bytes(w, task)
+    )
+
+
+def _input_bytes(w: WorkflowState, task: int) -> float | None:
+    """Size of all inputs of a task; None if it has none, or one of unknown size."""
+    size_bytes = 0
+    inputs = w.workflow.tasks[task].inputs
+    for file in inputs:
+        one = w.sizes[file]
+        if one < 0:
+            return None
+        size_bytes += one
+    return float(size_bytes) if inputs else None

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.estimates.observations import in_order
-from wfrun.engine.capabilities.estimates.task_jobs import job_of
+from wfrun.engine.capabilities.estimates.observations import in_order, job_of
 from wfrun.engine.core.capability import Part, Run
 from wfrun.engine.core.state import Attempt, WorkflowState
 from wfrun.engine.exchange import Outcome

@@ -13,9 +13,8 @@ from math import floor, log2
 from random import Random
 from typing import NamedTuple
 
-from wfrun.engine.jobs.packing.dual import Dual
+from wfrun.engine.jobs.packing.dual import Dual, knapsack
 from wfrun.engine.jobs.packing.job import PackedJob, Packing, list_schedule
-from wfrun.engine.jobs.packing.knapsack import knapsack
 
 SHUFFLES = 10
 """Number of random orders of the batches that are tried beside their own: "several times"."""

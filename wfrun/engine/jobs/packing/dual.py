@@ -11,15 +11,16 @@ Source: P.-F. Dutot, G. Mounié, D. Trystram, *Scheduling Parallel Tasks: Approx
 Handbook of Scheduling, chapter 28, CRC Press, 2004; G. Mounié, C. Rapine, D. Trystram, *A 3/2-
 approximation algorithm for scheduling independent monotonic malleable tasks*, SIAM J. Computing 37,
 2007. The bound is valid for all jobs; the 3/2 holds for monotonic ones with every size from 1.
+The knapsack is exact, by integer dynamic programming.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 from typing import NamedTuple
 
 from wfrun.engine.jobs.packing.job import PackedJob, PackedSchedule, Packing, list_schedule
-from wfrun.engine.jobs.packing.knapsack import knapsack
 
 TOLERANCE = 1e-3
 """Relative distance of the accepted length from the rejected one."""
@@ -285,3 +286,21 @@ class _Layout:
                 next_of[p] += 1
                 ready.append(p)
         return PackedSchedule(starts_s, times_s, sizes)
+
+
+def knapsack(costs: Sequence[int], values: Sequence[float], capacity: int) -> list[int]:
+    """The numbers of the items of largest total value whose costs sum to at most ``capacity``,
+    ascending. Costs are at least 1; items without value are left out. Cost: items × capacity."""
+    row = [0.0] * (capacity + 1)
+    rows = [row]
+    for cost, value in zip(costs, values, strict=True):
+        if value > 0 and cost <= capacity:
+            taken = map(add, row, [value] * (capacity + 1 - cost))
+            row = row[:cost] + list(map(max, row[cost:], taken))
+        rows.append(row)
+    found, left = [], capacity
+    for item in range(len(costs) - 1, -1, -1):
+        if rows[item + 1] is not rows[item] and rows[item + 1][left] > rows[item][left]:
+            found.append(item)
+            left -= costs[item]
+    return found[::-1]
