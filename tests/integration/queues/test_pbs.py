@@ -113,7 +113,7 @@ async def test_the_limit_is_learned_from_refusals(directory: Path, opened: Opene
     pbs.install(directory, slots=8, limits={"user": 5})
     keys = [f"k-{n}" for n in range(20)]
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([request(key, "true") for key in keys])
+        await site.submit([request(key, "sleep", "0.5") for key in keys])
         for key in keys:
             assert (await probe.ended(key)).cause == "done"
         reported = [e.jobs for e in probe.events if isinstance(e, JobLimitReached)]
