@@ -231,7 +231,7 @@ MUTANTS = (
     # Inputs with several sources, reused tasks
     Mutant(
         "originals are forgotten where the copy was removed",
-        "files/originals.py",
+        "files/file_events.py",
         "        w.originals[file] |= bit\n        w.present[file] |= bit\n",
         "",
     ),

@@ -3,8 +3,9 @@
 Failed copies: `wfrun.engine.files.copy_failures`.
 
 Originals are initial inputs that sites have already: where replica catalogs say, outside of the
-run's stores. Such a file is a source of copies like any other, and policies see it at its site. It is never
-changed or removed: a task at its own site reads a copy in the store, which the site makes itself.
+run's stores. Such a file is a source of copies like any other, and policies see it at its site. It
+is never changed or removed: a task at its own site reads a copy in the store, which the site makes
+itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Predictors of run times by name, and chains of them: each is asked for what those before it do not know."""
+"""Predictors of run times by name, and chains of predictors, each of which is asked for what those
+before it do not know."""
 
 from __future__ import annotations
 
