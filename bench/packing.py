@@ -31,7 +31,7 @@ from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.prepare.pack_jobs import planned_schedule
 from wfrun.runners.run.store.checkpoints import read_state
 from wfrun.runners.run.store.event_store import Store
-from wfrun.runners.simulate.packed.bounds import weighted_bound
+from wfrun.runners.simulate.packed.compare import weighted_bound
 from wfrun.studies.demt.workloads import PROCESSORS, TITLES, WORKLOADS, make_jobs
 
 PLANNED_JOBS = 400

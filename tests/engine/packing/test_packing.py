@@ -51,7 +51,7 @@ def test_small_instances_beside_their_optimum(make_job: MakeJob) -> None:
     """On 1,000 instances: bounds are bounds, schedules are schedules, and the dual approximation
     is within 3/2 for monotonic jobs."""
     pytest.importorskip("scipy.optimize")
-    from wfrun.runners.simulate.packed.bounds import weighted_bound
+    from wfrun.runners.simulate.packed.compare import weighted_bound
 
     for index, (jobs, processors) in enumerate(instances(1000, make_job)):
         best = optimum(jobs, processors)
@@ -77,7 +77,7 @@ def test_small_instances_beside_their_optimum(make_job: MakeJob) -> None:
 def test_the_printed_program_exceeds_the_optimum_of_one_job() -> None:
     """One job of 1 to 1.9 seconds ends at 1; the printed program has it end after t_0."""
     pytest.importorskip("scipy.optimize")
-    from wfrun.runners.simulate.packed.bounds import weighted_bound
+    from wfrun.runners.simulate.packed.compare import weighted_bound
 
     jobs = [PackedJob([1], [1.0], 1.0), PackedJob([1], [1.9], 1e-9)]
     dual = dual_approximation(jobs, 2)

@@ -13,8 +13,7 @@ from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Task, Workflow
-from wfrun.runners.inspect.tables.launcher_advice import launcher_advice
-from wfrun.runners.inspect.tables.report import summary
+from wfrun.runners.inspect.tables.report import launcher_advice, summary
 from wfrun.runners.run.changes import changed_run
 
 SLURM = SiteSpec("alpha", 32, kind="slurm", access=Access(("head",)))

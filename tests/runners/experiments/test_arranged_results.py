@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from wfrun.engine.errors import InvalidError
-from wfrun.runners.experiments.run_cells import run_cells
+from wfrun.runners.experiments.experiment import run_cells
 from wfrun.runners.experiments.tables.results import Results
 
 

@@ -29,9 +29,8 @@ from wfrun.engine.model import (
 )
 from wfrun.runners.inspect.report_html.figures import figures
 from wfrun.runners.inspect.statistics.statistics_table import METRICS, notes
-from wfrun.runners.metrics.log import TimingCollector, run_timings
+from wfrun.runners.metrics.log import TimeSpans, TimingCollector, run_timings
 from wfrun.runners.metrics.statistics import RunReading, RunStatistics, run_statistics
-from wfrun.runners.metrics.time_spans import TimeSpans
 from wfrun.testing.fake_sites import Behaviour, LauncherPlan
 from wfrun.testing.fake_world import FakeWorld
 

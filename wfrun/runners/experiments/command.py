@@ -14,10 +14,9 @@ from wfrun.runners.display.console import make_console
 from wfrun.runners.display.pictures import check_picture
 from wfrun.runners.display.workflow_names import distinct_names
 from wfrun.runners.experiments.cells import Cell, Row
-from wfrun.runners.experiments.experiment import Experiment
+from wfrun.runners.experiments.experiment import Experiment, run_cells
 from wfrun.runners.experiments.on_sites.work import Files
 from wfrun.runners.experiments.progress import ExperimentProgress
-from wfrun.runners.experiments.run_cells import run_cells
 from wfrun.runners.experiments.subjects.documents import Documents
 from wfrun.runners.experiments.tables.parts import LoadTables, size_table, workflow_table
 from wfrun.runners.experiments.tables.plot import plot as draw

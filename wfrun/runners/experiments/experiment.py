@@ -1,9 +1,11 @@
-"""An experiment: what is simulated, on which platform, and what is varied."""
+"""An experiment: what is simulated, on which platform, and what is varied. Its cells run
+on this machine or at sites.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -16,9 +18,8 @@ from wfrun.engine.settings import Settings
 from wfrun.parsers.logs import LoggedJob, read_log
 from wfrun.runners.experiments.cells import Cell, Row, Throttle
 from wfrun.runners.experiments.on_sites.work import Files
-from wfrun.runners.experiments.processes import Progress, no_progress
-from wfrun.runners.experiments.run_cells import run_cells
-from wfrun.runners.experiments.tables.results import Results
+from wfrun.runners.experiments.processes import Progress, no_progress, run_missing
+from wfrun.runners.experiments.tables.results import CellT, Results, RowT
 from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.simulate.background import WARM_UP_S, background_of
 from wfrun.runners.simulate.simulation import Platform
@@ -217,3 +218,26 @@ def some(names: Sequence[str]) -> str:
     """The first NAMED of the names, and the number of the others."""
     more = len(names) - NAMED
     return ", ".join(names if more <= 0 else [*names[:NAMED], f"{more} more"])
+
+
+def run_cells(
+    cells: Sequence[CellT],
+    results: Results[CellT, RowT],
+    simulate: Callable[[CellT], RowT],
+    progress: Progress = no_progress,
+    *,
+    processes: int | None = None,
+    on: Path | None = None,
+    files: Files | None = None,
+    quiet: bool = False,
+) -> None:
+    """Simulate the cells that ``results`` does not have: in processes of this machine, or ``on``
+    the sites of a catalog, where ``files`` are those that ``simulate`` reads. The rows, and their
+    order, are the same. See `run_missing` and `run_missing_on`, which says less if ``quiet``."""
+    if on is None:
+        run_missing(cells, results, simulate, processes, progress)
+    else:
+        from wfrun.runners.experiments.on_sites.missing import run_missing_on
+
+        run_missing_on(on, cells, results, simulate, progress, files, quiet=quiet)
+    results.arrange(cells)

@@ -17,17 +17,17 @@ from msgspec.structs import replace
 from wfrun.engine.core.state import RunState
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.fitting.fit import site_mask
-from wfrun.engine.model import Catalog, LinkSpec, Workflow
+from wfrun.engine.model import Catalog, File, LinkSpec, Workflow
 from wfrun.engine.prediction.run_times import JobClass
 from wfrun.engine.queues.easy import Easy
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.settings import Settings
+from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.experiments.subjects.measured import AUTO, overheads_for, with_history
 from wfrun.runners.experiments.subjects.past_run import measured_runtimes_s
 from wfrun.runners.experiments.subjects.plan_runtimes import RuntimeSources, with_runtimes
 from wfrun.runners.experiments.subjects.subjects import Warn
 from wfrun.runners.forecast.plan_alternatives import Comparison, Throttle, compare
-from wfrun.runners.forecast.plan_sizes import SizeSources, size_sources
 from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.history.overheads import Overheads
@@ -37,6 +37,51 @@ from wfrun.runners.simulate.rest import Reused, done_of
 from wfrun.runners.simulate.simulation import Platform
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.queues import SimulatedJob
+
+
+class SizeSources(msgspec.Struct, frozen=True):
+    """Number of files by the source of their size."""
+
+    documented: int
+    """Stated by the document."""
+    measured: int
+    """Of inputs on this machine, and of what a run has written or copied so far."""
+    assumed: int
+    """Assumed to be empty."""
+
+
+def size_sources(
+    workflows: Sequence[Workflow], reused: Reused | None, *, emulated: bool
+) -> SizeSources:
+    """The sources of all files that a run may copy. Files of done tasks that nothing needs do not
+    count."""
+    documented, measured, files = 0, 0, 0
+    for number, workflow in enumerate(workflows):
+        parts = () if reused is None else reused[number]
+        known = {file for part in parts for file, _, _ in part.files}
+        lost = {file for part in parts for file in part.lost}
+        measured += len(known)
+        files += len(workflow.files) - len(lost)
+        if isinstance(workflow.files, BagFiles) and not parts:
+            inputs = workflow.files.input_count
+            measured += sum(workflow.files.size_bytes(index) >= 0 for index in range(inputs))
+            if workflow.files.output_bytes is not None:
+                documented += len(workflow.files) - inputs
+            continue
+        for index, file in enumerate(workflow.files):
+            if index in known or index in lost or file.size_bytes is None:
+                continue
+            if not emulated and _is_here(file):
+                measured += 1
+            else:
+                documented += 1
+    return SizeSources(documented, measured, files - documented - measured)
+
+
+def _is_here(file: File) -> bool:
+    """Whether it is an input that was found on this machine."""
+    return file.producer is None and file.url is not None and file.url.startswith("/")
+
 
 _OBSERVED_S = 1.0
 """Time of the first report of other users' jobs, and interval of the further ones, in seconds: the

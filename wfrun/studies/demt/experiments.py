@@ -11,7 +11,7 @@ import msgspec
 from wfrun.engine.jobs.packing import PACKERS, PackedJob, Packing, list_schedule
 from wfrun.engine.jobs.packing.demt import demt
 from wfrun.engine.jobs.packing.dual import Dual, dual_approximation
-from wfrun.runners.simulate.packed.bounds import weighted_bound
+from wfrun.runners.simulate.packed.compare import weighted_bound
 from wfrun.studies.common.verdict import Sample
 from wfrun.studies.demt.workloads import CIRNE, PROCESSORS, SIGMA, WORKLOADS, make_jobs
 

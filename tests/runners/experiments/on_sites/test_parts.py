@@ -16,9 +16,9 @@ import pytest
 from wfrun.engine.errors import InvalidError
 from wfrun.runners.experiments.on_sites import installation, work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
-from wfrun.runners.experiments.on_sites.chunks import chunk_size, chunks_of
 from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.installation import differences
+from wfrun.runners.experiments.on_sites.missing import chunk_size, chunks_of
 from wfrun.runners.experiments.processes import SimulationError, no_progress
 from wfrun.runners.experiments.tables.results import Results
 

@@ -18,7 +18,7 @@ from wfrun.runners.metrics.grid_waits import grid_means
 from wfrun.runners.metrics.jobs import JobTiming, busy_cores
 from wfrun.runners.simulate.grid.fcfs_estimates import FcfsEstimates
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
-from wfrun.runners.simulate.grid.predictors import RunPredictor
+from wfrun.runners.simulate.grid.schedulers import RunPredictor
 from wfrun.runners.simulate.grid.simulation import simulate_grid
 
 PERFECT = Scheduler(PLACEMENT["ect"])

@@ -1,11 +1,15 @@
-"""Simulations as a bag of tasks over the sites of a catalog, with the contract of `run_missing`."""
+"""Simulations as a bag of tasks over the sites of a catalog, with the contract of `run_missing`.
+
+Each task has as many cells as it takes for it to run much longer than its start.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from math import ceil
 from pathlib import Path
-from typing import Generic
+from typing import Generic, TypeVar
 
 import click
 import msgspec
@@ -16,7 +20,6 @@ from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.parsers.foreign import number_of
 from wfrun.runners.experiments.on_sites import work
 from wfrun.runners.experiments.on_sites.bag_run import BagRun
-from wfrun.runners.experiments.on_sites.chunks import WANTED_S, chunk_size, chunks_of
 from wfrun.runners.experiments.on_sites.collector import RowCollector
 from wfrun.runners.experiments.on_sites.driving import drive, stop
 from wfrun.runners.experiments.on_sites.installation import installation
@@ -144,3 +147,31 @@ class _Earlier(Generic[CellT, RowT]):
             stop(bag.resume(None))
             self._collector.take(bag)
             self._collector.forget_error()
+
+
+T = TypeVar("T")
+
+LEAST_S = 5.0
+"""Minimum run time of a task, in seconds of this machine: a task costs its site the start of an
+interpreter and its inputs, about a second."""
+WANTED_S = 30.0
+"""Run time of a task where there are enough cells for all slots. An interrupt costs at most the
+tasks that run."""
+TASKS_PER_SLOT = 4
+"""Minimum number of tasks for each slot, so that slots are busy until the end, unless the tasks
+would be shorter than LEAST_S."""
+
+
+def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
+    """Number of cells of a task; ``cell_s`` is the run time of a cell, None if it is longer than
+    a task should be."""
+    if cell_s is None:
+        return 1
+    cell_s = max(cell_s, 1e-6)
+    balanced = min(ceil(WANTED_S / cell_s), cells // (slots * TASKS_PER_SLOT))
+    return max(1, min(cells, max(balanced, ceil(LEAST_S / cell_s))))
+
+
+def chunks_of(cells: Sequence[T], size: int) -> list[Sequence[T]]:
+    """The cells in their order, which keeps those with the same workload together."""
+    return [cells[first : first + size] for first in range(0, len(cells), size)]

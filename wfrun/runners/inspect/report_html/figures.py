@@ -1,18 +1,35 @@
-"""The charts of a report."""
+"""The charts of a report. Two of them are only in some: the plan of a run whose jobs are packed
+into one allocation, and the sizes of malleable jobs over time.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from wfrun.engine.jobs.packing import assign
 from wfrun.engine.model import ORIGIN
-from wfrun.runners.inspect.report_html.chart import COLOURS, REST, Figure, TimeAxis, label
-from wfrun.runners.inspect.report_html.gantt import attempts_of, gantt, run_spans
+from wfrun.runners.inspect.report_html.chart import (
+    COLOURS,
+    REST,
+    Figure,
+    TimeAxis,
+    bar,
+    label,
+    short_label,
+)
+from wfrun.runners.inspect.report_html.gantt import (
+    MAX_BARS,
+    attempts_of,
+    bar_layout,
+    gantt,
+    run_spans,
+)
 from wfrun.runners.inspect.report_html.parts import path_figure, waits_figure
-from wfrun.runners.inspect.report_html.planned import planned
-from wfrun.runners.inspect.report_html.sizes import sizes
+from wfrun.runners.inspect.tables.sizes import job_sizes
 from wfrun.runners.metrics.jobs import JobTiming, utilization
 from wfrun.runners.metrics.statistics import RunReading
+from wfrun.runners.run.prepare.pack_jobs import planned_schedule
 
 _BINS = 300
 """Number of intervals of time."""
@@ -144,3 +161,48 @@ class _Charts:
                 "yaxis": {"type": "category", "title": {"text": "from"}, "autorange": "reversed"},
                 "height": 200 + 44 * len(sources)}  # fmt: skip
         return {"data": [heat] if copies else [], "layout": axes}
+
+
+def planned(reading: RunReading, spans_s: Sequence[tuple[float, float]], axis: TimeAxis) -> Figure:
+    """When each job was planned to run on which processors, from the first start on; without bars
+    if the jobs are not packed, if none has started, or for more bars than a chart has."""
+    schedule = planned_schedule(reading.state)
+    if schedule is None or not spans_s or sum(schedule.sizes) > MAX_BARS:
+        return {"data": [], "layout": {}}
+    processors = reading.state.settings.pack_processors or 1
+    begin_s = min(start_s for start_s, _ in spans_s)
+    ends_s = map(sum, zip(schedule.starts_s, schedule.times_s, strict=True))
+    axis = TimeAxis(axis.begin_s, max(axis.begin_s + axis.length_s, begin_s + max(ends_s)))
+    tasks = reading.state.workflows[0].workflow.tasks
+    bars = bar("planned", COLOURS[0])
+    for number, own in enumerate(assign(schedule, processors)):
+        time_s = schedule.times_s[number]
+        for processor in own:
+            bars["y"].append(f"processor {processor + 1}")
+            bars["base"].append(axis.at(begin_s + schedule.starts_s[number]))
+            bars["x"].append(axis.length(time_s))
+            bars["hovertext"].append(f"{label(tasks[number].id)}: {time_s:.1f} s planned")
+    rows = [f"processor {number}" for number in range(processors, 0, -1)]
+    return {"data": [bars], "layout": bar_layout(axis, rows) | {"barmode": "overlay"}}
+
+
+MAX_JOBS = 40
+"""Maximum number of jobs drawn, the first ones."""
+
+
+def sizes(reading: RunReading, axis: TimeAxis) -> Figure:
+    """A line of steps for each malleable job; without data if none has started."""
+    lines: list[Figure] = []
+    for number, one in enumerate(job_sizes(reading.state)):
+        if number == MAX_JOBS:
+            break
+        points = [(axis.at(each.at_s), each.size) for each in one.sizes]
+        if one.sizes[-1].size:
+            points.append((axis.at(reading.timings.end_s), one.sizes[-1].size))
+        lines.append({
+            "type": "scatter", "mode": "lines", "name": short_label(one.job),
+            "x": [x for x, _ in points], "y": [y for _, y in points],
+            "line": {"shape": "hv", "color": COLOURS[number % len(COLOURS)]},
+        })  # fmt: skip
+    y_axis = {"title": {"text": "processors"}, "rangemode": "tozero"}
+    return {"data": lines, "layout": {"xaxis": axis.layout, "yaxis": y_axis}}
