@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hashlib
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -341,3 +343,32 @@ async def test_a_process_that_starts_while_its_transport_is_closed_is_ended() ->
     with pytest.raises(TransientError, match="the connection is closed"):
         await starting
     gc.collect()  # A transport of a process that runs on would warn.
+
+
+async def test_a_process_that_has_ended_is_closed_with_its_transport() -> None:
+    """Its user has not closed it, and its child keeps its output open."""
+    transport = LocalTransport()
+    process = await transport.start("sleep 600 & echo $!")
+    pid = int(await process.read(100))
+    await transport.start("true")
+    await asyncio.wait_for(process.wait(), 10)
+    await transport.start("true")
+    try:
+        await transport.close()
+        assert process.is_closed
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_process_is_closed_if_its_end_is_not_waited_for() -> None:
+    transport = LocalTransport()
+    process = await transport.start("trap '' HUP; echo; sleep 600; true")
+    await process.read(1)
+    closing = asyncio.ensure_future(process.close())
+    await asyncio.sleep(0.1)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert process.is_closed
+    await transport.close()

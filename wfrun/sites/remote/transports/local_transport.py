@@ -38,6 +38,7 @@ class LocalProcess:
         self._process = process
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._errors = bytearray()
+        self.is_closed = False
         self._widen()
         self._listener = asyncio.create_task(self._listen())
 
@@ -86,11 +87,22 @@ class LocalProcess:
         """Wait for the process alone: asyncio's ``wait`` also waits for streams, which a child may
         keep open."""
         ended = asyncio.create_task(self._process.wait())
-        while self._process.returncode is None:
-            await asyncio.wait([ended], timeout=_LINGER_S)
-        ended.cancel()
+        try:
+            while self._process.returncode is None:
+                await asyncio.wait([ended], timeout=_LINGER_S)
+        finally:
+            ended.cancel()
 
     async def close(self) -> None:
+        try:
+            await self._end()
+        finally:  # also if the end is not waited for
+            self._listener.cancel()
+            # A child that left the process group may keep its streams open; this end is closed.
+            self._process._transport.close()  # type: ignore[attr-defined]
+            self.is_closed = True
+
+    async def _end(self) -> None:
         self._stdin.close()
         for number in (signal.SIGHUP, signal.SIGKILL):
             self._signal(number)
@@ -101,8 +113,6 @@ class LocalProcess:
         self._listener.cancel()
         with contextlib.suppress(OSError, RuntimeError):
             await self._stdin.wait_closed()
-        # A child that left the process group may keep its streams open; this end is closed anyway.
-        self._process._transport.close()  # type: ignore[attr-defined]
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(OSError):  # the whole group has ended
@@ -141,7 +151,7 @@ class LocalTransport:
         if self._closed.is_set():  # meanwhile
             await process.close()
             raise TransientError(f"{self.host}: the connection is closed")
-        self._processes = {each for each in self._processes if each._process.returncode is None}
+        self._processes = {each for each in self._processes if not each.is_closed}
         self._processes.add(process)
         return process
 
