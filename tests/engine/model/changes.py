@@ -179,6 +179,9 @@ def _limited(random: Random, site: SiteSpec, is_limited: bool) -> SiteSpec:
             site.access.launchers, walltime_s=choice([300.0, 600.0, 3600.0])
         )
         return _with_launchers(site, site.access, spec)
+    # Longer than each run time: no retry ends a job that states no walltime where the site gives
+    # less than the job needs.
+    walltime_s = choice([None, 300.0, 100.0])
     return msgspec.structs.replace(
-        site, memory_bytes=choice([0, 2, 8]) * 2**30, walltime_s=choice([None, 300.0, 50.0])
+        site, memory_bytes=choice([0, 2, 8]) * 2**30, walltime_s=walltime_s
     )
