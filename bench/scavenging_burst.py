@@ -26,7 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.scavenging import quantile, use_of
-from tests.integration.jobs.scavengers import SLOTS, LocalJob, Scavengers
+from tests.integration.jobs.coallocated import LocalJob
+from tests.integration.jobs.scavengers import SLOTS, Scavengers
 from tests.testbed.fixture import bring_up_free
 from wfrun.engine import events as ev
 from wfrun.studies.scavenging import paper

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 import yaml
 
 from tests.places import ROOT
+from tests.sites.users import as_user
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
@@ -173,6 +175,34 @@ class Jobs:
                 engine.wait()
         for path in self.shared_memory():  # Killed launchers leave it to the next one.
             shutil.rmtree(path, ignore_errors=True)
+
+
+class LocalJob:
+    """A job of another user, which notes when it starts."""
+
+    def __init__(self, run: Jobs, site: str, cores: int, seconds: float) -> None:
+        layout = run.testbed.layout
+        other = layout.site("delta").user
+        self.path = layout.site("delta").home / f"job-{time.monotonic_ns()}"
+        script = f"date +%s.%N > {self.path}; sleep {seconds}"
+        if site == "gamma":
+            words = ["qsub", "-terse", "-o", "/dev/null", "-e", "/dev/null", "-b", "y",
+                     "-pe", "smp", str(cores), "sh", "-c", f"'{script}'"]  # fmt: skip
+        else:
+            queue = run.catalog["sites"][site]["queue"]
+            words = ["sbatch", "--parsable", "-o", "/dev/null", "-n", str(cores),
+                     "-p", queue, "--wrap", script]  # fmt: skip
+        environment = {**os.environ, **layout.environment(layout.site(site))}
+        argv = [*as_user(pwd.getpwnam(other).pw_uid, 'cd /; exec "$0" "$@"'), *words]
+        self.submitted_s = time.time()
+        processes.run(argv, environment)
+
+    def waited_s(self, most_s: float = 60.0) -> float:
+        """Time from its submission to its start."""
+        processes.wait_until(
+            lambda: self.path.exists() and self.path.read_text().endswith("\n"), "a start", most_s
+        )
+        return float(self.path.read_text()) - self.submitted_s
 
 
 def kill(pids: list[int]) -> None:

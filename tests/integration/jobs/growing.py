@@ -1,9 +1,8 @@
-"""What the tests of malleable jobs on real clusters share: the n-body example, and another user."""
+"""What the tests of malleable jobs on real clusters share: the n-body example."""
 
 from __future__ import annotations
 
 import os
-import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 from tests.integration.jobs.coallocated import Jobs
 from tests.places import ROOT
-from tests.sites.users import as_user
 from tests.testbed import processes
 from tests.testbed.testbed import Testbed
 from wfrun.engine import events as ev
@@ -41,7 +39,6 @@ class MalleableJobs(Jobs):
         self.site = site
         entry = self.catalog["sites"][site]
         self.catalog = {"sites": {site: {**entry, "poll_min": 0.5, "poll_max": 2}}}
-        self._other = testbed.layout.site("delta").user
 
     def write_nbody(self, *jobs: str, **more: Any) -> None:
         """Write a document of n-body simulations that pause after each step."""
@@ -63,19 +60,6 @@ class MalleableJobs(Jobs):
                 **more,
             },
         )
-
-    def submit_other(self, cores: int, seconds: float) -> str:
-        """Submit a job of another user at the cluster; returns its id."""
-        if self.site == "gamma":
-            words = ["qsub", "-terse", "-o", "/dev/null", "-e", "/dev/null", "-b", "y",
-                     "-pe", "smp", str(cores), "sleep", str(seconds)]  # fmt: skip
-        else:
-            words = ["sbatch", "--parsable", "-o", "/dev/null", "-n", str(cores),
-                     "-p", "main", "--wrap", f"sleep {seconds}"]  # fmt: skip
-        where = self.testbed.layout.site(self.site)
-        environment = {**os.environ, **self.testbed.layout.environment(where)}
-        argv = [*as_user(pwd.getpwnam(self._other).pw_uid, 'cd /; exec "$0" "$@"'), *words]
-        return processes.run(argv, environment).stdout.strip()
 
     def sizes(self) -> list[int]:
         """The sizes of all jobs over time, beyond those that they start with."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import yaml
 
-from tests.integration.jobs.coallocated import WFRUN, Jobs
-from tests.sites.users import as_user
-from tests.testbed import processes
+from tests.integration.jobs.coallocated import WFRUN, Jobs, LocalJob
 from wfrun.engine import events as ev
 
 SLOTS = {"alpha": 16, "beta": 16, "gamma": 8}
@@ -86,31 +81,3 @@ class Scavengers(Jobs):
         assert set(done.values()) == {1}, done
         assert len(done) == self.tasks * len(self.owners)
         assert set(causes) <= {"done", "reclaimed", "cancelled", *faults}, causes
-
-
-class LocalJob:
-    """A job of another user, which notes when it starts."""
-
-    def __init__(self, run: Scavengers, site: str, cores: int, seconds: float) -> None:
-        layout = run.testbed.layout
-        other = layout.site("delta").user
-        self.path = layout.site("delta").home / f"job-{time.monotonic_ns()}"
-        script = f"date +%s.%N > {self.path}; sleep {seconds}"
-        if site == "gamma":
-            words = ["qsub", "-terse", "-o", "/dev/null", "-e", "/dev/null", "-b", "y",
-                     "-pe", "smp", str(cores), "sh", "-c", f"'{script}'"]  # fmt: skip
-        else:
-            queue = run.catalog["sites"][site]["queue"]
-            words = ["sbatch", "--parsable", "-o", "/dev/null", "-n", str(cores),
-                     "-p", queue, "--wrap", script]  # fmt: skip
-        environment = {**os.environ, **layout.environment(layout.site(site))}
-        argv = [*as_user(pwd.getpwnam(other).pw_uid, 'cd /; exec "$0" "$@"'), *words]
-        self.submitted_s = time.time()
-        processes.run(argv, environment)
-
-    def waited_s(self, most_s: float = 60.0) -> float:
-        """Time from its submission to its start."""
-        processes.wait_until(
-            lambda: self.path.exists() and self.path.read_text().endswith("\n"), "a start", most_s
-        )
-        return float(self.path.read_text()) - self.submitted_s

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from tests.integration.jobs.coallocated import kill
+from tests.integration.jobs.coallocated import LocalJob, kill
 from tests.integration.jobs.growing import MalleableJobs
 from tests.testbed import faults, processes
 from tests.testbed.testbed import Testbed
@@ -54,7 +54,7 @@ def test_a_fault_at_a_random_moment(fault: str, seed: int, jobs: MalleableJobs) 
     jobs.write_nbody("{job: nbody, size: {min: 2, max: 10}}", **more)
     engine = jobs.start("--malleable", random.choice(["egs", "fpsma"]), "--retries", "0")
     processes.wait_until(lambda: jobs.count(ev.AttemptStarted) > 0, "the start")
-    jobs.submit_other(10, 3)
+    LocalJob(jobs, jobs.site, 10, 3)
     if fault != "end":
         time.sleep(random.uniform(0.0, 8.0))  # A moment, not a condition: it is what is tested.
     if fault == "placeholder":
@@ -103,7 +103,7 @@ def test_a_program_that_never_answers_a_shrink_is_run_again(jobs: MalleableJobs)
     processes.wait_until(lambda: max(jobs.sizes(), default=0) >= 14, "growth")
     (program,) = jobs.processes_at("alpha", f"nbody.py {24} ")[:1]
     os.kill(program, signal.SIGSTOP)
-    jobs.submit_other(8, 2)
+    LocalJob(jobs, jobs.site, 8, 2)
     jobs.done(engine, 300.0)
     ended = [e.outcome.cause for e in jobs.events() if isinstance(e, ev.AttemptEnded)]
     assert ended == ["reclaimed", "done"]

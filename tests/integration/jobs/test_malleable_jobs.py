@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.jobs.coallocated import LocalJob
 from tests.integration.jobs.growing import BODIES, SLOTS, MalleableJobs
 from tests.places import ROOT
 from tests.testbed import processes
@@ -51,7 +52,7 @@ def test_nbody_grows_and_shrinks_beside_another_user(jobs: MalleableJobs) -> Non
 
     grown_to(slots - 2)
     for kill in range(3):
-        jobs.submit_other(slots // 2, 4)
+        LocalJob(jobs, jobs.site, slots // 2, 4)
         if kill == 0:  # Between the question and its answer, or soon after it.
             processes.wait_until(lambda: jobs.count(ev.ShrinkAsked) > kill, "a shrink")  # noqa: B023
         elif kill == 1:
