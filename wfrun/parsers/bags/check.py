@@ -12,7 +12,7 @@ from wfrun.engine.tasks.bag import ESTIMATE_S, INDEX
 from wfrun.engine.tasks.templates import TemplatePart, parse_template
 from wfrun.parsers.bags.columns import MAX_VALUES, are_whole, columns_by_name, distinct
 from wfrun.parsers.bags.draft import Refuse
-from wfrun.parsers.bags.lengths import MAX_TEXT_BYTES, longest
+from wfrun.parsers.bags.names import MAX_TEXT_BYTES, longest
 from wfrun.parsers.bags.text import delimiter_hint
 from wfrun.parsers.syntax.limits import (
     MAX_PRIORITY,

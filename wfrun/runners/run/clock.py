@@ -11,7 +11,7 @@ from typing import Protocol
 
 from wfrun.engine.errors import LostError
 from wfrun.engine.events import Event
-from wfrun.runners.run.directory.uptime import uptime_s
+from wfrun.runners.run.directory.lock import uptime_s
 from wfrun.runners.run.store.storable import storable
 
 LAG_S = 0.2

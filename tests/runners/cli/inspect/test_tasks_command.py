@@ -10,7 +10,7 @@ import wfrun
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine.exchange import Cause
 from wfrun.runners.cli.inspect import tasks_command
-from wfrun.runners.inspect.failures.failure_advice import advice
+from wfrun.runners.inspect.failures.failure_report import advice
 from wfrun.runners.inspect.tables import task_list
 
 

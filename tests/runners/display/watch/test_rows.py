@@ -7,7 +7,6 @@ import pytest
 from wfrun.engine.events import TransferEnded
 from wfrun.engine.fitting.sizes import size_text
 from wfrun.runners.inspect.watch.bars import FAILED, PREFETCHED, USED, BarPart, bar
-from wfrun.runners.inspect.watch.link_rates import WINDOW_S, LinkRates
 from wfrun.runners.inspect.watch.listing import (
     Listing,
     ListingColumn,
@@ -16,6 +15,7 @@ from wfrun.runners.inspect.watch.listing import (
     arranged,
     fitted,
 )
+from wfrun.runners.inspect.watch.observation import WINDOW_S, LinkRates
 
 COLUMNS = (
     ListingColumn("task", least=6),

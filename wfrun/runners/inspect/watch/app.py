@@ -1,4 +1,5 @@
-"""``wfrun watch`` on a terminal. The run is only read: whatever is done here, it goes on."""
+"""``wfrun watch`` on a terminal: its heading, the views, and the marked row of a view. The run is
+only read: whatever is done here, it goes on."""
 
 from __future__ import annotations
 
@@ -14,10 +15,15 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from wfrun.runners.inspect.watch.asking import KEYS, Asking, request_of
-from wfrun.runners.inspect.watch.cursor import Cursor
+from wfrun.engine.explain.visible import name_line
+from wfrun.runners.display.counts import retries_text, task_counts
+from wfrun.runners.display.durations import duration, task_rate
+from wfrun.runners.display.eta import eta_text
+from wfrun.runners.inspect.live.live import WIDE
+from wfrun.runners.inspect.tables.report import outcome_text
+from wfrun.runners.inspect.watch.asking import KEYS, Asking, RowSubject, request_of
+from wfrun.runners.inspect.watch.bars import FAILED, USED, BarPart, bar
 from wfrun.runners.inspect.watch.frame import extent, help_lines, keys, tabs
-from wfrun.runners.inspect.watch.heading import heading
 from wfrun.runners.inspect.watch.lines import TextLines
 from wfrun.runners.inspect.watch.listing import (
     Layout,
@@ -28,9 +34,10 @@ from wfrun.runners.inspect.watch.listing import (
     fitted,
     wrapped,
 )
-from wfrun.runners.inspect.watch.observation import RunObserver
+from wfrun.runners.inspect.watch.observation import RunObservation, RunObserver
 from wfrun.runners.inspect.watch.overview import overview
 from wfrun.runners.inspect.watch.views import LISTINGS, NAMES
+from wfrun.runners.run.directory.simulated import SIMULATED_ID
 
 REFRESH_S = 1.0
 """Interval between two looks at the log, in seconds."""
@@ -304,3 +311,76 @@ class WatchApp(App[Exception]):
         entry.display = is_shown
         self._lines("keys").display = not is_shown
         self.set_focus(entry if is_shown else None)
+
+
+class Cursor:
+    """The marked row of a view."""
+
+    def __init__(self) -> None:
+        self._row = 0
+        self._is_moved = False
+        """Whether the user has chosen a row. Until then the first one is marked."""
+        self.subject: RowSubject | None = None
+        """What the marked row is about; None: the view has no marked row."""
+
+    def find(self, rows: Sequence[ListingRow]) -> int | None:
+        """The number of the marked row among these; None: there is none."""
+        if not rows or rows[0].subject is None:
+            self.subject = None
+            return None
+        if not self._is_moved:
+            self._row = 0
+        elif self._row >= len(rows) or rows[self._row].subject != self.subject:
+            found = (n for n, row in enumerate(rows) if row.subject == self.subject)
+            self._row = next(found, min(self._row, len(rows) - 1))
+        self.subject = rows[self._row].subject
+        return self._row
+
+    def move(self, rows: Sequence[ListingRow], step: int) -> int:
+        """Mark another row. Returns its number."""
+        self._is_moved = True
+        self._row = max(0, min(len(rows) - 1, self._row + step))
+        if rows:
+            self.subject = rows[self._row].subject
+        return self._row
+
+
+MIN_NAME = 8
+"""Minimum width of the name of a run."""
+MIN_BAR = 8
+"""Minimum width of the bar."""
+_STYLES = {"running": "bold green", "done": "bold green", "failed": "bold red"}
+
+
+def heading(look: RunObservation, width: int) -> list[Text]:
+    """Name and state, progress, rate and times on the first line; the numbers of tasks on the
+    second."""
+    state = look.state
+    settled = state.done + state.failed + state.blocked + state.unneeded
+    is_over = state.ended is not None or not look.is_driven
+    word = outcome_text(state, driven=not is_over)
+    right = Text(f"{settled}/{state.tasks}")
+    if not is_over:
+        right.append(f"  {task_rate(look.tasks_per_s)}", style="cyan")
+    right.append(f"  {duration(max(0.0, look.now_s - state.started_s))}")
+    if not is_over and look.left is not None:
+        left = eta_text(look.left, has_interval=width >= WIDE)
+        right.append(f"  {left}", style="cyan")
+    name = Text(name_line(look.title), style="bold")
+    status = Text("  ").append(word, style=_STYLES.get(word, "bold yellow"))
+    if state.run_id == SIMULATED_ID:
+        status.append(" (simulated)", style="dim")
+    room = width - right.cell_len - status.cell_len - 2
+    name.truncate(max(MIN_NAME, room), overflow="ellipsis")
+    first = Text.assemble(name, status)
+    columns = width - first.cell_len - right.cell_len - 4
+    if columns >= MIN_BAR:
+        parts = [BarPart(state.done, *USED), BarPart(state.failed + state.blocked, *FAILED)]
+        progress = bar(columns, state.tasks, parts)
+        first = Text.assemble(first, "  ", progress, "  ", right)
+    else:
+        first = Text.assemble(first, " " * max(2, columns + 2), right)
+    second = Text(task_counts(state, is_over=is_over) + retries_text(state), style="dim")
+    for line in (first, second):
+        line.truncate(width, overflow="ellipsis")
+    return [first, second]

@@ -31,7 +31,6 @@ import msgspec
 
 from wfrun.engine.errors import InfeasibleError, InvalidError
 from wfrun.engine.explain.visible import command_line, visible
-from wfrun.runners.run.directory.uptime import uptime_s
 from wfrun.runners.run.store.log_errors import Judge
 from wfrun.sites.node.tasks.processes import has_restarted, identity
 
@@ -350,3 +349,8 @@ def _is_fresh(path: Path, fd: int) -> bool:
     if has_restarted(msgspec.to_builtins(holder), identity()):
         return False
     return abs(time.time() - os.fstat(fd).st_mtime) < PATIENCE_S
+
+
+def uptime_s() -> float:
+    """Seconds since the machine booted; on Linux including suspension."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

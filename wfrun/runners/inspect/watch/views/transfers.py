@@ -7,9 +7,8 @@ from wfrun.engine.files.link_samples import bandwidth_of
 from wfrun.engine.fitting.sizes import size_text
 from wfrun.engine.model import ORIGIN
 from wfrun.runners.inspect.events.event_lines import HERE
-from wfrun.runners.inspect.watch.link_rates import Link, LinkRate
 from wfrun.runners.inspect.watch.listing import Listing, ListingColumn, ListingRow
-from wfrun.runners.inspect.watch.observation import RunObservation
+from wfrun.runners.inspect.watch.observation import Link, LinkRate, RunObservation
 
 _COLUMNS = (
     ListingColumn("from", least=12),
