@@ -3,6 +3,7 @@ docs/testbed.md): how much later a job of another user starts than on idle clust
 the idle processor time is used, and how equal the shares of the owners are.
 
     python bench/scavenging.py [--rounds 20] [--minutes 10] [--owners 3] [--sites alpha,gamma]
+                               [--poll 2]
 
 The same number of jobs is submitted to the idle clusters, before owners use them.
 """
@@ -75,7 +76,7 @@ def use_of(
     return sum(used_s.values()) / idle_s, used_s
 
 
-def measure(names: list[str], rounds: int, minutes: float, owners: int) -> bool:
+def measure(names: list[str], rounds: int, minutes: float, owners: int, poll_s: float) -> bool:
     """Print what is measured; returns whether the goals are met."""
     testbed = bring_up_free()
     console = Console(width=110)
@@ -89,7 +90,7 @@ def measure(names: list[str], rounds: int, minutes: float, owners: int) -> bool:
             length_s = 60 * minutes + 4 * rounds * len(names) * PAUSE_S
             tasks = int(slots * length_s / TASK_S)  # more than there is time for
             run.write_sweeps(*names, tasks=tasks, seconds=TASK_S, owners=" ".join(people),
-                             narrow=" ".join(names))  # fmt: skip
+                             narrow=" ".join(names), poll_s=poll_s)  # fmt: skip
             idle = {name: waits(run, name, rounds, 3.0) for name in names}
             engine = run.start("--scavenge", "persite")
             while run.running() < 0.9 * slots:
@@ -129,9 +130,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="before these jobs")
     parser.add_argument("--owners", type=int, default=3)
     parser.add_argument("--sites", default="alpha,gamma")
+    parser.add_argument("--poll", type=float, default=2.0, help="poll_min of the sites, seconds")
     given = parser.parse_args()
     names = given.sites.split(",")
-    return 0 if measure(names, given.rounds, given.minutes, given.owners) else 1
+    return 0 if measure(names, given.rounds, given.minutes, given.owners, given.poll) else 1
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ class Scavengers(Jobs):
         seconds: float,
         owners: str = "ann bea",
         narrow: str = "gamma",
+        poll_s: float = 2.0,
     ) -> None:
         """Write a sweep for each owner, and a catalog. The sites ``narrow`` have launchers of two
         cores, others of whole nodes."""
-        entries = {name: {**self.catalog["sites"][name], "poll_min": 2} for name in sites}
+        entries = {name: {**self.catalog["sites"][name], "poll_min": poll_s} for name in sites}
         for name in set(narrow.split()) & set(entries):
             entries[name] |= {"dispatch": "launchers", "launchers": {"cores": 2}}
         (self.folder / "sites.yaml").write_text(yaml.safe_dump({"sites": entries}))

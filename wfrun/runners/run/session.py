@@ -78,11 +78,7 @@ from wfrun.runners.run.store.checkpoints import CheckpointWriter, read_core
 from wfrun.runners.run.store.event_store import Store
 from wfrun.runners.run.store.storable import storable
 from wfrun.runners.run.user_requests import RequestReader
-from wfrun.sites.batch.observation import (
-    MALLEABLE_OBSERVE_S,
-    OBSERVE_S,
-    SCAVENGING_OBSERVE_S,
-)
+from wfrun.sites.batch.observation import GUEST_OBSERVE_S, OBSERVE_S
 from wfrun.sites.kind import AnySite
 from wfrun.sites.local.site import LocalSite
 from wfrun.sites.tasks import end_tasks
@@ -348,10 +344,8 @@ class Session:
         observe_s = OBSERVE_S
         if settings.reallocate is not None:  # each round knows the queues of that time
             observe_s = min(observe_s, settings.reallocate_every_s)
-        if settings.malleable is not None:  # others' jobs wait no longer for what they get back
-            observe_s = MALLEABLE_OBSERVE_S
-        elif settings.scavenge is not None:
-            observe_s = SCAVENGING_OBSERVE_S
+        if settings.malleable is not None or settings.scavenge is not None:
+            observe_s = GUEST_OBSERVE_S
         prompter = terminal_prompter()
         sites = [
             make_site(

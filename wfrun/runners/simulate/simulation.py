@@ -24,12 +24,14 @@ from wfrun.runners.run.clock import VirtualClock
 from wfrun.runners.run.directory.simulated import SIMULATED_ID
 from wfrun.runners.run.history.overheads import Overheads
 from wfrun.runners.run.loop import EventLog, Loop, Observer
-from wfrun.sites.batch.observation import SCAVENGING_OBSERVE_S
 from wfrun.sites.simulated.launchers import SimulatedLauncherSite
 from wfrun.sites.simulated.model import SiteModel
 from wfrun.sites.simulated.network import SimNetwork
 from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
+
+_SCAVENGING_OBSERVE_S = 2.0
+"""Interval between looks at a queue where owners scavenge: ``poll_min`` of a catalog's default."""
 
 Sharing = Literal["max-min", "serial"]
 
@@ -190,7 +192,7 @@ def _model_of(spec: SiteSpec, platform: Platform, settings: ev.Settings) -> Site
     at as often as at a real site."""
     model = platform.model
     if settings.scavenge:
-        observe_s = min(model.observe_s, SCAVENGING_OBSERVE_S)
+        observe_s = min(model.observe_s, _SCAVENGING_OBSERVE_S)
         model = msgspec.structs.replace(model, observe_s=observe_s)
     found = platform.overheads.sites.get(spec.name)
     if found is None:

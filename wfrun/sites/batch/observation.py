@@ -9,12 +9,9 @@ from wfrun.engine.fitting.information import Observed
 
 OBSERVE_S = 60.0
 """Interval between queries of other users' jobs, in runs that use them."""
-MALLEABLE_OBSERVE_S = 1.0
-"""The same in runs with malleable jobs, if the catalog allows such a short interval between queries
-of the queue."""
-
-SCAVENGING_OBSERVE_S = 2.0
-"""The same in runs of owners who scavenge: their launchers are given back when a job waits."""
+GUEST_OBSERVE_S = 1.0
+"""The same in runs that give processors back when a job of another user waits: malleable jobs, and
+owners who scavenge. ``poll_min`` of the catalog, 2 s by default, bounds it."""
 
 
 class Observer:
