@@ -58,7 +58,7 @@ def events(
     docs/run-directory.md describes the kinds and the fields of the JSON lines.
     """
     if schema:
-        from wfrun.runners.inspect.events.event_schema import event_schema
+        from wfrun.runners.inspect.events.event_printing import event_schema
 
         click.echo(event_schema())
         return

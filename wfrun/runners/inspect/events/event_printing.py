@@ -1,14 +1,19 @@
-"""``wfrun events``: prints the log of a run, also while it grows."""
+"""``wfrun events``: prints the log of a run, also while it grows, and the JSON Schema of the lines
+of ``--json``, made from the events themselves."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import time
 from collections import deque
 from collections.abc import Collection, Iterable
+from typing import Any
 
-from wfrun.engine.events import AnyEvent
+import msgspec
+
+from wfrun.engine.events import SCHEMA_VERSION, AnyEvent
 from wfrun.runners.inspect.events.event_lines import event_line, kind_of
 from wfrun.runners.inspect.live.progress import event_record
 from wfrun.runners.inspect.tables.followed_run import FollowedRun
@@ -49,3 +54,25 @@ def print_events(
             if is_last_look:
                 return
             time.sleep(INTERVAL_S)
+
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def event_schema() -> str:
+    """The schema of a line: an event of any kind, with its number and the version of the log."""
+    (event,), parts = msgspec.json.schema_components([AnyEvent], ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = {
+        "$schema": _DIALECT,
+        "title": f"Event of a log of wfrun, version {SCHEMA_VERSION}",
+        "type": "object",
+        "properties": {
+            "seq": {"type": "integer", "minimum": 0, "description": "Its number, from 0."},
+            "version": {"const": SCHEMA_VERSION},
+        },
+        "required": ["seq", "version"],
+        "anyOf": event["anyOf"],
+        "$defs": parts,
+    }
+    # Python's anchors; the regular expressions of JSON Schema are those of ECMA-262.
+    return json.dumps(schema, indent=1).replace("\\\\A", "^").replace("\\\\Z", "$")
