@@ -78,12 +78,14 @@ def measured(
         jobs.write_nbody(
             f"{{job: nbody, size: {{min: {LEAST}, max: {slots}}}}}",
             command=f"python3 nbody.py {BODIES} 1000000 --pause {STEP_PAUSE_S}",
-            walltime="1 h",
+            walltime={"serial_s": 7200, "parallel": 0.9},
         )
         try:
             idle_s, _ = stream(jobs, count)
             engine = jobs.start("--malleable", policy)
             while max(jobs.sizes(), default=0) < slots - LEAST:
+                if engine.poll() is not None:
+                    sys.exit((jobs.folder / "told").read_text())
                 time.sleep(1.0)
             since_s = time.time()
             beside_s, others = stream(jobs, count)

@@ -110,7 +110,6 @@ class LocalProcess:
                 await asyncio.wait_for(self._exit(), _GRACE_S)
                 break
         self._signal(signal.SIGKILL)  # children that ignored SIGHUP and outlived the shell
-        self._listener.cancel()
         with contextlib.suppress(OSError, RuntimeError):
             await self._stdin.wait_closed()
 
