@@ -22,6 +22,7 @@ from wfrun.engine.exchange import Cause
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.runners.cli.main import cli
 from wfrun.sites.node.tasks.slots import THREADS
+from wfrun.sites.transfers import METHODS
 
 PAGES = sorted(
     page
@@ -224,6 +225,13 @@ def test_the_table_of_policies_is_that_of_the_code() -> None:
         name: [getattr(policy.information, piece).value for piece in pieces]
         for name, policy in PLACEMENT.items()
     }
+
+
+def test_the_table_of_transfer_methods_is_that_of_the_code() -> None:
+    """In the order of preference."""
+    rows = table("docs/files.md", "method")
+    shown = [name.strip("`") for row in rows for name in row[0].split(", ")]
+    assert shown == list(METHODS)
 
 
 def test_every_kind_of_event_is_described() -> None:
