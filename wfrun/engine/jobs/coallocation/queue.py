@@ -14,6 +14,8 @@ from wfrun.engine.jobs.coallocation.requests import Placement, PlacementRequest
 
 Job = TypeVar("Job", bound=Hashable)
 _FIRST = itemgetter(0)
+_UNASKED: Placement = ((-1, 0),)
+"""In place of an answer that the policy has not given yet."""
 
 
 class Try(NamedTuple, Generic[Job]):
@@ -114,9 +116,8 @@ class PlacementQueue(Generic[Job]):
             self._answered_for = idle, idle.version
         begin, answers = self._numbers[start], self._answers
         for number, request in self._firsts(begin):
-            try:
-                found = answers[request]
-            except KeyError:
+            found = answers.get(request, _UNASKED)
+            if found is _UNASKED:
                 found = answers[request] = place(request, idle, self.policy, self.links)
             if found is not None:
                 return bisect_left(self._numbers, number), found
@@ -152,14 +153,21 @@ class PlacementQueue(Generic[Job]):
     def scan(self, idle: IdleProcessors) -> Iterator[Try[Job]]:
         """Try all jobs once. Yields those that leave the queue, and takes the processors of placed
         ones from ``idle``. A caller may stop early; the jobs behind count no try then."""
-        position = 0
-        while (found := self.find(idle, position)) is not None:
-            end, placement = found
-            job = self._jobs[end]
-            given_up = self.count_tries(position, end)
-            self.remove(job)
-            idle.take(placement)
-            position = end - len(given_up)
-            yield from (Try(each, None) for each in given_up)
-            yield Try(job, placement)
-        yield from (Try(each, None) for each in self.count_tries(position, len(self._jobs)))
+        counted = position = 0  # Jobs before the first have their try counted, or wait for it.
+        try:
+            while (found := self.find(idle, position)) is not None:
+                end, placement = found
+                job, given_up = self._jobs[end], []
+                if self.max_tries is not None:
+                    given_up = self.count_tries(position, end)
+                    counted = end - len(given_up)
+                self.remove(job)
+                idle.take(placement)
+                position = end - len(given_up)
+                yield from (Try(each, None) for each in given_up)
+                yield Try(job, placement)
+            position = len(self._jobs)
+        finally:
+            # Without a maximum nobody is given up, so that one addition counts for all.
+            given_up = self.count_tries(counted, position)
+        yield from (Try(each, None) for each in given_up)
