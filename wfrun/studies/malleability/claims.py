@@ -72,7 +72,9 @@ def _each(
     return all_of(parts), listed(values)
 
 
-@CLAIMS.add("3.6", "Malleability improves the execution time of the applications", main=True)
+@CLAIMS.add("3.6", "Malleability improves the execution time of the applications: it is shorter "
+            "with W_m, all of whose jobs are malleable, than with W_mr, half of whose jobs are",
+            main=True)  # fmt: skip
 def _improves_execution(s: MalleabilitySamples) -> Finding:
     return _all_malleable_more(s, "run_s", fewer=True)
 
@@ -106,7 +108,8 @@ def _pwa_is_pra(s: MalleabilitySamples) -> Finding:
     )
 
 
-@CLAIMS.add("1.5, 8.1", "Higher utilization when malleability is used", main=True)
+@CLAIMS.add("1.5, 8.1", "Higher utilization when malleability is used: higher with W_m than with "
+            "W_mr", main=True)  # fmt: skip
 def _higher_utilization(s: MalleabilitySamples) -> Finding:
     return _all_malleable_more(s, "utilization")
 
