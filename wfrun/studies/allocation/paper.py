@@ -101,3 +101,5 @@ EFFICIENT = ("MCT", "MST")
 """Those that minimize the makespan."""
 AS_EFFICIENT = ("MLB", "LBal_S", "MLp", "MPL", "MWT")
 """Those with negligible differences from them."""
+WORSE_THAN_MPL = {"LBal_S": 19.0, "MLp": 69.67, "MST": 90.43}
+"""Section 6.1: percent by which strategies are worse than MPL, mean of all metrics and grids."""

@@ -188,6 +188,15 @@ def similar(values: Iterable[Sample], ratio: float) -> AtLeast:
     return all_of(less(a, b, times=ratio, strict=False) for a in known for b in known if a is not b)
 
 
+def near(value: Sample, claimed: float, ratio: float = 2.0) -> AtLeast:
+    """That a mean is between ``claimed`` / ``ratio`` and ``ratio`` times ``claimed``, which is
+    positive."""
+    return all_of((
+        less(claimed / ratio, value, strict=False),
+        less(value, claimed * ratio, strict=False),
+    ))  # fmt: skip
+
+
 def all_less(
     values: Mapping[str, Sample], smaller: Iterable[str], *, than: Iterable[str] | None = None
 ) -> AtLeast:
