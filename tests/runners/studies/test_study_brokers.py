@@ -134,6 +134,48 @@ def invented(case: BrokersCase) -> BrokersOutcome:
     )
 
 
+def throttled(
+    loads: dict[int | None, float], spans_s: dict[int | None, float]
+) -> list[BrokersOutcome]:
+    """Five CyberShake-1000 with each limit and without, alike for all policies."""
+    return [
+        msgspec.structs.replace(
+            invented(BrokersCase("throttle", *paper.CYBERSHAKE_1000, 5, policy, limit, 3,
+                                 None, repetition, "generated")),
+            load=load,
+            makespan_s=spans_s[limit] + repetition,
+        )
+        for limit, load in loads.items()
+        for policy in paper.POLICIES
+        for repetition in range(3)
+    ]  # fmt: skip
+
+
+SPANS_S: dict[int | None, float] = {25: 1200, 50: 1100, 100: 1050, 150: 1020, None: 1000}
+LOADS: dict[int | None, float] = {25: 1.0, 50: 1.3, 100: 1.7, 150: 2.0, None: 4.0}
+"""As the text has them: a limit of 150 halves the load, and one of 25 divides it by four."""
+
+
+@pytest.mark.parametrize(
+    ("text", "loads", "spans_s"),
+    [
+        ("a limit of 25 divides the load", {25: 0.3}, {}),
+        ("a limit of 25 divides the load", {25: 2.0}, {}),
+        ("a limit of 150 divides the load", {150: 1.0}, {}),
+        ("with each increase of the limit", {}, {100: 1110.0}),
+        ("throttling prevents the overload", {25: 1.2}, {}),
+        ("throttling prevents the overload", {}, {25: 1300.0}),
+    ],
+)
+def test_throttling_is_tested_by_its_factors_and_steps(
+    text: str, loads: dict[int | None, float], spans_s: dict[int | None, float]
+) -> None:
+    (claim,) = (claim for claim in CLAIMS if text in claim.text)
+    for some, longer, verdict in (({}, {}, Verdict.HOLDS), (loads, spans_s, Verdict.FAILS)):
+        samples = BrokerSamples(throttled({**LOADS, **some}, {**SPANS_S, **longer}))
+        assert answer([claim], samples)[0].verdict is verdict
+
+
 def waiting(policy: str, repetition: int, change: str | None, *waits_s: float) -> BrokersOutcome:
     """Five CyberShake-1000 whose tasks have these waits, each wait an equal share of the tasks."""
     case = BrokersCase("change" if change else "tables", *paper.CYBERSHAKE_1000, 5, policy, None, 5,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from wfrun.studies.brokers import paper
 from wfrun.studies.brokers.claims import FREE_HEADS
-from wfrun.studies.brokers.differences import CONTRADICTIONS, DIFFERENCES, SUMMARY
+from wfrun.studies.brokers.differences import CAUSES, CONTRADICTIONS, DIFFERENCES, SUMMARY
 from wfrun.studies.brokers.emulated import EmulatedOutcome
 from wfrun.studies.brokers.emulated_page import emulation
 from wfrun.studies.brokers.experiments import (
@@ -76,44 +76,50 @@ def _setting() -> Iterator[str]:
     yield "## What is simulated"
     yield ""
     yield (
-        "The DAS-3 as in the study `workflows`, with what section 6.4 adds. Each workflow has a "
-        "broker: a wfrun engine of its own, which knows at once what it has placed, and of all "
-        f"other tasks what the information service reports every {STATUS_S:g} s. Five brokers "
-        f"start {APART_S:g} s after each other. The outputs of a task return to the submission "
-        f"site, {SUBMISSION}, before its successors become eligible (section 6.2.1). Other users "
-        "hold 30% to 40% of each cluster all the time, as the thesis made sure (section 6.2.3). "
-        "Tasks take the same time everywhere, see below."
+        "The DAS-3 is that of the study `workflows`, with the additions of section 6.4. Each "
+        "workflow has a broker, which is a wfrun engine of its own. A broker knows its own "
+        "placements at once, and all other tasks from the information service, which reports "
+        f"every {STATUS_S:g} s. The five brokers start {APART_S:g} s after each other. The outputs "
+        f"of a task return to the submission site, {SUBMISSION}, before its successors become "
+        "eligible (section 6.2.1). Other users hold 30% to 40% of each cluster all the time, as in "
+        "the thesis (section 6.2.3). A task takes the same time on all clusters, see *Where the "
+        "thesis contradicts itself*."
     )
     yield ""
     yield (
-        f"A head node serves submissions and copies one after another: {HEAD.submit_s:g} s of its "
-        f"time for each submission, {HEAD.copy_s:g} s at either end for each copy to another "
-        "cluster, before its bytes move. The load of a head node is the number of operations that "
-        "it serves or that wait for it. These two costs are fitted to two of the 18 makespans of "
-        "Tables 6.6 and 6.7 (one CyberShake-1000 with Single Cluster, five with All-Clusters), "
-        f"and the time that Grid Engine takes to start a job, {MODEL.start_s:g} s, to the QWT of "
-        "the small workflows in Table 6.6; everything else follows. The experiments with "
-        f"throttling use the clusters {', '.join(FEW)}: the text says three, with Delft among "
-        "them."
+        f"A head node serves submissions and copies one after another. A submission takes "
+        f"{HEAD.submit_s:g} s. A copy to another cluster takes {HEAD.copy_s:g} s of both head "
+        "nodes before its bytes move. The load of a head node is the number of operations that it "
+        "serves or that wait for it; 100% is one operation. These two costs are fitted to two of "
+        "the 18 makespans of Tables 6.6 and 6.7: one CyberShake-1000 with Single Cluster, and five "
+        f"with All-Clusters. Grid Engine takes {MODEL.start_s:g} s to start a job, which is fitted "
+        "to the QWT of the small workflows in Table 6.6. No other value is fitted. The experiments "
+        f"with throttling use the clusters {', '.join(FEW)}: the text has three clusters and names "
+        "Delft alone."
     )
     yield ""
     yield (
-        "QWT is the wait in the queue of a cluster. *Head* is the wait of a task for its "
-        "submission before that, which the thesis does not report. FTD is without the delay in "
-        "initiating transfers, as there; NFT are transfers between clusters per workflow, without "
-        f"those of returning outputs. NSL refers to critical paths at {FASTEST:g} times the "
-        "reference speed, as the thesis' numbers do (see below)."
+        "MS is the makespan. QWT is the wait of a task in the queue of a cluster. *Head* is the "
+        "wait of a task for its submission, before the QWT; the thesis does not report it. FTD is "
+        "the file transfer delay of a task without the initiation of transfers, as in the thesis. "
+        "NFT is the number of transfers between clusters per workflow, without the return of "
+        "outputs. NSL is the makespan over the critical path on a processor of "
+        f"{FASTEST:g} times the reference speed, as in the thesis (see *Where the thesis "
+        "contradicts itself*)."
     )
 
 
 def _tables(samples: BrokerSamples) -> Iterator[str]:
-    for instances, title in ((1, "Table 6.6: one workflow"), (paper.INSTANCES, "Table 6.7: five")):
+    for instances, title in (
+        (1, "Table 6.6: one workflow"),
+        (paper.INSTANCES, "Table 6.7: five workflows"),
+    ):
         yield ""
         yield f"## {title}"
         yield ""
         yield (
-            "Thesis | here. MS, NSL, QWT, FTD. Inspiral-100 beside what the thesis calls "
-            "Montage-100."
+            "Of each measure, the value of the thesis and the value here. Both Montage-100 and "
+            "Inspiral-100 stand beside the thesis' values of Montage-100."
         )
         columns = ("MS [s]", "NSL", "QWT [s]", "FTD [s]")
         both = [name for column in columns for name in (f"{column} thesis", column)]
@@ -159,8 +165,10 @@ def _waits(samples: BrokerSamples) -> Iterator[str]:
     yield ""
     yield "## Figure 6.7: queue waits of five CyberShake-1000"
     yield ""
-    yield "Percentiles in s, and the share of tasks that wait longer than 100 s (thesis: about 37%"
-    yield "with All-Clusters)."
+    yield (
+        "Percentiles of the queue wait in s, and the share of tasks that wait longer than 100 s "
+        "(thesis: about 37% with All-Clusters)."
+    )
     shares = (10, 25, 50, 75, 90, 99)
     header = ("policy", *(f"{share}%" for share in shares), "over 100 s")
     rows = []
@@ -176,10 +184,10 @@ def _throttle(samples: BrokerSamples) -> Iterator[str]:
     yield "## Figure 6.8: five CyberShake-1000 on three clusters, throttled"
     yield ""
     yield (
-        "Total makespan, and the mean load of Delft's head node. The figure has no numbers in the "
-        "text; its load without a limit is twice that with 150 and four times that with 25. The "
-        "text does not say which policy was throttled: here all three, and a claim holds if it "
-        "does for two of them."
+        "Total makespan, and the mean load of Delft's head node. The text has no numbers of the "
+        "figure. According to the text, a limit of 150 divides the load by 2 and a limit of 25 by "
+        "4. The text does not name the throttled policy. All three policies are throttled here; a "
+        "claim holds if it holds for two of them."
     )
     header = ("policy", "", *(f"limit {limit}" for limit in paper.LIMITS), "no limit")
     limits = (*paper.LIMITS, None)
@@ -190,7 +198,7 @@ def _throttle(samples: BrokerSamples) -> Iterator[str]:
         rows.append((policy, "makespan [s]", *(shown(span) for span in spans)))
         rows.append((policy, "load [%]", *(shown(_percent(load)) for load in loads)))
         factors = (number(loads[-1].mean / load.mean) for load in loads)
-        rows.append((policy, "load, times less", *factors))
+        rows.append((policy, "load divided by", *factors))
     yield from table(header, rows)
 
 
@@ -203,9 +211,9 @@ def _claims(samples: BrokerSamples, found: Sequence[Answer]) -> Iterator[str]:
     yield "## The claims of section 6.4"
     yield ""
     yield (
-        "In our words. *Similar*, *roughly* and *converges* are taken as within 25%, "
-        "*significantly* as a factor of 1.5, *noticeably* as more than 2%. No bound was chosen by "
-        "the results."
+        "The claims are in our words. *Similar* and *roughly* mean a ratio from 0.8 to 1.25, as do "
+        "the factors of 2 and 4; *much* means a factor of at least 1.5, *noticeably* more than 2%. "
+        "No bound was chosen by the results."
     )
     yield ""
     yield VERDICTS
@@ -213,12 +221,12 @@ def _claims(samples: BrokerSamples, found: Sequence[Answer]) -> Iterator[str]:
         "Median waits have a floor, the time in which a job starts: claims on them are decided by "
         "the exact sign test over the repetitions."
     )
-    yield from claims_table(found)
+    yield from claims_table(found, CAUSES)
     again = named_cause(samples, found)
     yield ""
     yield (
-        "Of the claims on five CyberShake-1000 that do not hold, with the cause that *What "
-        "differs, and why* names for their waits, *head nodes that cost nothing*:"
+        "The claims on five CyberShake-1000 that do not hold, tested again with head nodes that "
+        "cost nothing (*Where five workflows wait*):"
     )
     yield from table(
         ("", "claim", "verdict", "with head nodes that cost nothing", "means with them"),
