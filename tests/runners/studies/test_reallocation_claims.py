@@ -84,6 +84,8 @@ def at(heterogeneous: str, dedicated: str, values: Values, traces: tuple[str, ..
          nothing),
         ("only with June", at("no", "no", {"response": (0.9, 0.9, 1.02, 0.9)}, ("April",)),
          at("no", "no", {"response": (0.9, 0.9, 1.02, 0.9)}, ("June",))),
+        ("only by a few percents", at("no", "no", {"response": (0.9, 0.9, 1.2, 0.9)}, ("June",)),
+         at("no", "no", {"response": (1.08,) * 4}, ("June",))),
         ("always makes more than twice", at("no", "yes", {"moves": (40, 60, 5, 66)}, ("April",)),
          nothing),
         ("less than 15%", at("yes", "yes", {"moves": (18, 60, 3, 66)}, ("February",)), nothing),

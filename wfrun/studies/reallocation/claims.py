@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from wfrun.engine.jobs.reallocation import ALGORITHMS
-from wfrun.studies.common.claim import SIMILAR, Claims, Finding, listed
+from wfrun.studies.common.claim import SIMILAR, Claims, Finding, as_statement, listed
 from wfrun.studies.common.numbers import number
 from wfrun.studies.common.verdict import (
     MeanComparison,
@@ -381,10 +381,16 @@ def _cancellation_makes_fewer_jobs(samples: ReallocationSamples) -> Finding:
     return statement, _percent(found)
 
 
-@CLAIMS.add("5.3", "The average response time is worse than without reallocation only with June")
+@CLAIMS.add("5.3", "The average response time is longer than without reallocation only with June, "
+            "and only by a few percents (up to 10)")  # fmt: skip
 def _average_response_time_worse(samples: ReallocationSamples) -> Finding:
-    found = _cases(samples, [SHARED], "response", without=["June"])
-    return _each(found, lambda value: [less(value, 1.0, strict=False)])
+    rest = _each(
+        _cases(samples, [SHARED], "response", without=["June"]),
+        lambda value: [less(value, 1.0, strict=False)],
+    )
+    june = _cases(samples, [SHARED], "response", without=[t for t in samples.traces if t != "June"])
+    few = _each(june, lambda value: [less(value, 1 + CLOSE / 100, strict=False)])
+    return all_of(as_statement(one[0]) for one in (rest, few)), f"{rest[1]}; June: {few[1]}"
 
 
 @CLAIMS.add("5.3", "In the other cases the gains are usually between 5% and 50%")
