@@ -86,8 +86,8 @@ def tables_of(scale: BagsScale, real: str) -> list[CauseTable]:
 def _of_real_load(real: Fields) -> CauseTable:
     return CauseTable(
         "The size of a bag, under real load (claims 1 to 3)",
-        "With FPLT. In the log the tasks of a bag are submitted one after another, which counts in "
-        "its makespan.",
+        "With FPLT. In the log the tasks of a bag are submitted one after another; the makespan of "
+        "a bag includes the time of its submission.",
         [CauseLine("base"), CauseLine("whole"), CauseLine("shuffled")],
         [
             *(CauseColumn(f"NSL, {SIZES[n][1]}", real, _nsl_of_size(n)) for n in _SIZES),
@@ -99,8 +99,8 @@ def _of_real_load(real: Fields) -> CauseTable:
 
 _ORDER = CauseTable(
     "The order of tasks (claims 4 and 8 against 23 and 24)",
-    "NSL of FPLT and FPF, which choose the same processors and differ in the order of the tasks "
-    "alone.",
+    "NSL of FPLT and FPF, which choose the same processors and differ only in the order of the "
+    "tasks.",
     [
         CauseLine("base", {"policy": policy, "selection": selection}, f"{policy} with {selection}")
         for policy in ("fplt", "fpf")
@@ -153,8 +153,8 @@ def _of_numbers(scale: BagsScale) -> CauseTable:
     numbers = (scale.cause_tasks, *(scale.tasks * number // TASKS for number in larger))
     return CauseTable(
         "The number of tasks (claim 23)",
-        "At a load of 95%, with FPLT. Larger workloads also have longer tasks, since run times are "
-        "cut to a share of the time that all tasks take.",
+        "At a load of 95%, with FPLT. Larger workloads also have longer tasks: run times are cut "
+        "to half of the time in which the sites could do all tasks.",
         [
             CauseLine("base", {"load": 0.95, "tasks": tasks}, f"{tasks:,} tasks")
             for tasks in dict.fromkeys(numbers)
@@ -173,8 +173,9 @@ def _of_numbers(scale: BagsScale) -> CauseTable:
 def _of_days(tasks: int) -> CauseTable:
     return CauseTable(
         "The length of a day (claims 5 and 21 to 24)",
-        f"NSL. The load changes how often bags arrive and leaves the length of a day: there are "
-        f"{tasks:,} tasks at {_share(BASE_LOAD)}, and at other loads a number in proportion.",
+        f"NSL. The load changes how often bags arrive, but not the length of a day. The number of "
+        f"tasks is {tasks:,} at a load of {_share(BASE_LOAD)}, and in proportion to the load "
+        "otherwise.",
         [
             CauseLine(
                 change,
@@ -192,7 +193,7 @@ def _of_days(tasks: int) -> CauseTable:
 
 _SIZE = CauseTable(
     "The size of bags (claims 16 and 17)",
-    "By the median size of the bags.",
+    "Makespan in seconds and NSL, by the median size of the bags.",
     [
         CauseLine("base", {"load": load, "policy": policy}, f"{policy}, load of {load:.0%}")
         for load in (0.6, 0.8)
@@ -306,9 +307,9 @@ def cause_page(
         "simulated once" if scale.cause_seeds == 1 else f"means of {scale.cause_seeds} repetitions"
     )
     yield (
-        f"Smaller simulations, with {scale.cause_tasks:,} tasks where nothing else is said and a "
-        f"load of {BASE.load:.0%}, {once}. Each line has one change of the model above; what they "
-        "say about the claims is below."
+        f"Smaller simulations of {scale.cause_tasks:,} tasks at a load of {BASE.load:.0%}, unless "
+        f"a table says otherwise; {once}. Each line has one change of the model. *What differs, "
+        "and why* relates the tables to the claims."
     )
     for one in tables:
         yield ""

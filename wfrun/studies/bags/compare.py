@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from wfrun.studies.bags.experiments import BagSamples
 from wfrun.studies.common.claim import Finding, both
-from wfrun.studies.common.verdict import Sample, Statement, all_of, combine, less, mean_of
+from wfrun.studies.common.verdict import Sample, combine, mean_of
 
 SHOWN = ("ect", "fplt", "rr", "wqr", "ect-p", "stfr", "fpf")
 """The seven policies of the figures; DFPLT is FPLT there."""
@@ -43,14 +43,6 @@ def by_architecture(s: BagSamples, measure: str, load: float) -> dict[str, Sampl
 def ratio_of(one: Sample, other: Sample) -> Sample:
     """The ratio in each repetition."""
     return combine(lambda a, b: a / b, one, other)
-
-
-def near(value: Sample, claimed: float) -> Statement:
-    """That a value is between half and twice of what the text says."""
-    return all_of((
-        less(claimed / 2, value, strict=False),
-        less(value, claimed * 2, strict=False),
-    ))  # fmt: skip
 
 
 def loads_between(s: BagSamples, least: float, most: float = 1.0) -> list[float]:

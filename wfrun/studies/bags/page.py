@@ -8,7 +8,7 @@ from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.metrics.samples import Summary
 from wfrun.studies.bags.compare import SHOWN
 from wfrun.studies.bags.contradictions import CONTRADICTIONS, contradicted
-from wfrun.studies.bags.differences import DIFFERENCES, SUMMARY
+from wfrun.studies.bags.differences import CAUSES, DIFFERENCES, SUMMARY
 from wfrun.studies.bags.experiments import (
     ARCHITECTURES,
     ARRIVALS,
@@ -130,13 +130,13 @@ def _setting(samples: BagSamples) -> Iterator[str]:
     yield (
         "The DAS-3 and Grid'5000 together: 20 clusters, 3,568 processors, speeds from 1.0 to 1.75 "
         "(section 5.3.1; `wfrun/runners/simulate/das3_grid5000.py` lists the clusters that are "
-        "assumed, since the thesis has no list), FCFS, a network without costs, no failures. Each "
-        "cluster has a stream of bags of its own, drawn from row *Avg* of Table 5.3. Times between "
-        "arrivals are scaled so that the load is the busy share of the sites until the last bag "
-        "arrives, if each task starts when it arrives. Run times are cut to half of the time in "
-        "which the sites could do all tasks. Bags are independent, also those of an application. "
-        f"With csp, ends of tasks are reported every {MONITORING_S:g} s: the monitoring service of "
-        "section 5.1.2, whose period the thesis does not give."
+        "assumed, since the thesis has no list). Queues are FCFS, transfers take no time, and "
+        "nothing fails. Each cluster has a stream of bags of its own, drawn from row *Avg* of "
+        "Table 5.3. The load is the busy share of the sites until the last bag arrives, if each "
+        "task starts when it arrives; times between arrivals are scaled to it. Run times are cut "
+        "to half of the time in which the sites could do all tasks. Bags are drawn independently, "
+        "also the bags of one application. With csp, the monitoring service of section 5.1.2 "
+        f"reports ends of tasks every {MONITORING_S:g} s; the thesis does not give this period."
     )
     yield ""
     if samples.real == STAND_IN:
@@ -147,7 +147,8 @@ def _setting(samples: BagSamples) -> Iterator[str]:
     else:
         yield (
             f"Real load is the log {samples.real.partition(' #')[0]} of the Parallel Workloads "
-            "Archive, the bags of a site of the EGEE grid; the traces of the thesis are not public."
+            "Archive, with the bags of a site of the EGEE grid; the traces of the thesis are not "
+            "public."
         )
     yield ""
     yield (
@@ -169,8 +170,8 @@ def _systems(samples: BagSamples) -> Iterator[str]:
     yield "## Table 5.3: the workloads of single systems, at a load of 60%"
     yield ""
     yield (
-        "Everything else is simulated with row *Avg*. Bags, their sizes and run times are those of "
-        "the row; all 20 clusters and the load stay the same."
+        "All other tables use row *Avg*. Here bags, their sizes and their run times are drawn from "
+        "the named row; the 20 clusters and the load are the same."
     )
     rows = [(name, {"workload": name}) for name in ("average", *samples.scale.rows)]
     yield from _tables(samples, "policy", SHOWN, rows)
@@ -240,13 +241,13 @@ def _claims(found: Sequence[Answer], scale: BagsScale) -> Iterator[str]:
         "The claims are in our words. *Similar* and *little* mean within 25%, *almost identical* "
         "within 2%, *much* at least 50% more. *Poor* means worse, and *good* better, than at least "
         "half of the other policies, so that an extreme value of one policy does not count. *Up "
-        "to* a number means between half and twice that number. Shares of tasks are equal within "
-        "10 points. *Best* and *not better* allow 2% between selection policies. No bound was "
-        "chosen by the results."
+        "to* a number, and an increase by a number, mean between half and twice that number. "
+        "Shares of tasks are equal within 10 points. *Best* and *not better* allow 2% between "
+        "selection policies. No bound was chosen by the results."
     )
     yield ""
     if scale.seeds == 1:
         yield "With one repetition there are no intervals: the verdicts are by the values alone."
     else:
         yield VERDICTS
-    yield from claims_table(found)
+    yield from claims_table(found, CAUSES)

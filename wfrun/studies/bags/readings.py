@@ -14,29 +14,31 @@ _COLUMNS = ("", "text", "here", "other readings")
 _READINGS = (
     (
         "system",
-        "20 clusters, over 3,500 processors, speeds from 1.0 to 1.75, all of a cluster alike "
+        "20 clusters, over 3,500 processors, speeds from 1.0 to 1.75, equal within a cluster "
         "(5.1.1, 5.3.1)",
-        "as the text; sizes and speeds of the clusters are assumed",
+        "as in the text; sizes and speeds of the clusters are assumed",
         "equal speeds: *Policies that know nothing*",
     ),
     (
         "queues",
         "FCFS without backfilling; no failures, no latency, no other jobs (5.3.4)",
-        "as the text",
+        "as in the text",
         "",
     ),
     (
         "load",
         "not defined (5.3.3, Table 5.4)",
-        "busy share of all processors, at their speeds, while bags arrive",
-        "if all work counts, or if processors count with a speed of 1, fewer tasks wait",
+        "busy share of all processors while bags arrive; processors count with their speeds",
+        "fewer tasks wait if work after the last arrival counts, or if all processors count with a "
+        "speed of 1",
     ),
     (
-        "way to a load",
-        "not said; real traces have the same length, and a trace that is scaled may not be "
-        "realistic (5.3.3)",
-        "times between arrivals are compressed, and days with them",
-        "the load changes how often bags arrive, and leaves the days: *The length of a day*",
+        "scaling to a load",
+        "not described; real traces have the same length, and a scaled trace may not be realistic "
+        "(5.3.3)",
+        "times between arrivals and the length of a day are shortened",
+        "the load changes how often bags arrive, but not the length of a day: *The length of a "
+        "day*",
     ),
     (
         "number of tasks",
@@ -52,54 +54,54 @@ _READINGS = (
     ),
     (
         "run times",
-        "row *Avg* of Table 5.3, without a longest one (5.2.5)",
-        "cut to a third of the time in which bags arrive, at a load of 60%",
+        "row *Avg* of Table 5.3, without a maximum (5.2.5)",
+        "at a load of 60%, cut to a third of the time in which bags arrive",
         "cut to 6 hours or to 5 minutes: S-T and S-BoT are equal at 60%, too (tried, not in the "
         "tables)",
     ),
     (
         "eligible set",
-        "a new one only after all tasks in the schedule are *completed* (5.1.2)",
-        "a new one when all tasks have been dispatched",
-        "taken literally, S-BoT runs one bag after another: at a load of 20% that takes over 100 "
-        "times as long as bags arrive, and it cannot be as good as S-T (5.4.4)",
+        "renewed only after all tasks in the schedule are *completed* (5.1.2)",
+        "renewed when all tasks have been dispatched",
+        "taken literally, S-BoT runs one bag after another: at a load of 20% this takes over 100 "
+        "times as long as the arrivals, and S-BoT cannot be as good as S-T (5.4.4)",
     ),
     (
         "monitoring",
-        "periodical, without the period (5.1.2)",
+        "periodical, the period is not given (5.1.2)",
         "10 s, as KOALA polls local managers (4.3.3)",
         "*The period of the monitoring service*; with 30 s and 60 s S-T and S-BoT are equal at "
         "60%, too (tried, not in the tables)",
     ),
     (
         "replicas",
-        "one of each task, with WQR4x four, after the tasks of the eligible set (5.1.4)",
-        "as the text: when no task waits",
-        "none: *Policies that know nothing*",
+        "one of each task, four with WQR4x, after all tasks of the eligible set (5.1.4)",
+        "as in the text: replicas start when no task waits",
+        "no replicas: *Policies that know nothing*",
     ),
     (
         "streams",
-        "an independent one for each cluster (5.3.3)",
-        "as the text, all of the same rate",
-        "in proportion to the clusters: *Architectures*",
+        "an independent stream of bags for each cluster (5.3.3)",
+        "as in the text; all streams have the same rate",
+        "rates in proportion to the processors of the clusters: *Architectures*",
     ),
     (
         "users",
-        "ranks of one trace (5.2.2); with sep-c each at one cluster (5.1.2)",
-        "each cluster has its own",
-        "the same at all clusters: *Fair selection policies*",
+        "ranks of one trace (5.2.2); with sep-c each user at one cluster (5.1.2)",
+        "each cluster has users of its own",
+        "the same users at all clusters: *Fair selection policies*",
     ),
     (
         "fcondor",
-        "users change the manager when tasks start to be queued (5.1.2)",
-        "after each task that has to wait",
-        "after whole bags: *Architectures*",
+        "users change the resource manager when tasks start to be queued (5.1.2)",
+        "users change it after each task that has to wait",
+        "users change it after whole bags: *Architectures*",
     ),
     (
         "bags of logs",
         "bags arrive as a whole (5.1.1, 5.1.3), and tasks have times between arrivals (5.4.2)",
-        "tasks are submitted when their jobs were",
-        "as a whole: *The size of a bag, under real load*",
+        "a task is submitted at the submission time of its job in the log",
+        "bags submitted as a whole: *The size of a bag, under real load*",
     ),
 )
 
@@ -110,7 +112,7 @@ def readings() -> Iterator[str]:
     yield "## How the text was read"
     yield ""
     yield (
-        "What decides how many tasks wait, with the sections of the thesis. The tables named here "
-        "are those of the section on causes."
+        "The table lists the parts of the model that decide how many tasks wait. Numbers in "
+        "brackets are sections of the thesis; names in italics are tables of the section on causes."
     )
     yield from table(_COLUMNS, _READINGS)
