@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import msgspec
 import pytest
 
 from tests.places import CORPUS
@@ -89,7 +90,11 @@ def test_table_7_3_has_what_the_text_says() -> None:
 
 def grid_samples(**waits_s: float) -> GridSamples:
     """Table 7.6, with other waits on the DAS-3 by policy."""
-    rows = [
+    return GridSamples(NO_LOGS, grid_rows(waits_s), every=True)
+
+
+def grid_rows(waits_s: Mapping[str, float]) -> list[GridRow]:
+    return [
         GridRow(
             grid=grid, policy=policy, part=1.0, seed=0, jobs=1, response_s=line.response_s,
             wait_s=waits_s.get(policy.replace("-", "_"), line.wait_s) if grid == "das3"
@@ -100,7 +105,6 @@ def grid_samples(**waits_s: float) -> GridSamples:
         for grid, lines in paper.TABLE_7_6.items()
         for policy, line in lines.items()
     ]  # fmt: skip
-    return GridSamples(NO_LOGS, rows, every=True)
 
 
 def test_table_7_6_has_what_the_text_says_but_for_the_waits_of_ect() -> None:
@@ -111,6 +115,28 @@ def test_table_7_6_has_what_the_text_says_but_for_the_waits_of_ect() -> None:
     assert not found["ECT-Perfect and ECT-Last2 have similar waits"], "105 and 186 s"
     assert found["All policies perform alike, by response, wait and slowdown"]
     assert found["LB is slightly better than FPF"]
+
+
+@pytest.mark.parametrize(
+    ("auver", "das3", "holds"), [(0.2, 0.5, True), (0.4, 0.5, False), (0.1, 0.2, False)]
+)
+def test_jobs_are_distributed_similarly_on_one_grid_alone(
+    auver: float, das3: float, holds: bool
+) -> None:
+    """Shares of the jobs that ECT-Last2 sends to other clusters than ECT-Perfect."""
+    moved = {"auver": auver, "das3": das3}
+    rows = [
+        msgspec.structs.replace(
+            row,
+            share=(1 - moved[row.grid], moved[row.grid])
+            if row.policy == "ECT-Last2"
+            else (1.0, 0.0),
+        )
+        for row in grid_rows({})
+    ]
+    samples = GridSamples(NO_LOGS, rows, every=True)
+    (claim,) = (c for c in grid_claims.CLAIMS if "distribute jobs over clusters" in c.text)
+    assert answer([claim], samples)[0].holds is holds
 
 
 def test_the_worst_by_far_is_worse_than_every_other_policy() -> None:

@@ -13,6 +13,32 @@ ones cost much, unlike in the thesis. The traces are not public: grids are gener
 """
 """What the paper concludes, and what holds here."""
 
+_GRIDS = "see *Grid scheduling*"
+_BURSTS = "see *Bounds in bursts*"
+CAUSES: dict[int, str] = {
+    1: "see *More specific classes*",
+    3: "see *Last2 and the median*",
+    5: "see *Research and production*",
+    7: "see *Accuracies above 0.9, SHARCNET*",
+    8: "on generated grids: see *Accuracies above 0.9, SHARCNET*",
+    9: "see *Equal predictions in a burst*",
+    10: "see *`auto`*",
+    12: "Table 7.2 contradicts it; see *The correction of point-valued predictions*",
+    13: "see *BMBP and Chebyshev's inequality*",
+    16: _BURSTS,
+    17: _BURSTS,
+    18: "unexplained; for run times see *Equal predictions in a burst*",
+    **dict.fromkeys((21, 22, 23), _GRIDS),
+    25: "Table 7.6 contradicts it: 105 and 186 s",
+    26: _GRIDS,
+    27: _GRIDS,
+    28: "predictions that differ between equal clusters: see *What changes the waits*",
+    33: "see *MWT*",
+    34: "see *MWT*",
+    38: "see *MWT*",
+}
+"""Why claims do not hold, by number."""
+
 DIFFERENCES = """
 ## What differs, and why
 

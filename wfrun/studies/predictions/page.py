@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wfrun.studies.common.claim import Answer
 from wfrun.studies.common.page import DETAILS, opening, table
-from wfrun.studies.predictions.differences import DIFFERENCES, SUMMARY
+from wfrun.studies.predictions.differences import CAUSES, DIFFERENCES, SUMMARY
 from wfrun.studies.predictions.part import PartSetting
 
 
@@ -109,14 +109,15 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
         "last column says whether it holds on more than half of them. No bound was fitted."
     )
     rows = ((str(a.number), a.claim.where, a.claim.text, *_verdicts(a)) for a in found)
-    header = ("", "section", "claim", "holds", "here", "on most")
+    header = ("", "section", "claim", "holds", "here", "on most", "cause")
     yield from table(header, rows)
 
 
-def _verdicts(answer: Answer) -> tuple[str, str, str]:
+def _verdicts(answer: Answer) -> tuple[str, ...]:
     if answer.claim.always:
-        return f"cannot fail: {answer.claim.always}", answer.evidence, "-"
-    return _yes(answer.holds), answer.evidence, _yes(answer.usually)
+        return f"cannot fail: {answer.claim.always}", answer.evidence, "-", ""
+    cause = "" if answer.holds else CAUSES.get(answer.number, "unexplained")
+    return _yes(answer.holds), answer.evidence, _yes(answer.usually), cause
 
 
 def _yes(holds: bool) -> str:
