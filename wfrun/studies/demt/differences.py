@@ -13,6 +13,18 @@ Downey's speedups DEMT has by far the best Σ w C, and with highly parallel jobs
 50 and 100 of them; in 11 of the other 13 points the list of the dual approximation's sizes by
 weight over run time is better in both criteria. What the text leaves open does not explain it."""
 
+_SUM = "unexplained; no free choice changes it by more than 0.1"
+_LENGTH = "free choice: see *C_max of DEMT with weakly parallel jobs*"
+CAUSES: dict[int, str] = {
+    **dict.fromkeys((1, 4, 6, 10, 16), _SUM),
+    5: _LENGTH,
+    7: f"{_LENGTH}: 1.72 with 100 jobs",
+    8: "unexplained: see *The others with weakly parallel jobs*",
+    11: "unexplained: see *Highly parallel jobs*",
+    19: "unexplained: see *Mixed jobs*",
+}
+"""Why claims do not hold, by number."""
+
 DIFFERENCES = """
 ## What differs, and why
 

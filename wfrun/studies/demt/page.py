@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from wfrun.studies.common.claim import Answer, tally
+from wfrun.studies.common.claim import Answer, tally_by_kind
 from wfrun.studies.common.options import QUICK_NOTICE
-from wfrun.studies.common.page import claims_table, table
-from wfrun.studies.demt.differences import DIFFERENCES, SUMMARY
+from wfrun.studies.common.page import claims_table, main_claims, table
+from wfrun.studies.demt.differences import CAUSES, DIFFERENCES, SUMMARY
 from wfrun.studies.demt.experiments import (
     ALGORITHMS,
     BASE,
@@ -54,13 +54,12 @@ def _head(
         yield from QUICK_NOTICE
     yield from SUMMARY.splitlines()
     yield ""
-    yield f"**{tally(found)}.** {samples.seeds} runs of each point, {PROCESSORS} processors."
+    runs = f"{samples.seeds} runs of each point, {PROCESSORS} processors."
+    yield f"**{tally_by_kind(found)}.** {runs}"
     yield ""
     yield "Main claims:"
     yield ""
-    for one in found:
-        if one.claim.where.endswith("main"):
-            yield f"- {one.claim.text}: **{one.verdict.value}** ({one.evidence})."
+    yield from main_claims(found)
     yield ""
     yield f"    wfrun study demt{' --quick' if quick else ''} --output study"
     yield ""
@@ -129,7 +128,7 @@ def _claims(found: Sequence[Answer]) -> Iterator[str]:
         "not hold* with 95% confidence (paired t test over the runs), otherwise it is *not "
         "distinguishable*; claims of single runs are counted."
     )
-    yield from claims_table(found)
+    yield from claims_table(found, CAUSES)
 
 
 def _bounds(samples: DemtSamples) -> Iterator[str]:
