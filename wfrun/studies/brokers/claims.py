@@ -49,8 +49,9 @@ LARGE = paper.CYBERSHAKE_1000
 
 
 def usually_roughly(one: Sample, other: Sample, ratio: float) -> AtLeast:
-    """That ``one`` is ``ratio`` times ``other``, within SIMILAR either way, in most repetitions. By
-    sign tests: no wait is shorter than the start of a job, and few repetitions have long ones."""
+    """That ``one`` is ``ratio`` times ``other``, within SIMILAR either way, in most repetitions.
+    Decided by sign tests: waits have a minimum, the start of a job, and few repetitions have long
+    waits."""
     return all_of(
         (
             usually_less(one, other, times=ratio * SIMILAR, strict=False),
@@ -179,8 +180,8 @@ def _5_x_cybershake_1000_median_queue(s: BrokerSamples) -> Finding:
             "largest to the smallest makespan of the policies")  # fmt: skip
 def _5_x_cybershake_1000_contention(s: BrokerSamples) -> Finding:
     """*The performance difference between the policies is more significant in the real experiments
-    than in the simulations. We attribute this to the resource contention*: here with head nodes and
-    without, the ratio of the worst to the best policy."""
+    than in the simulations. We attribute this to the resource contention*. Tested by the ratio of
+    the largest to the smallest makespan, with costs of head nodes and without."""
     heads = s.policies(LARGE, paper.INSTANCES, "makespan_s")
     free = {p: s.changed(FREE_HEADS, p, "makespan_s") for p in paper.POLICIES}
     ratios = [combine(lambda *v: max(v) / min(v), *values.values()) for values in (free, heads)]
