@@ -58,7 +58,7 @@ change at a time*.
   Grid2 LBal_S and MPL are then 4% apart, the other way.
 - **MST is the best here.** It knows the schedules of the sites, which are planned anew at every
   question. If a plan in the order of the queue gives nothing back when jobs end early, MST waits
-  86% longer in Grid1 than MPL that counts the new job (paper: 80%), and its slowdown is 98% larger
+  85% longer in Grid1 than MPL that counts the new job (paper: 80%), its slowdown is 100% larger
   (91%). Jobs request more than their run time, so that such a plan is longer than the queue. Ties
   to the largest or to the least loaded site, and requests that hold, leave MST the best. In the
   paper's Table 6 MST balances sizes and work best of all (LBal_s, LBal_w); in Grid1 it does so here
@@ -71,7 +71,7 @@ change at a time*.
 - **What level 3 asks.** A site answers by a plan with a reservation for each waiting job, in the
   order of the queue (conservative backfilling), although it runs EASY, in which only the first job
   has one. With a dry run of EASY, which a site could answer as well, MCT waits 3,677 s (with plans
-  3,650 s) and MWT 598 s (575 s). MST waits 66 s (114 s), and is the best with either; a second
+  3,650 s) and MWT 598 s (575 s). MST waits 66 s (69 s), and is the best with either; a second
   simulator, written apart, has 65 s. The plans are no cause of the differences.
 - **MCT.** Table 1 does not count the new job: a job goes to a small idle site although a large one
   would start it as soon. With the job counted the wait is a third; with the plans above as well it
@@ -94,7 +94,8 @@ change at a time*.
   up to 0.001%, and 0.3% longer with MLp (paper: 1%). The verdict is on the ends of all weeks, where
   the long queues of MCT count.
 - **Overruns.** LANL has 40,180 jobs past their requests, at which a plan expects the processors at
-  once. With requests raised to the run time, MST waits half as long; the others stay.
+  once. With requests raised to the run time, MST waits 10% less, and MPL, LBal_S and MCT change by
+  at most 4%.
 - **Grid2** lacks the DAS-2 here, with 400 of its 2,194 processors, most of its jobs and its
   four smallest sites. Differences between strategies are smaller there than in the paper, with the
   other reading, too: this part remains unexplained without the trace.
