@@ -4,12 +4,18 @@ between real servers are in tests/integration/suites/test_conformance_direct.py.
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from wfrun.engine.model import Access
+from wfrun.engine.errors import TransientError
+from wfrun.engine.model import Access, SiteSpec
+from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.transports.transport import Address
+from wfrun.sites.transfers.direct import direct_copy
 from wfrun.sites.transfers.direct.direct_clients import (
     SSH,
     Clients,
@@ -22,6 +28,7 @@ from wfrun.sites.transfers.direct.direct_rsync import DirectRsync
 from wfrun.sites.transfers.direct.direct_scp import DirectScp
 from wfrun.sites.transfers.direct.direct_script import is_plain, seen_by_others, sending_script
 from wfrun.sites.transfers.direct.direct_sftp import DirectSftp
+from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.method import NotCarriedError
 
 DEBIAN_12 = """\
@@ -63,6 +70,24 @@ def test_sites_are_asked_for_any_program_that_a_method_names() -> None:
     assert "wfrun-absent" not in found
 
 
+async def test_no_site_reaches_another_unless_the_catalog_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever clients both have."""
+
+    async def modern(*_: object) -> Clients:
+        return parse_clients(DEBIAN_12, EVERY)
+
+    monkeypatch.setattr(RemoteEndpoint, "clients", modern)
+    for direct in (None, "forward", "key"):
+        site = SimpleNamespace(
+            spec=SiteSpec("a", slots=1, access=Access(direct=direct)), connection=None
+        )
+        ends = [RemoteEndpoint(index, cast(Any, site)) for index in (0, 1)]
+        for method in (DirectRsync(), DirectScp(), DirectSftp()):
+            assert await method.can_carry(*ends) is (direct is not None)
+
+
 def test_names_that_an_old_client_would_hand_to_a_shell_are_not_carried() -> None:
     old: Clients = dict.fromkeys(("ssh", "scp", "sftp"), (7, 4))
     assert "-s" not in DirectScp().client(Sending(old, TO, "/plain/path"))
@@ -71,6 +96,26 @@ def test_names_that_an_old_client_would_hand_to_a_shell_are_not_carried() -> Non
             DirectScp().client(Sending(old, TO, path))
     with pytest.raises(NotCarriedError):
         DirectSftp().files(Sending(old, TO, "/line\nend"))
+
+
+async def test_a_part_that_stops_growing_is_given_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its first bytes came shortly before it stopped."""
+    monkeypatch.setattr(direct_copy, "STALL_S", 2.0)
+    (tmp_path / "part").write_bytes(b"some")
+    connection = connection_of(Access(transport="local"))
+    await connection.open(lambda reason: None)
+    site = SimpleNamespace(spec=SiteSpec("a", slots=1), connection=connection)
+    process = await (await connection.transport()).start("cat")
+    began_s = time.monotonic()
+    with pytest.raises(TransientError, match="nothing came for 2 s"):
+        await direct_copy.wait_growing(
+            process, RemoteEndpoint(0, cast(Any, site)), str(tmp_path / "part")
+        )
+    assert 2.0 <= time.monotonic() - began_s < 3.5
+    await process.close()
+    await connection.close()
 
 
 def test_addresses_that_a_configuration_cannot_have() -> None:

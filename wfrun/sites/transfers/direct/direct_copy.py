@@ -42,6 +42,8 @@ from wfrun.sites.transfers.relay.following import followed_bytes, following
 from wfrun.sites.transfers.relay.stall import STALL_S
 from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
 
+_LOOKS = 10
+"""Number of looks at the size of a part within STALL_S."""
 GRACE_S = 10.0
 """Maximum wait for the end of a client that is stopped."""
 _BY_CLIENT = re.compile(
@@ -273,19 +275,20 @@ async def wait_growing(process: Process, to: RemoteEndpoint, part: str | None) -
     """Wait for the end of the client while the part grows, if there is one to look at. The client
     is stopped with the copy."""
     waiting = asyncio.ensure_future(process.wait())
-    size_bytes = -1
+    size_bytes, idle = -1, 0
     try:
         while True:
-            await asyncio.wait([waiting], timeout=STALL_S)
+            await asyncio.wait([waiting], timeout=STALL_S / _LOOKS)
             if waiting.done():
                 return waiting.result()
             if part is None:
                 continue
             (found,) = await (await to.connection.host()).stat([part])
             grown = -1 if found is None else found.size_bytes
-            if grown <= size_bytes:
+            idle = 0 if grown > size_bytes else idle + 1
+            if idle >= _LOOKS:
                 raise TransientError(f"{part}: nothing came for {STALL_S:g} s")
-            size_bytes = grown
+            size_bytes = max(size_bytes, grown)
     finally:
         if not waiting.done():
             process.end_input()
