@@ -43,6 +43,8 @@ def test_examples(text: str, shown: str) -> None:
 
 def test_names_are_one_short_line() -> None:
     assert name_line("a\nb\tc") == "a\\nb\\tc"
+    assert name_line("x" * 200) == "x" * 200
+    assert name_line("x" * 1_000_000) == "x" * 200 + "…"
     assert len(name_line("\x1b" * 1_000_000)) < 1000
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from wfrun import InvalidError, Resources, Workflow, read_workflow
 from wfrun.engine.tasks.bag import tasks_of
+from wfrun.parsers.bags.jsdl_documents.sweep import MAX_STEPS, is_location_path
 
 DOCUMENT = """<?xml version="1.0"?>
 <jsdl:JobDefinition xmlns:jsdl="http://schemas.ggf.org/jsdl/2005/11/jsdl"
@@ -210,3 +211,8 @@ def test_exceptions_from_a_long_loop_are_refused(tmp_path: Path) -> None:
     loop = LOOP.replace('end="7"', 'end="100000000"')
     with pytest.raises(InvalidError, match="too long for exceptions"):
         read(tmp_path, document(nested(loop)))
+
+
+def test_the_number_of_steps_is_limited() -> None:
+    assert is_location_path("/a" * MAX_STEPS)
+    assert not is_location_path("/a" * (MAX_STEPS + 1))

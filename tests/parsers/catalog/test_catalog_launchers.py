@@ -55,6 +55,12 @@ def launchers(spec: SiteSpec) -> LauncherSpec:
     return spec.access.launchers
 
 
+def test_channels_are_encrypted_unless_the_catalog_says_so(tmp_path: Path) -> None:
+    assert launchers(site(tmp_path, "dispatch: launchers", "launchers: {cores: 1}")).encrypt
+    text = "launchers: {cores: 1, encrypt: false}"
+    assert not launchers(site(tmp_path, "dispatch: launchers", text)).encrypt
+
+
 def test_launchers_are_as_the_catalog_says(tmp_path: Path) -> None:
     (alpha,) = read_catalog(written(tmp_path, LAUNCHERS)).sites
     assert alpha.pin_cores

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 
 import pytest
 
 from tests.runners.harness import Job, User, assert_refused, make_workflow
+from wfrun.engine.errors import InvalidError
+from wfrun.runners.admin.catalog_file import rewrite
 from wfrun.runners.api import run
 
 COMMANDS = (
@@ -61,6 +64,29 @@ def test_the_metrics_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert run(workflow, run_dir=tmp_path / "two", metrics_file=str(out)).outcome == "done"
     assert kept.read_text() == "kept"
     assert not out.exists()
+
+
+def test_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = plant(tmp_path, ".wfrun-5ec2e7.part")
+    rewrite(tmp_path / "sites.yaml", b"", b"sites: {}\n")
+    assert (tmp_path / "sites.yaml").read_text() == "sites: {}\n"
+    foresee(monkeypatch)
+    with pytest.raises(InvalidError, match="File exists"):
+        rewrite(tmp_path / "sites.yaml", b"sites: {}\n", b"")
+    assert kept.read_text() == "kept"
+    assert (tmp_path / "sites.yaml").read_text() == "sites: {}\n"
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_tables_follow_the_umask(user: User, umask: int) -> None:
+    run(make_workflow([Job("a", "true")]), run_dir=user.folder / "run")
+    before = os.umask(umask)
+    try:
+        for name in ("out.csv", "out.parquet"):
+            assert user.ask("results", "run", "-o", name).status == 0
+            assert stat.S_IMODE((user.folder / name).stat().st_mode) == 0o666 & ~umask
+    finally:
+        os.umask(before)
 
 
 def plant(folder: Path, *names: str) -> Path:

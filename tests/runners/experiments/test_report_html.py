@@ -77,6 +77,7 @@ def test_a_report_is_one_file_in_which_names_are_text(user: User) -> None:
     names = [bar["name"] for bar in drawn["gantt"]["data"]]
     assert "failed or cancelled" in names
     assert all("<" not in name for name in names)
+    assert not any(tag in str(drawn) for tag in ("<img", "<script", "<a "))  # under the pointer
 
 
 def test_date_command_and_sites_are_at_the_top(user: User) -> None:

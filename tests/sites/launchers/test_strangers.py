@@ -16,6 +16,8 @@ import pytest
 
 from tests.sites.launchers.channel_rig import Rig
 from tests.sites.remote.conftest import Cluster
+from wfrun.sites.launchers.channels import channels
+from wfrun.sites.launchers.channels.channels import MAX_STRANGERS
 from wfrun.sites.launchers.channels.limited_log import INTERVAL_S, MAX_WARNINGS, LimitedWarnings
 from wfrun.sites.launchers.channels.signed_link import SignedLink
 from wfrun.sites.remote.agent import UNADMITTED_BYTES
@@ -115,6 +117,27 @@ async def test_strangers_keep_no_launcher_out(
     assert max(taken.values()) <= UNADMITTED_BYTES
     intervals = 1 + (time.monotonic() - began_s) // INTERVAL_S
     assert 0 < caplog.text.count("was refused") <= MAX_WARNINGS * intervals
+
+
+@pytest.mark.parametrize(("burst_s", "most"), [(0.0, MAX_STRANGERS), (1e9, 4 * MAX_STRANGERS)])
+async def test_the_number_of_callers_is_limited(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, burst_s: float, most: int
+) -> None:
+    """More may wait only while all are young. The oldest go."""
+    if rig.kind != "tcp":
+        pytest.skip("the same at each port")
+    monkeypatch.setattr(channels, "BURST_S", burst_s)
+    address = rig.address()["tcp"][0]
+    streams = []
+    for _ in range(most + 10):
+        streams.append(await asyncio.open_connection(*address))
+        await asyncio.sleep(0.005)  # in this order
+    for reader, _ in streams[:10]:
+        assert await asyncio.wait_for(reader.read(), 100) == b""
+    ended = await asyncio.wait([asyncio.ensure_future(streams[10][0].read())], timeout=1.0)
+    assert not ended[0]
+    for _, writer in streams:
+        writer.close()
 
 
 def test_few_warnings_are_written_and_the_others_are_counted(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.sites.remote.servers import Misbehaving, Sshd, new_key, public
 from wfrun.engine.errors import InfeasibleError, TransientError
 from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 from wfrun.sites.remote.transports.openssh_transport import OpensshTransport
-from wfrun.sites.remote.transports.transport import NeedsLoginError, Transport
+from wfrun.sites.remote.transports.transport import NeedsLoginError, Process, Transport
 
 Question = tuple[str, bool]
 
@@ -177,8 +178,9 @@ async def test_a_key_with_a_passphrase_is_named(cluster: Cluster, tmp_path: Path
     assert caught.value.hint == f"Add the key to your SSH agent: ssh-add '{key}'"
 
 
-@both
-async def test_an_agent_holds_the_key(kind: str, cluster: Cluster, tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def agent_for(cluster: Cluster) -> AsyncIterator[None]:
+    """An agent that alone holds the key."""
     socket = cluster.sockets / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
@@ -191,11 +193,46 @@ async def test_an_agent_holds_the_key(kind: str, cluster: Cluster, tmp_path: Pat
         # OpenSSH ignores an absent file, and so does wfrun.
         text = text.replace(f"IdentityFile {cluster.key}", "IdentityFile /nonexistent")
         cluster.config.write_text(text.replace("IdentitiesOnly yes", "IdentitiesOnly no"))
-        await works(make(kind, cluster))
+        yield
     finally:
         agent.terminate()
         agent.wait(100)
         socket.unlink(missing_ok=True)
+
+
+@both
+async def test_an_agent_holds_the_key(kind: str, cluster: Cluster) -> None:
+    async with agent_for(cluster):
+        await works(make(kind, cluster))
+
+
+@both
+async def test_an_agent_is_forwarded_over_a_connection_of_its_own(
+    kind: str, cluster: Cluster
+) -> None:
+    """And only to its command: the connection that carries everything else has none."""
+    script = 'echo "$SSH_CONNECTION"; ssh-add -l; exit 0'
+
+    async def said(process: Process) -> tuple[bytes, bool]:
+        text = b""
+        while data := await process.read(1000):
+            text += data
+        await process.close()
+        connection, _, keys = text.partition(b"\n")
+        return connection, b"SHA256" in keys
+
+    async with agent_for(cluster):
+        transport = make(kind, cluster)
+        await transport.connect()
+        try:
+            shared, has_agent = await said(await transport.start(script))
+            assert not has_agent
+            own, has_agent = await said(await transport.start_with_agent(script))
+            assert has_agent
+            assert own != shared
+            assert await said(await transport.start(script)) == (shared, False)
+        finally:
+            await transport.close()
 
 
 @both

@@ -182,4 +182,11 @@ def test_no_port_is_open_at_other_addresses() -> None:
     for listener in listeners:
         listener.close()
     assert {name[0] for name in bound} <= set(agent.addresses_of(None))
+    assert "127.0.0.1" in {name[0] for name in bound}
     assert len({name[1] for name in bound}) == 1
+
+
+def test_an_address_of_the_catalog_is_the_only_one() -> None:
+    (listener,) = agent.listen_at("127.0.0.2")
+    assert listener.getsockname()[0] == "127.0.0.2"
+    listener.close()

@@ -10,6 +10,7 @@ from wfrun.engine.errors import TransientError
 from wfrun.sites.remote.files import cat
 from wfrun.sites.remote.files.shell_files import ShellFiles
 from wfrun.sites.remote.host import Stat
+from wfrun.sites.remote.transports.local_transport import LocalTransport
 from wfrun.sites.remote.transports.transport import Transport
 from wfrun.sites.transfers.local import full_disk
 
@@ -44,3 +45,10 @@ async def test_a_disk_that_says_no_number(monkeypatch: pytest.MonkeyPatch, free:
 
     monkeypatch.setattr(cat, "answer", answer)
     assert await full_disk.shortage(cast(Any, Host()), "/") is None
+
+
+async def test_an_answer_without_end_is_cut() -> None:
+    transport = LocalTransport()
+    with pytest.raises(TransientError, match="cannot be asked: the host answered more than"):
+        await cat.answer(transport, "yes", "it cannot be asked")
+    await transport.close()

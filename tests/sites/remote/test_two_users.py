@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import stat
 import tempfile
@@ -13,6 +14,7 @@ import pytest_asyncio
 
 from tests.sites.users import ALICE, CAN_BE_OTHERS, MALLORY, UserTransport, run_as, scratch
 from wfrun.engine.errors import InfeasibleError
+from wfrun.sites.remote import agent
 from wfrun.sites.remote.agent_client import AgentHost
 from wfrun.sites.remote.files.directory import make_directory, put_programs
 from wfrun.sites.remote.transports.openssh_transport import _private_directory
@@ -123,6 +125,27 @@ async def test_own_and_shared_directories_can_be_used(
     assert prepared.returncode == 0, prepared.stderr
     directory = await make(host, scratch / "parent")
     assert stat.S_IMODE(os.stat(f"{directory}/files").st_mode) == 0o700
+
+
+async def test_a_group_of_one_user_is_that_user(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many systems give each user a group of the same name, which may write."""
+    (scratch / "own").mkdir()
+    (scratch / "own").chmod(0o775)
+    path = os.fsencode(scratch / "own")
+    agent.check_way(path)
+    for group in (
+        grp.struct_group(("root", "x", 0, ["root", "mallory"])),
+        grp.struct_group(("staff", "x", 0, [])),
+    ):
+        monkeypatch.setattr(grp, "getgrgid", lambda _, group=group: group)
+        with pytest.raises(agent.RefusedError):
+            agent.check_way(path)
+    monkeypatch.undo()
+    os.chown(scratch / "own", 0, MALLORY)
+    with pytest.raises(agent.RefusedError):
+        agent.check_way(path)
 
 
 async def test_links_in_a_circle_are_refused(host: AgentHost, scratch: Path) -> None:

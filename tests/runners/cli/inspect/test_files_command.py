@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,15 @@ def test_clean_removes_a_run(user: User, keep_outputs: bool) -> None:
     done = user.wfrun(user.write([job]), *words)
     assert done.status == 0, done.text
     assert list(sites.iterdir())
+    for shared in ("images", "wfrun-other-5ec2e7", "scans"):  # of all runs, of another, of the user
+        (sites / shared).mkdir()
+        (sites / shared / "kept").touch()
     refused = user.wfrun("clean", run)
     assert refused.status == 2
     assert "--yes" in refused.text
     cleaned = user.wfrun("clean", run, "--yes", *(["--keep-outputs"] if keep_outputs else []))
     assert cleaned.status == 0, cleaned.text
-    assert not list(sites.iterdir())
+    assert len(list(sites.iterdir())) == len(list(sites.glob("*/kept"))) == 3
     if keep_outputs:
         assert [path.name for path in run.iterdir()] == ["outputs"]
     else:
@@ -147,3 +151,20 @@ def test_clean_follows_no_link(user: User) -> None:
     moved.rename(own)
     assert user.wfrun("clean", run, "--yes").status == 0
     assert not run.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_clean_removes_no_directory_of_another_user(user: User) -> None:
+    """It has the name of the run's, whose jobs have shown it."""
+    run, sites = user.folder / "run", user.folder / "scratch"
+    sites.mkdir()
+    catalog = user.catalog(f"sites:\n  alpha: {{slots: 1, directory: {sites}}}\n")
+    job = Job("t", "echo x > t", [], ["t"], ["t"])
+    assert user.wfrun(user.write([job]), "--sites", catalog, "--run-dir", run).status == 0
+    (own,) = sites.iterdir()
+    os.chown(own, 65534, 65534)
+    refused = user.wfrun("clean", run, "--yes")
+    assert refused.status == 3
+    assert f"{own} is left there" in refused.text
+    assert list(own.iterdir())
+    assert run.exists()

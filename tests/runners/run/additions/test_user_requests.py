@@ -187,6 +187,26 @@ def test_a_request_that_is_refused_by_the_engine_is_not_reported_as_taken(tmp_pa
         ur.write(run, ur.CancelTask(0, 0))
 
 
+def test_requests_are_small_and_have_known_fields(tmp_path: Path) -> None:
+    core = Idle(tasks(1), ALPHA).core
+    (tmp_path / "run").mkdir()
+    run = RunDir(tmp_path / "run")
+    lock = Lock(run.lock)
+    try:
+        ur.write(run, ur.PauseSite("alpha"))
+        (path,) = run.requests.iterdir()
+        said = path.read_bytes()
+        for content, is_taken in (
+            (said.ljust(ur.MAX_BYTES + 1), False),
+            (said.replace(b"{", b'{"command":"x",', 1), False),
+            (said.ljust(ur.MAX_BYTES), True),
+        ):
+            path.write_bytes(content)
+            assert len(ur.RequestReader(run, core.state).read(6.0)) == is_taken, content
+    finally:
+        lock.release()
+
+
 @pytest.mark.slow
 def test_a_request_of_another_user_is_refused(user: User) -> None:
     if os.geteuid():

@@ -18,12 +18,15 @@ from tests.sites.users import MALLORY, as_user, scratch
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.events import Settings
 from wfrun.runners.api import resume, status
+from wfrun.runners.inspect.watch.asking import Asking
 from wfrun.runners.run.directory.new_run import NewRun
 from wfrun.runners.run.directory.run_directory import RunDir, is_driven
 from wfrun.runners.run.directory.trust import OwnRun
 from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.prepare.prepare import prepare, this_machine
 from wfrun.runners.run.session import Session
+from wfrun.runners.run.store.checkpoints import read_state
+from wfrun.runners.run.user_requests import CancelTask
 
 __all__ = ["scratch"]
 OTHER = 65534
@@ -52,7 +55,15 @@ def failed(user: User) -> Path:
 def test_a_run_of_another_user_is_not_driven(user: User, failed: Path) -> None:
     for path in (failed, failed / "events.sqlite"):
         os.chown(path, OTHER, OTHER)
-    for command in (["resume", "run"], ["cancel", "run"], ["logs", "run", "a"]):
+    user.write([Job("b", "true")])
+    for command in (
+        ["resume", "run"],
+        ["add", "run", "jobs.dax"],
+        ["cancel", "run"],
+        ["control", "run", "--cancel", "a"],
+        ["clean", "run", "--yes"],
+        ["logs", "run", "a"],
+    ):
         done = user.wfrun(*command)
         assert_refused(done, 2, ["belongs to nobody, not to root", "--trust", "sudo -u nobody"])
     with pytest.raises(InvalidError, match="belongs to nobody"):
@@ -142,6 +153,20 @@ def test_a_folder_of_runs_is_closed_to_the_group(
     finally:
         os.umask(before)
     assert mode_of(project / "wfrun-runs") == mode_of(project / "deep") == 0o2755
+
+
+@as_root
+def test_watch_asks_nothing_of_a_run_of_another_user(failed: Path) -> None:
+    run = RunDir(failed)
+    state = read_state(run)
+    for owner, is_refused in ((0, False), (OTHER, True)):
+        os.chown(failed, owner, owner)
+        asking = Asking(run)
+        asking.ask(CancelTask(0, 0), state)
+        assert asking.line is not None
+        assert ("belongs to nobody" in asking.line.plain) is is_refused
+        assert not asking.awaits_answer
+    assert not run.requests.exists()
 
 
 @as_root
@@ -247,6 +272,9 @@ def test_modes_of_a_run(tmp_path: Path, exists: bool) -> None:
     note(None)
     assert mode_of(folder) == (0o755 if exists else 0o700)
     assert seen["events.sqlite"] == seen["events.sqlite-journal"] == seen["lock"] == 0o600
+    kept = set(seen) - {"outputs"}
+    assert {name for name in kept if seen[name] & 0o077} <= {"sites"}
+    assert not any(mode_of(path) & 0o077 for path in (folder / "sites").iterdir())
     assert mode_of(folder / "outputs") == 0o777
     assert mode_of(folder / "sites" / "local") == 0o700
     assert mode_of(history) == 0o600

@@ -169,7 +169,8 @@ def test_both_have_sent_before_either_keeps_it(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c", "images"}
 
 
-def test_a_file_that_was_written_after_its_check_is_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["time", "size", "inode"])
+def test_a_file_that_changed_after_its_check_is_removed(tmp_path: Path, what: str) -> None:
     cache, stored = tmp_path / "images", tmp_path / "a"
     cache.mkdir()
     stored.write_bytes(IMAGE)
@@ -177,8 +178,10 @@ def test_a_file_that_was_written_after_its_check_is_removed(tmp_path: Path) -> N
     cached = cache / SHA256
     was = cached.stat()
     cached.chmod(0o600)
-    cached.write_bytes(bytes(len(IMAGE)))
-    os.utime(cached, ns=(was.st_atime_ns, was.st_mtime_ns + 1))
+    if what == "inode":
+        cached.rename(tmp_path / "before")
+    cached.write_bytes(bytes(len(IMAGE) - (what == "size")))
+    os.utime(cached, ns=(was.st_atime_ns, was.st_mtime_ns + (what == "time")))
     assert not ask("take", cache, tmp_path / "b")
     assert not cached.exists()
     assert not (tmp_path / "b").exists()

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,6 +88,7 @@ def test_an_edited_task_and_what_follows(folder: Path) -> None:
     again = do(jobs(folder, last="tac b"), "two", reuse="auto")
     assert ran(folder) == ["c"]
     assert again.reused == 3
+    assert stat.S_IMODE(Path("wfrun-runs/two/reused").stat().st_mode) == 0o700
     changed = jobs(folder)
     changed[1] = Job("b", changed[1].script.replace("cat a a", "cat a"), ["a"], ["b"])
     do(changed, "three", reuse="one")

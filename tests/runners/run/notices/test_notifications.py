@@ -246,6 +246,11 @@ def test_json_is_posted_and_the_secret_in_the_url_is_nowhere(
     assert b"post_json" in hook.command_lines  # the process that would show it
     for file in (user.folder / "run").rglob("*"):
         assert not file.is_file() or b"s3cr3t" not in file.read_bytes(), file
+    assert "s3cr3t" not in done.text
+    assert user.ask("report", "run", "-o", "page.html").status == 0
+    page = (user.folder / "page.html").read_text()
+    assert hook.url not in page
+    assert "HOOK_SECRET" not in page
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,14 @@ def test_values_come_from_files_only(tmp_path: Path, key: str, place: str) -> No
 
 
 @pytest.mark.parametrize("place", ["fifo", "/dev/zero"])
+def test_sub_workflows_come_from_files_only(tmp_path: Path, place: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "x.dax").write_text(f'<adag>\n<dax id="n" file="{tmp_path / place}"/></adag>')
+    with pytest.raises(InvalidError, match="is not there"):
+        read_workflows(tmp_path / "x.dax")
+
+
+@pytest.mark.parametrize("place", ["fifo", "/dev/zero"])
 async def test_inputs_are_read_from_files_only(tmp_path: Path, place: str) -> None:
     """A device has no end, and a pipe may have no writer."""
     os.mkfifo(tmp_path / "fifo")

@@ -179,6 +179,7 @@ def statements() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "DELETE FROM documents", ()
     yield "DROP TABLE documents", ()
     yield "ALTER TABLE events RENAME TO other", ()
+    yield "CREATE VIEW v AS SELECT * FROM events", ()
     yield "CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM events; END", ()
 
 

@@ -20,6 +20,7 @@ from wfrun.engine import events as ev
 from wfrun.engine.errors import InvalidError, TransientError
 from wfrun.engine.exchange import LauncherRequest, Outcome
 from wfrun.engine.model import LinkSpec, SiteSpec
+from wfrun.runners.run.store import event_store
 from wfrun.runners.run.store.event_store import FILE_NAME, Store
 from wfrun.runners.run.store.packing import DICTIONARY, packed
 
@@ -361,6 +362,19 @@ def test_a_row_that_unpacks_to_more_than_a_row_is_refused(
     monkeypatch.setattr("wfrun.runners.run.store.event_store.ROW_BYTES", 2_000_000)
     with pytest.raises(InvalidError, match="larger than any event"):
         log_of(tmp_path)
+
+
+def test_readers_open_a_log_read_only_and_call_no_function_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another user, which could name functions in its schema."""
+    write(tmp_path, EVENTS[:1])
+    monkeypatch.setattr(event_store, "_is_ours", lambda _: False)
+    store = Store(tmp_path)
+    assert store._db.execute("PRAGMA trusted_schema").fetchone() == (0,)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        store._db.execute("DELETE FROM events")
+    store.close()
 
 
 def test_the_dictionary_is_that_of_the_logs_that_exist() -> None:

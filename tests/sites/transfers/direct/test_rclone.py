@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -221,6 +222,9 @@ async def test_a_cancelled_copy_leaves_no_object(rig: Rig, storage: Path, to_sto
     place = storage if to_storage else rig.stores[1]
     await until(lambda: copying.done() or any(path.is_file() for path in place.rglob("*")))
     assert not copying.done()
+    if to_storage:
+        (name,) = (path.name for path in storage.rglob("*") if path.is_file())
+        assert re.match("wfrun-[0-9a-f]{32}", name)
     copying.cancel()
     with pytest.raises(asyncio.CancelledError):
         await copying

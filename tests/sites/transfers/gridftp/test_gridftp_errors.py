@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wfrun.engine.errors import NoSpaceError, TransientError, WfrunError
+from wfrun.sites.transfers.gridftp import gridftp_client
 from wfrun.sites.transfers.gridftp.gridftp_errors import explain
 from wfrun.sites.transfers.method import MethodFailedError
 
@@ -93,3 +94,16 @@ def test_only_sshftp_is_explained_by_ssh() -> None:
     error = explain("A cannot be copied to sshftp://host/B", ENDED)
     assert type(error) is MethodFailedError
     assert "~/.globus/sshftp" in (error.hint or "")
+
+
+async def test_the_client_has_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leads a session of its own, which has none, and opens no window for a password."""
+    monkeypatch.setattr(gridftp_client, "PROGRAM", "sh")
+    script = "cat; [ $(ps -o sid= -p $$) = $$ ] && echo alone; echo $SSH_ASKPASS_REQUIRE"
+    process = await gridftp_client.start_client(["-c", script])
+    process.end_input()
+    said = b""
+    while data := await process.read(100):
+        said += data
+    await process.close()
+    assert said.split() == [b"alone", b"never"]

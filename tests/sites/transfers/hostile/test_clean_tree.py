@@ -145,7 +145,8 @@ HOSTILE = {
     "old sparse": [entry("s", tarfile.GNUTYPE_SPARSE)],
     "unknown": [entry("v", b"V")],
     "long part": [entry("n" * 256)],
-    "long name": [entry("n/" * 2100 + "f")],
+    "long name": [entry(f"{'n' * 240}/" * 17 + "f")],  # of few levels
+    "long target": [link("l", f"{'n' * 240}/" * 18)],
     "deep": [folder("d/" * 201)],
 }
 
@@ -156,6 +157,15 @@ async def test_what_could_leave_is_refused(what: str, form: Form) -> None:
     entries = [entry("before", size=3), *HOSTILE[what]]
     with pytest.raises(InfeasibleError, match="alpha:d cannot be copied: the directory contains"):
         await clean(archive(entries, form))
+
+
+async def test_permissions_are_limited() -> None:
+    """No program of others, and none with the rights of its owner."""
+    program, inner = entry("program"), folder("inner")
+    program.mode = inner.mode = 0o7777
+    passed, _ = await clean(archive([program, inner]))
+    with tarfile.open(fileobj=io.BytesIO(passed)) as tar:
+        assert [each.mode for each in tar] == [0o755, 0o755]
 
 
 async def test_links_of_the_users_own_directory_may_leave_it() -> None:

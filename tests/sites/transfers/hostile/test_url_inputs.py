@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -92,6 +93,8 @@ async def test_a_file_is_fetched_once_for_all_copies(
     url = f"{web.url}/data"
     await asyncio.gather(*(urls.copy(ORIGIN, url, 0, f"f{number}") for number in range(4)))
     assert web.asked == ["/data"]
+    (fetched,) = (tmp_path / "inputs").iterdir()
+    assert re.fullmatch("[0-9a-f]{32}", fetched.name)  # nothing of the URL
     assert {path.read_bytes() for path in (tmp_path / "store").iterdir()} == {DATA}
     again = inputs(tmp_path)  # as after a resume
     await again.copy(ORIGIN, url, 0, "g")
