@@ -104,7 +104,12 @@ class _Session(threading.Thread):
             self._passive = None
 
     def reset(self) -> None:
-        """Close all connections as a crashed host does."""
+        """Close all connections as a crashed host does, and the listener, in which a thread waits
+        for a client that went away before its data came."""
+        passive = self._passive
+        if passive is not None:
+            with contextlib.suppress(OSError):  # the other thread has closed it
+                passive.shutdown(socket.SHUT_RDWR)
         for each in self._sockets:
             with contextlib.suppress(OSError):
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
