@@ -27,8 +27,8 @@ settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 WAITING_WORKERS = 2
-"""Worker processes beyond the number of cores, since tests often wait: those of each testbed wait
-for its servers nearly all the time."""
+"""Worker processes beyond the number of cores, since tests often wait: those of a testbed wait for
+its servers nearly all the time."""
 
 SLOW_TIMEOUT_S = 600
 """Timeout of a test of the slow part: real clusters on a busy machine take their time."""
@@ -36,16 +36,9 @@ SLOW_TIMEOUT_S = 600
 INTEGRATION = ROOT / "tests" / "integration"
 SITES = ROOT / "tests" / "sites"
 
-WITH_LAUNCHERS = (INTEGRATION, *(SITES / room for room in ("launchers", "local", "node")))
+WITH_LAUNCHERS = (INTEGRATION, *(SITES / room for room in ("local", "node")))
 """Rooms of tests that start launchers or jobs with fixed keys of attempts, as those do that stand
-in SITES itself."""
-
-
-WITH_FIXED_KEYS = ("test_conformance", "test_batch_launcher")
-"""Names of files whose tests use the testbed and have fixed keys of attempts."""
-
-FAULTS = frozenset({"test_faults_clusters.py", "test_faults_replicas.py", "test_reuse.py"})
-"""Files whose tests take half of the time of those without fixed keys."""
+in SITES itself. No two of their files have the same keys; see test_marks.py."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -88,23 +81,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that use the testbed or the test network, and skip those that need an absent
     corpus.
 
-    With several worker processes, the tests of a group run in one of them, one after another. Three
-    workers have a testbed each, and divide its tests by file into parts that take equally long.
-    Tests with fixed keys of attempts are all in one group: a launcher that recovers the attempts of
-    a dead one kills all processes with their keys on the machine.
+    With several worker processes, the tests of a group run in one of them, one after another. Each
+    worker has a testbed, and tests that use it are in the group of their file. So are those with
+    fixed keys of attempts: a launcher that recovers the attempts of a dead one kills all processes
+    with their keys on the machine.
     """
     for item in items:
         if _is_below(item, INTEGRATION):
             item.add_marker("slow")  # Played back batch systems take as long as real ones.
         with_launchers = item.path.parent == SITES or _is_below(item, *WITH_LAUNCHERS)
-        group = "launchers" if with_launchers else None
+        group = item.path.stem if with_launchers else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
-            if not item.path.name.startswith(WITH_FIXED_KEYS):
-                group = "faults" if item.path.name in FAULTS else "testbed"
+            group = item.path.stem
         if "network" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
-            group = group or "network"  # One process has its hosts.
+            group = "network"  # One process has its hosts.
         slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
         if slow and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))

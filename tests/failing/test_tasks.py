@@ -42,7 +42,7 @@ sys.path.insert(0, sys.argv[1])
 from store import AttemptError, refuse_revoked
 for _ in range(2):
     try:
-        refuse_revoked(sys.argv[2] + "/w/", "k-1")
+        refuse_revoked(sys.argv[2] + "/w/", "failing-1")
         print("it may commit")
     except (AttemptError, OSError) as error:
         print(type(error).__name__)
@@ -94,7 +94,7 @@ def test_an_attempt_may_not_commit_when_nobody_can_tell(
 ) -> None:
     """Another attempt of its task may have committed its outputs by now."""
     FailingLauncher(tmp_path, "stat", errno.ESTALE, monkeypatch).arm(1)
-    (tmp_path / "w" / "k-1.revoked").touch()
+    (tmp_path / "w" / "failing-1.revoked").touch()
     words = [
         sys.executable,
         "-I",
@@ -120,7 +120,7 @@ async def try_all(folder: Path, call: str, error: int, patch: pytest.MonkeyPatch
         store = launcher.directory / "files"
         (store / "in").write_text("content")
         for at in range(1, 1000):
-            key = f"k-{at}"
+            key = f"failing-{at}"
             names = {name: f"{name}-{at}" for name in ("output", "tree", "link")}
             launcher.arm(at)
             await site.submit(

@@ -76,7 +76,7 @@ async def until(what: Callable[[], object]) -> None:
 
 async def test_an_array_that_is_too_large_is_halved(directory: Path, opened: Opened) -> None:
     lsf.install(directory, {"hostA": 8}, max_array=3)
-    keys = [f"k-{n}" for n in range(10)]
+    keys = [f"lsf-{n}" for n in range(10)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
@@ -87,7 +87,7 @@ async def test_an_array_that_is_too_large_is_halved(directory: Path, opened: Ope
 
 async def test_more_jobs_than_may_be_pending(directory: Path, opened: Opened) -> None:
     lsf.install(directory, {"hostA": 1}, max_pending=3)
-    keys = [f"k-{n}" for n in range(7)]
+    keys = [f"lsf-{n}" for n in range(7)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
@@ -97,11 +97,11 @@ async def test_more_jobs_than_may_be_pending(directory: Path, opened: Opened) ->
 async def test_an_array_that_is_held(directory: Path, opened: Opened) -> None:
     lsf.install(directory, {"hostA": 2})
     async with opened(site_of(directory, options=("-H",))) as (site, probe):
-        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
+        await site.submit([shell("lsf-1", "true"), shell("lsf-2", "true")])
         await until(lambda: len(lsf.asked(directory, "bjobs")) > 3)
-        assert not probe.outcomes("k-1")
+        assert not probe.outcomes("lsf-1")
         run(directory, "bresume", "101")
-        assert {(await probe.ended(key)).cause for key in ("k-1", "k-2")} == {"done"}
+        assert {(await probe.ended(key)).cause for key in ("lsf-1", "lsf-2")} == {"done"}
 
 
 @pytest.mark.parametrize("remembers", [True, False])
@@ -111,10 +111,10 @@ async def test_jobs_that_their_owner_kills(
     """Told by bjobs, and by bhist when bjobs has forgotten them."""
     lsf.install(directory, {"hostA": 1}, remembers=remembers)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 600"), shell("k-2", "sleep 600")])
-        await probe.started("k-1")
+        await site.submit([shell("lsf-1", "sleep 600"), shell("lsf-2", "sleep 600")])
+        await probe.started("lsf-1")
         run(directory, "bkill", "101[1-2]")
-        running, queued = await probe.ended("k-1"), await probe.ended("k-2")
+        running, queued = await probe.ended("lsf-1"), await probe.ended("lsf-2")
     assert running.cause == queued.cause == "lost"
     assert "TERM_OWNER" in (running.message or "")
     assert "without having started" in (queued.message or "")
@@ -127,8 +127,8 @@ async def test_a_job_past_its_run_limit(directory: Path, opened: Opened, script:
     command, and ends well."""
     lsf.install(directory, {"hostA": 1}, limit_ratio=0.05)
     async with opened(site_of(directory, walltime_s=60.0)) as (site, probe):
-        await site.submit([shell("k-1", script, outputs={"o": "o"})])
-        outcome = await probe.ended("k-1")
+        await site.submit([shell("lsf-1", script, outputs={"o": "o"})])
+        outcome = await probe.ended("lsf-1")
     assert outcome.cause == "walltime"
     assert "TERM_RUNLIMIT: job killed after reaching LSF run time limit" in (outcome.message or "")
     assert outcome.sizes == ()
@@ -137,11 +137,11 @@ async def test_a_job_past_its_run_limit(directory: Path, opened: Opened, script:
 async def test_a_job_past_its_memory(directory: Path, opened: Opened) -> None:
     lsf.install(directory, {"hostA": 1}, remembers=False)
     hold = "import time; held = b'x' * (400 << 20); time.sleep(600)"
-    asked = request("k-1", sys.executable, "-c", hold)
+    asked = request("lsf-1", sys.executable, "-c", hold)
     resources = msgspec.structs.replace(asked.resources, memory_bytes=150 << 20)
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([msgspec.structs.replace(asked, resources=resources)])
-        outcome = await probe.ended("k-1")
+        outcome = await probe.ended("lsf-1")
     assert outcome.cause == "memory"
     assert "TERM_MEMLIMIT" in (outcome.message or "")
 
@@ -164,11 +164,11 @@ async def test_what_the_site_offers(directory: Path) -> None:
 
 async def test_a_task_on_several_hosts(directory: Path, opened: Opened) -> None:
     lsf.install(directory, {"hostA": 2, "hostB": 3})
-    task = shell("k-1", "cat $WFRUN_NODEFILE >o", outputs={"o": "o"})
+    task = shell("lsf-1", "cat $WFRUN_NODEFILE >o", outputs={"o": "o"})
     resources = msgspec.structs.replace(task.resources, cores=4, nodes=2)
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([msgspec.structs.replace(task, resources=resources)])
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await probe.ended("lsf-1")).cause == "done"
     said = (directory.parent / "scratch" / f"wfrun-{RUN}" / "files" / "o").read_text()
     assert said == "hostA\nhostA\nhostB\nhostB\n"
 
@@ -182,7 +182,7 @@ async def test_launchers_use_all_hosts_and_ask_for_the_time(
     async with opened(site_of(directory, walltime_s=3600, **access)) as (site, probe):
         assert isinstance(site, BatchLauncherSite)
         await site.start_launchers([LauncherRequest(f"{RUN}.L1", 2, 2, 0, 0, 3600.0)])
-        tasks = [shell(f"k-{n}", "sleep 1", outputs={}) for n in range(4)]
+        tasks = [shell(f"lsf-{n}", "sleep 1", outputs={}) for n in range(4)]
         await site.submit(tasks)
         for task in tasks:
             assert (await probe.ended(task.key)).cause == "done"

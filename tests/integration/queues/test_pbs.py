@@ -101,7 +101,7 @@ def run(directory: Path, command: str, *arguments: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("limit", ["user", "ncpus"])
 async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened, limit: str) -> None:
     pbs.install(directory, slots=2, limits={limit: 5})
-    keys = [f"k-{n}" for n in range(6)]
+    keys = [f"pbs-{n}" for n in range(6)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
@@ -111,7 +111,7 @@ async def test_more_jobs_than_may_be_queued(directory: Path, opened: Opened, lim
 async def test_the_limit_is_learned_from_refusals(directory: Path, opened: Opened) -> None:
     """Nothing is known before: an array that exceeds the limit is refused whole."""
     pbs.install(directory, slots=8, limits={"user": 5})
-    keys = [f"k-{n}" for n in range(20)]
+    keys = [f"pbs-{n}" for n in range(20)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "sleep", "0.5") for key in keys])
         for key in keys:
@@ -127,7 +127,7 @@ async def test_the_limit_is_learned_from_refusals(directory: Path, opened: Opene
 
 async def test_an_array_that_is_too_large_is_halved(directory: Path, opened: Opened) -> None:
     pbs.install(directory, slots=8, queue_max_array=3)
-    keys = [f"k-{n}" for n in range(10)]
+    keys = [f"pbs-{n}" for n in range(10)]
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:
@@ -140,17 +140,17 @@ async def test_a_queue_that_is_disabled_for_a_while(directory: Path, opened: Ope
     """A site that accepts nothing, and in whose queue nothing of ours ends, says so."""
     pbs.install(directory, slots=2, enabled=False)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([request("k-1", "true")])
+        await site.submit([request("pbs-1", "true")])
         await probe.until(lambda: any(isinstance(e, SitePaused) for e in probe.events))
         (paused,) = [e for e in probe.events if isinstance(e, SitePaused)]
         assert "Queue is not enabled" in paused.reason
-        await site.cancel(["k-1"])
-        assert (await probe.ended("k-1")).cause == "cancelled"
+        await site.cancel(["pbs-1"])
+        assert (await probe.ended("pbs-1")).cause == "cancelled"
         await probe.until(lambda: any(isinstance(e, SiteReopened) for e in probe.events))
-        await site.submit([request("k-2", "true")])
+        await site.submit([request("pbs-2", "true")])
         await probe.until(lambda: sum(isinstance(e, SitePaused) for e in probe.events) == 2)
         pbs.configure(directory, enabled=True)
-        assert (await probe.ended("k-2")).cause == "done"
+        assert (await probe.ended("pbs-2")).cause == "done"
         assert sum(isinstance(e, SiteReopened) for e in probe.events) == 2
 
 
@@ -161,15 +161,15 @@ async def test_an_element_that_is_queued_again_does_not_run_twice(
     record = directory.parent / "record"
     async with opened(site_of(directory)) as (site, probe):
         note = f'echo "$WFRUN_ATTEMPT" >>{record}; sleep 600'
-        await site.submit([shell("k-1", note), shell("k-2", f"echo k-2 >>{record}")])
-        assert (await probe.ended("k-2")).cause == "done"
-        await probe.started("k-1")
-        await until(lambda: "k-1" in record.read_text())
+        await site.submit([shell("pbs-1", note), shell("pbs-2", f"echo pbs-2 >>{record}")])
+        assert (await probe.ended("pbs-2")).cause == "done"
+        await probe.started("pbs-1")
+        await until(lambda: "pbs-1" in record.read_text())
         pbs.requeue(directory, "0[1]", "0[2]")  # the ended one, too
-        assert (await probe.ended("k-1")).cause == "lost"
+        assert (await probe.ended("pbs-1")).cause == "lost"
         await until(lambda: not states(directory) - {"F"})
-    assert sorted(record.read_text().split()) == ["k-1", "k-2"]
-    assert len(probe.outcomes("k-2")) == 1
+    assert sorted(record.read_text().split()) == ["pbs-1", "pbs-2"]
+    assert len(probe.outcomes("pbs-2")) == 1
 
 
 async def test_elements_are_listed_only_when_some_may_have_ended(
@@ -180,18 +180,18 @@ async def test_elements_are_listed_only_when_some_may_have_ended(
     go = directory.parent / "go"
     wait = f"until [ -e {go} ]; do sleep 0.1; done"
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([shell(f"k-{n}", wait) for n in range(5)])
-        for key in ("k-0", "k-1", "k-2"):
+        await site.submit([shell(f"pbs-{n}", wait) for n in range(5)])
+        for key in ("pbs-0", "pbs-1", "pbs-2"):
             await probe.started(key)
         asked = pbs.asked(directory, "qstat")
         await until(lambda: len(pbs.asked(directory, "qstat")) > len(asked) + 3)
         assert not any("-t" in words for words in pbs.asked(directory, "qstat"))
         # One leaves without a record.
         run(directory, "qdel", "-W", "force", "0[5].pbshost")
-        assert (await probe.ended("k-4")).cause == "lost"
+        assert (await probe.ended("pbs-4")).cause == "lost"
         assert ["-t", "-f", "-F", "json", "0[].pbshost"] in pbs.asked(directory, "qstat")
         go.touch()
-        for key in ("k-0", "k-1", "k-2", "k-3"):
+        for key in ("pbs-0", "pbs-1", "pbs-2", "pbs-3"):
             assert (await probe.ended(key)).cause == "done"
 
 
@@ -202,11 +202,11 @@ async def test_an_array_that_is_held(directory: Path, opened: Opened) -> None:
     assert spec.access is not None
     access = msgspec.structs.replace(spec.access, options=("-h",))
     async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
-        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
+        await site.submit([shell("pbs-1", "true"), shell("pbs-2", "true")])
         await probe.until(lambda: waits(probe) == [("Hold_Types = u", 2)])
-        assert not probe.outcomes("k-1")
+        assert not probe.outcomes("pbs-1")
         run(directory, "qrls", "0[].pbshost")
-        assert {(await probe.ended(key)).cause for key in ("k-1", "k-2")} == {"done"}
+        assert {(await probe.ended(key)).cause for key in ("pbs-1", "pbs-2")} == {"done"}
         await probe.until(lambda: waits(probe)[-1] == ("", 0))
 
 
@@ -214,11 +214,11 @@ async def test_a_queue_that_is_stopped_for_a_while(directory: Path, opened: Open
     """It accepts jobs, and starts none."""
     pbs.install(directory, slots=2, started=False)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
-        await site.submit([request("k-3", "true", cores=2)])
+        await site.submit([shell("pbs-1", "true"), shell("pbs-2", "true")])
+        await site.submit([request("pbs-3", "true", cores=2)])
         await probe.until(lambda: waits(probe)[-1:] == [("Not Running: Queue not started.", 3)])
         pbs.configure(directory, started=True)
-        for key in ("k-1", "k-2", "k-3"):
+        for key in ("pbs-1", "pbs-2", "pbs-3"):
             assert (await probe.ended(key)).cause == "done"
         await probe.until(lambda: waits(probe)[-1] == ("", 0))
 
@@ -235,15 +235,15 @@ async def test_a_start_is_seen_soon_after_the_end_before_it(
     go = [directory.parent / f"go-{n}" for n in range(2)]
     script = "until [ -e {} ]; do sleep 0.05; done"
     async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
-        await site.submit([shell(f"k-{n}", script.format(go[n])) for n in range(2)])
-        await probe.started("k-0")
+        await site.submit([shell(f"pbs-{n}", script.format(go[n])) for n in range(2)])
+        await probe.started("pbs-0")
         asked = len(pbs.asked(directory, "qstat"))
         await until(lambda: len(pbs.asked(directory, "qstat")) > asked)  # nothing has changed
         go[0].touch()
-        assert (await probe.ended("k-0")).cause == "done"
-        await probe.started("k-1")
+        assert (await probe.ended("pbs-0")).cause == "done"
+        await probe.started("pbs-1")
         go[1].touch()
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await probe.ended("pbs-1")).cause == "done"
 
 
 async def test_jobs_that_wait_for_room(directory: Path, opened: Opened) -> None:
@@ -252,14 +252,14 @@ async def test_jobs_that_wait_for_room(directory: Path, opened: Opened) -> None:
     go = directory.parent / "go"
     script = f"until [ -e {go} ]; do sleep 0.05; done"
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([shell("k-1", script), shell("k-2", script)])
-        await probe.started("k-1")
-        await site.submit([shell("k-3", "true")])
+        await site.submit([shell("pbs-1", script), shell("pbs-2", script)])
+        await probe.started("pbs-1")
+        await site.submit([shell("pbs-3", "true")])
         await probe.until(
             lambda: waits(probe) == [("Not Running: Not enough free nodes available", 0)]
         )
         go.touch()
-        for key in ("k-1", "k-2", "k-3"):
+        for key in ("pbs-1", "pbs-2", "pbs-3"):
             assert (await probe.ended(key)).cause == "done"
 
 
@@ -285,8 +285,8 @@ async def test_a_check_waits_for_the_output_of_its_jobs(
 async def test_a_job_that_can_never_run(directory: Path, opened: Opened) -> None:
     pbs.install(directory, slots=2)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([request("k-1", "true", cores=3)])
-        outcome = await probe.ended("k-1")
+        await site.submit([request("pbs-1", "true", cores=3)])
+        outcome = await probe.ended("pbs-1")
         assert outcome.cause == "refused"
         assert "Insufficient amount of resource: ncpus (R: 3 A: 2 T: 2)" in (outcome.message or "")
     assert json.loads(run(directory, "qstat", "-f", "-F", "json")[1]).get("Jobs", {}) == {}
@@ -299,24 +299,24 @@ async def test_a_job_that_needs_a_node_that_is_down(
     monkeypatch.setattr("wfrun.sites.cluster.refusals.ASK_AGAIN_S", 0.5)
     pbs.install(directory, slots=2, down=2)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([request("k-1", "true", cores=4)])
+        await site.submit([request("pbs-1", "true", cores=4)])
         await until(lambda: len(pbs.asked(directory, "pbsnodes")) > 2)
-        assert not probe.outcomes("k-1")
-        await site.submit([request("k-2", "true", cores=5)])
-        assert (await probe.ended("k-2")).cause == "refused"
-        assert not probe.outcomes("k-1")
+        assert not probe.outcomes("pbs-1")
+        await site.submit([request("pbs-2", "true", cores=5)])
+        assert (await probe.ended("pbs-2")).cause == "refused"
+        assert not probe.outcomes("pbs-1")
         pbs.configure(directory, slots=4, down=0)
-        await site.submit([shell("k-3", "true")])  # the player looks at its queue
-        assert (await probe.ended("k-1")).cause == "done"
+        await site.submit([shell("pbs-3", "true")])  # the player looks at its queue
+        assert (await probe.ended("pbs-1")).cause == "done"
 
 
 async def test_a_job_that_its_owner_deletes(directory: Path, opened: Opened) -> None:
     pbs.install(directory, slots=1, history=True)
     async with opened(site_of(directory)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 600"), shell("k-2", "sleep 600")])
-        await probe.started("k-1")
+        await site.submit([shell("pbs-1", "sleep 600"), shell("pbs-2", "sleep 600")])
+        await probe.started("pbs-1")
         assert run(directory, "qdel", "0[1].pbshost", "0[2].pbshost") == (0, "", "")
-        running, queued = await probe.ended("k-1"), await probe.ended("k-2")
+        running, queued = await probe.ended("pbs-1"), await probe.ended("pbs-2")
         assert running.cause == queued.cause == "lost"
         assert "terminated by" in (running.message or "")
         assert "without having started" in (queued.message or "")
@@ -327,8 +327,8 @@ async def test_a_job_past_its_walltime(directory: Path, opened: Opened) -> None:
     knows its walltime, and PBS's message is in its output if PBS is quicker than its record."""
     pbs.install(directory, slots=1)
     async with opened(site_of(directory, walltime_s=1.0)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 600; exit 1")])
-        outcome = await probe.ended("k-1")
+        await site.submit([shell("pbs-1", "sleep 600; exit 1")])
+        outcome = await probe.ended("pbs-1")
     assert outcome.cause == "walltime"
     assert "walltime" in (outcome.message or "")
 
@@ -342,9 +342,9 @@ async def test_a_shell_that_goes_on_when_pbs_has_killed_its_command(
     recorded before its own signal comes, or even without it. Only PBS knows that it was cut."""
     pbs.install(directory, slots=3, history=history, gap_s=gap_s)
     scripts = {
-        "k-1": "sleep 40; echo x >o",
-        "k-2": "trap 'echo caught' TERM; sleep 40; echo x >o",
-        "k-3": "sh -c 'sleep 40; exit 0'; echo x >o",
+        "pbs-1": "sleep 40; echo x >o",
+        "pbs-2": "trap 'echo caught' TERM; sleep 40; echo x >o",
+        "pbs-3": "sh -c 'sleep 40; exit 0'; echo x >o",
     }
     async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
         await site.submit([shell(k, text, outputs={"o": k}) for k, text in scripts.items()])
@@ -362,13 +362,13 @@ async def test_a_task_that_ends_well_near_the_walltime_of_its_job(
     """PBS is asked, and a success is believed if it says nothing else."""
     pbs.install(directory, slots=1, history=history)
     async with opened(site_of(directory, walltime_s=10.0)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 8.5; echo x >o", outputs={"o": "o"})])
-        assert (await probe.ended("k-1")).cause == "done"
+        await site.submit([shell("pbs-1", "sleep 8.5; echo x >o", outputs={"o": "o"})])
+        assert (await probe.ended("pbs-1")).cause == "done"
         asked = [words for words in pbs.asked(directory, "qstat") if "-x" in words]
         assert asked
     async with opened(site_of(directory, walltime_s=600.0)) as (site, probe):
-        await site.submit([shell("k-2", "sleep 1; echo x >o", outputs={"o": "o"})])
-        assert (await probe.ended("k-2")).cause == "done"
+        await site.submit([shell("pbs-2", "sleep 1; echo x >o", outputs={"o": "o"})])
+        assert (await probe.ended("pbs-2")).cause == "done"
         assert [words for words in pbs.asked(directory, "qstat") if "-x" in words] == asked
 
 
@@ -378,12 +378,12 @@ async def test_a_cut_end_that_only_a_later_engine_sees(
 ) -> None:
     pbs.install(directory, slots=1, gap_s=gap_s)
     async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
-        await site.submit([shell("k-1", "sleep 40; echo x >o", outputs={"o": "o"})])
-        await probe.started("k-1")
+        await site.submit([shell("pbs-1", "sleep 40; echo x >o", outputs={"o": "o"})])
+        await probe.started("pbs-1")
     await until(lambda: states(directory) == {"F"})
     async with opened(site_of(directory, walltime_s=6.0)) as (site, probe):
-        found = (await site.find(["k-1"]))["k-1"]
-        outcome = found.outcome or await probe.ended("k-1")
+        found = (await site.find(["pbs-1"]))["pbs-1"]
+        outcome = found.outcome or await probe.ended("pbs-1")
         assert outcome.cause == "walltime"
 
 
@@ -391,11 +391,11 @@ async def test_a_job_past_its_memory(directory: Path, opened: Opened) -> None:
     """PBS keeps no history: only its own words in the job's output say why it was killed."""
     pbs.install(directory, slots=1)
     hold = "import time; held = b'x' * (400 << 20); time.sleep(600)"
-    asked = request("k-1", sys.executable, "-c", hold)
+    asked = request("pbs-1", sys.executable, "-c", hold)
     resources = msgspec.structs.replace(asked.resources, memory_bytes=150 << 20)
     async with opened(site_of(directory)) as (site, probe):
         await site.submit([msgspec.structs.replace(asked, resources=resources)])
-        outcome = await probe.ended("k-1")
+        outcome = await probe.ended("pbs-1")
     assert outcome.cause == "memory"
     assert "PBS killed the job: mem" in (outcome.message or "")
     assert "exceeded limit 153600kb" in (outcome.message or "")
@@ -408,11 +408,11 @@ async def test_a_profile_that_ends_the_jobs_shell(directory: Path, opened: Opene
         with (directory.parent / ".profile").open("a") as profile:
             wait = f"until [ -e {directory.parent}/go ]; do sleep 0.1; done"
             profile.write(f'[ -z "$PBS_JOBID" ] || {{ {wait}; export -f nothing; }}\n')
-        await site.submit([shell("k-1", "true"), shell("k-2", "true")])
-        for key in ("k-1", "k-2"):
+        await site.submit([shell("pbs-1", "true"), shell("pbs-2", "true")])
+        for key in ("pbs-1", "pbs-2"):
             await probe.started(key)
         (directory.parent / "go").touch()
-        for key in ("k-1", "k-2"):
+        for key in ("pbs-1", "pbs-2"):
             outcome = await probe.ended(key)
             assert outcome.cause == "lost"
             assert "ended before wfrun's script began; it printed:" in (outcome.message or "")
@@ -424,9 +424,9 @@ async def test_a_profile_that_prints(directory: Path, opened: Opened) -> None:
     async with opened(site_of(directory)) as (site, probe):
         with (directory.parent / ".profile").open("a") as profile:
             profile.write("echo welcome; echo welcome >&2\n")
-        await site.submit([shell("k-1", "echo one"), shell("k-2", "echo two")])
-        assert {(await probe.ended(key)).cause for key in ("k-1", "k-2")} == {"done"}
-        assert await site.log("k-2") == (b"two\n", b"")
+        await site.submit([shell("pbs-1", "echo one"), shell("pbs-2", "echo two")])
+        assert {(await probe.ended(key)).cause for key in ("pbs-1", "pbs-2")} == {"done"}
+        assert await site.log("pbs-2") == (b"two\n", b"")
 
 
 async def test_jobs_get_no_environment_but_that_of_their_shell(
@@ -439,9 +439,9 @@ async def test_jobs_get_no_environment_but_that_of_their_shell(
     assert spec.access is not None
     access = msgspec.structs.replace(spec.access, options=("-v", "PASSED=2"))
     async with opened(msgspec.structs.replace(spec, access=access)) as (site, probe):
-        await site.submit([shell("k-1", 'echo "$LOST_ON_THE_WAY,$PASSED,$WFRUN_JOB_WALLTIME_S"')])
-        assert (await probe.ended("k-1")).cause == "done"
-        assert await site.log("k-1") == (b",2,\n", b"")
+        await site.submit([shell("pbs-1", 'echo "$LOST_ON_THE_WAY,$PASSED,$WFRUN_JOB_WALLTIME_S"')])
+        assert (await probe.ended("pbs-1")).cause == "done"
+        assert await site.log("pbs-1") == (b",2,\n", b"")
 
 
 def test_its_answers_are_the_recorded_ones(directory: Path) -> None:

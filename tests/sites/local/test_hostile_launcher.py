@@ -121,9 +121,9 @@ async def opened() -> AsyncIterator[Callable[..., Any]]:
         b"garbage",
         b"[]",
         b'{"started": 7}',
-        b'{"ended": [["k-1", {"cause": "done", "started_s": NaN}]]}',
-        b'{"ended": [["k-1"]]}',
-        b'{"ended": [["k-1", {"cause": "none"}]], "started": 7}',
+        b'{"ended": [["hostile-1", {"cause": "done", "started_s": NaN}]]}',
+        b'{"ended": [["hostile-1"]]}',
+        b'{"ended": [["hostile-1", {"cause": "none"}]], "started": 7}',
         b'{"x": ' + b"[" * 100_000,
         b"\xff\xfe",
     ],
@@ -132,8 +132,8 @@ async def opened() -> AsyncIterator[Callable[..., Any]]:
 async def test_what_is_no_message_ends_the_launcher(
     opened: Callable[..., Any], line: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    there = await opened(line, b'{"ended": [["k-1", {"cause": "done"}]]}')
-    await there.site.submit([request("k-1", "true")])
+    there = await opened(line, b'{"ended": [["hostile-1", {"cause": "done"}]]}')
+    await there.site.submit([request("hostile-1", "true")])
     await until(lambda: there.of(ev.AttemptEnded))
     (ended,) = there.of(ev.AttemptEnded)  # by the next launcher: the line after is not believed
     assert ended.outcome.cause == "lost"
@@ -163,14 +163,14 @@ async def test_an_invalid_outcome_is_that_of_a_lost_attempt(
 ) -> None:
     """The rest of its message holds, and the launcher goes on."""
     there = await opened(
-        b'{"ended": [["k-1", %s], ["k-2", {"cause": "done", "sizes": [5]}]]}' % outcome
+        b'{"ended": [["hostile-1", %s], ["hostile-2", {"cause": "done", "sizes": [5]}]]}' % outcome
     )
-    await there.site.submit([request("k-1", "true"), request("k-2", "true")])
+    await there.site.submit([request("hostile-1", "true"), request("hostile-2", "true")])
     await until(lambda: len(there.of(ev.AttemptEnded)) == 2)
     ends = {ended.key: ended.outcome for ended in there.of(ev.AttemptEnded)}
-    assert ends["k-1"].cause == "lost"
-    assert "its exit record is invalid" in ends["k-1"].message
-    assert ends["k-2"] == Outcome("done", sizes=(5,))
+    assert ends["hostile-1"].cause == "lost"
+    assert "its exit record is invalid" in ends["hostile-1"].message
+    assert ends["hostile-2"] == Outcome("done", sizes=(5,))
     assert not there.of(ev.SitePaused)
     assert len(there.host.pipes) == 1
 
@@ -197,36 +197,36 @@ async def test_an_end_that_the_next_launcher_finds_is_marked(opened: Callable[..
     """Nobody has seen it, and its outputs may be lost: the dispatcher compares them."""
     there = await opened(b"garbage")
     there.host.outcome = {"cause": "done", "sizes": [5]}
-    await there.site.submit([request("k-1", "true")])
+    await there.site.submit([request("hostile-1", "true")])
     await until(lambda: there.of(ev.AttemptEnded))
     (ended,) = there.of(ev.RecordedEnd)
-    assert (ended.key, ended.outcome.sizes) == ("k-1", (5,))
+    assert (ended.key, ended.outcome.sizes) == ("hostile-1", (5,))
 
 
 async def test_attempts_of_others_are_left_alone(opened: Callable[..., Any]) -> None:
     there = await opened(
-        b'{"started": ["k-2", "r1.0.0.1"]}',
-        b'{"ended": [["k-2", {"cause": "done"}], ["", {"cause": "done"}]]}',
-        b'{"found": {"k-2": {"state": "active"}}, "id": 99}',
+        b'{"started": ["hostile-2", "r1.0.0.1"]}',
+        b'{"ended": [["hostile-2", {"cause": "done"}], ["", {"cause": "done"}]]}',
+        b'{"found": {"hostile-2": {"state": "active"}}, "id": 99}',
         b'{"cleaned": true}',
         b'{"cleaned": true}',
         b'{"hello": 1}',
-        b'{"ended": [["k-1", {"cause": "exit", "exit_code": 3}]]}',
-        b'{"ended": [["k-1", {"cause": "done"}]]}',
+        b'{"ended": [["hostile-1", {"cause": "exit", "exit_code": 3}]]}',
+        b'{"ended": [["hostile-1", {"cause": "done"}]]}',
     )
-    await there.site.submit([request("k-1", "true")])
+    await there.site.submit([request("hostile-1", "true")])
     await until(lambda: there.of(ev.AttemptEnded))
     (ended,) = there.of(ev.AttemptEnded)
-    assert (ended.key, ended.outcome.exit_code) == ("k-1", 3)
+    assert (ended.key, ended.outcome.exit_code) == ("hostile-1", 3)
     assert not there.of(ev.AttemptStarted)
     assert not there.of(ev.SitePaused)
 
 
 async def test_an_answer_names_what_was_asked_for(opened: Callable[..., Any]) -> None:
     there = await opened()
-    found = await there.site.find(["k-7"])
-    assert found["k-7"].outcome is not None
-    assert found["k-7"].outcome.cause == "lost"
+    found = await there.site.find(["hostile-7"])
+    assert found["hostile-7"].outcome is not None
+    assert found["hostile-7"].outcome.cause == "lost"
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])

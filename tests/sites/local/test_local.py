@@ -60,29 +60,32 @@ def asking(attempt: AttemptRequest, **resources: int) -> AttemptRequest:
 async def test_a_killed_launcher_loses_its_running_attempts_alone(tmp_path: Path) -> None:
     pids, go = tmp_path / "pids", tmp_path / "go"
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([request("k-0", "true")])
-        await probe.ended("k-0")
-        running = [shell(f"k-{n}", WAIT, str(pids), str(go)) for n in (1, 2)]
-        await site.submit([*running, request("k-3", "true")])
-        await probe.until(lambda: probe.was_started("k-1") and probe.was_started("k-2"))
+        await site.submit([request("local-0", "true")])
+        await probe.ended("local-0")
+        running = [shell(f"local-{n}", WAIT, str(pids), str(go)) for n in (1, 2)]
+        await site.submit([*running, request("local-3", "true")])
+        await probe.until(lambda: probe.was_started("local-1") and probe.was_started("local-2"))
         while len(pids.read_text().split()) < 2:
             await asyncio.sleep(0.01)
         os.kill(launcher_pid(site), signal.SIGKILL)
-        assert (await probe.ended("k-1")).cause == "lost"
-        assert (await probe.ended("k-2")).cause == "lost"
-        assert (await probe.ended("k-3")).cause == "done"
+        assert (await probe.ended("local-1")).cause == "lost"
+        assert (await probe.ended("local-2")).cause == "lost"
+        assert (await probe.ended("local-3")).cause == "done"
         assert wait_for_death([int(pid) for pid in pids.read_text().split()])
-        assert {f.state for f in (await site.find(["k-0", "k-1", "k-2", "k-3"])).values()} == {
-            "ended"
-        }
-        assert len(probe.outcomes("k-0")) == 1
+        assert {
+            f.state
+            for f in (await site.find(["local-0", "local-1", "local-2", "local-3"])).values()
+        } == {"ended"}
+        assert len(probe.outcomes("local-0")) == 1
 
 
 async def test_a_task_that_kills_the_launcher_is_lost(tmp_path: Path) -> None:
     async with opened(tmp_path / "site", SiteSpec("here", 1)) as (site, probe):
-        await site.submit([shell("k-1", "kill -KILL $PPID; sleep 600"), request("k-2", "true")])
-        assert (await probe.ended("k-1")).cause == "lost"
-        assert (await probe.ended("k-2")).cause == "done"
+        await site.submit(
+            [shell("local-1", "kill -KILL $PPID; sleep 600"), request("local-2", "true")]
+        )
+        assert (await probe.ended("local-1")).cause == "lost"
+        assert (await probe.ended("local-2")).cause == "done"
 
 
 async def test_a_dead_idle_launcher_is_restarted_when_needed(tmp_path: Path) -> None:
@@ -90,27 +93,27 @@ async def test_a_dead_idle_launcher_is_restarted_when_needed(tmp_path: Path) -> 
         os.kill(launcher_pid(site), signal.SIGKILL)
         while site._pipe is not None:
             await asyncio.sleep(0.01)
-        assert (await site.find(["k-1"]))["k-1"].state == "absent"
-        await site.submit([request("k-1", "true")])
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await site.find(["local-1"]))["local-1"].state == "absent"
+        await site.submit([request("local-1", "true")])
+        assert (await probe.ended("local-1")).cause == "done"
 
 
 async def test_a_launcher_that_dies_while_it_is_asked(tmp_path: Path) -> None:
     """The next launcher is asked, and the run goes on."""
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([request("k-1", "true")])
-        await probe.ended("k-1")
+        await site.submit([request("local-1", "true")])
+        await probe.ended("local-1")
         for question in (site.find, lambda _: site.clean()):
             first = launcher_pid(site)
             os.kill(first, signal.SIGSTOP)
-            asked = asyncio.ensure_future(question(["k-1", "k-2"]))
+            asked = asyncio.ensure_future(question(["local-1", "local-2"]))
             await asyncio.sleep(0)
             os.kill(first, signal.SIGKILL)
             found = await asyncio.wait_for(asked, 30)
             if found is not None:
                 assert {key: what.state for key, what in found.items()} == {
-                    "k-1": "ended",
-                    "k-2": "absent",
+                    "local-1": "ended",
+                    "local-2": "absent",
                 }
             assert launcher_pid(site) != first
 
@@ -118,23 +121,23 @@ async def test_a_launcher_that_dies_while_it_is_asked(tmp_path: Path) -> None:
 async def test_a_paused_launcher_wakes_up_beside_a_new_one(tmp_path: Path) -> None:
     """It still has the attempt in its queue, and finds it claimed."""
     witness, go, pids = tmp_path / "witness", tmp_path / "go", tmp_path / "pids"
-    attempt = shell("k-2", 'echo ran >> "$1"', str(witness))
+    attempt = shell("local-2", 'echo ran >> "$1"', str(witness))
     async with opened(tmp_path / "site", SiteSpec("here", 1)) as (old, old_probe):
-        await old.submit([shell("k-1", WAIT, str(pids), str(go)), attempt])
-        await old_probe.started("k-1")
+        await old.submit([shell("local-1", WAIT, str(pids), str(go)), attempt])
+        await old_probe.started("local-1")
         old_pid = launcher_pid(old)
         os.kill(old_pid, signal.SIGSTOP)
         try:
             # Two cores: one is still taken by what the paused launcher runs.
             async with opened(tmp_path / "site", SiteSpec("here", 2)) as (site, probe):
-                found = await site.find(["k-1", "k-2"])
-                assert (found["k-1"].state, found["k-2"].state) == ("active", "absent")
+                found = await site.find(["local-1", "local-2"])
+                assert (found["local-1"].state, found["local-2"].state) == ("active", "absent")
                 await site.submit([attempt])
-                assert (await probe.ended("k-2")).cause == "done"
+                assert (await probe.ended("local-2")).cause == "done"
                 os.kill(old_pid, signal.SIGCONT)
                 go.touch()
-                assert (await probe.ended("k-1")).cause == "done"
-                assert (await old_probe.ended("k-2")).cause == "done"
+                assert (await probe.ended("local-1")).cause == "done"
+                assert (await old_probe.ended("local-2")).cause == "done"
         finally:
             os.kill(old_pid, signal.SIGCONT)
     assert witness.read_text() == "ran\n"
@@ -142,12 +145,12 @@ async def test_a_paused_launcher_wakes_up_beside_a_new_one(tmp_path: Path) -> No
 
 async def test_an_attempt_of_an_old_launcher_is_cancelled(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([request("k-1", "sleep", "600")])
-        await probe.started("k-1")
+        await site.submit([request("local-1", "sleep", "600")])
+        await probe.started("local-1")
     async with opened(tmp_path / "site") as (site, probe):
-        assert (await site.find(["k-1"]))["k-1"].state == "active"
-        await site.cancel(["k-1"])
-        assert (await probe.ended("k-1")).cause == "cancelled"
+        assert (await site.find(["local-1"]))["local-1"].state == "active"
+        await site.cancel(["local-1"])
+        assert (await probe.ended("local-1")).cause == "cancelled"
 
 
 async def test_a_python_that_is_absent(tmp_path: Path) -> None:
@@ -171,21 +174,21 @@ async def test_a_launcher_that_is_killed_while_it_starts(tmp_path: Path) -> None
     python.chmod(0o755)
     async with opened(tmp_path / "site", python=str(python)) as (site, probe):
         assert (tmp_path / "once").exists()
-        await site.submit([request("k-1", "true")])
-        assert (await probe.ended("k-1")).cause == "done"
+        await site.submit([request("local-1", "true")])
+        assert (await probe.ended("local-1")).cause == "done"
 
 
 async def test_a_launcher_that_can_not_be_started_again_pauses_the_site(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
     async with opened(tmp_path / "site", python=str(python)) as (site, probe):
-        await site.submit([request("k-1", "sleep", "600"), request("k-2", "true")])
-        await probe.ended("k-2")
+        await site.submit([request("local-1", "sleep", "600"), request("local-2", "true")])
+        await probe.ended("local-2")
         python.unlink()
         os.kill(launcher_pid(site), signal.SIGKILL)
         await probe.until(lambda: isinstance(probe.events[-1], SitePaused))
         python.symlink_to(sys.executable)
-        assert (await probe.ended("k-1")).cause == "lost"
+        assert (await probe.ended("local-1")).cause == "lost"
         await probe.until(lambda: any(isinstance(e, SiteReopened) for e in probe.events))
 
 
@@ -223,8 +226,8 @@ async def test_open_on_a_full_disk(small_disk: Path) -> None:
 async def test_a_disk_that_fills_up_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with opened(small_disk / "site") as (site, probe):
-        await site.submit([shell("k-1", WAIT, "/dev/null", str(go))])
-        await probe.started("k-1")
+        await site.submit([shell("local-1", WAIT, "/dev/null", str(go))])
+        await probe.started("local-1")
         ballast = fill(small_disk)
         # More than fits into what is left of the journal's last page.
         late = [request(f"late-{n}-{'x' * 100}", "true") for n in range(80)]
@@ -234,13 +237,13 @@ async def test_a_disk_that_fills_up_loses_nothing(small_disk: Path, tmp_path: Pa
         assert probe.outcomes(late[-1].key)[0].cause == "disk-full"
         assert any(isinstance(event, SitePaused) for event in probe.events)
         go.touch()
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await probe.ended("local-1")).cause == "done"
         ballast.unlink()
         await probe.until(lambda: any(isinstance(e, SiteReopened) for e in probe.events))
-        await site.submit([request("k-2", "true")])
-        assert (await probe.ended("k-2")).cause == "done"
+        await site.submit([request("local-2", "true")])
+        assert (await probe.ended("local-2")).cause == "done"
     async with opened(small_disk / "site") as (site, probe):
-        found = await site.find(["k-1", "k-2"])
+        found = await site.find(["local-1", "local-2"])
         assert [answer.state for answer in found.values()] == ["ended", "ended"]
 
 
@@ -251,13 +254,13 @@ async def test_an_output_that_can_not_be_committed_is_a_failure(tmp_path: Path) 
         long = "n" * 300
         await site.submit(
             [
-                shell("k-1", "echo 1 > out", outputs={"out": "taken"}),
-                shell("k-2", "echo 1 > out", outputs={"out": long}),
+                shell("local-1", "echo 1 > out", outputs={"out": "taken"}),
+                shell("local-2", "echo 1 > out", outputs={"out": long}),
             ]
         )
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await probe.ended("local-1")).cause == "done"
         assert site.store_path("taken").read_text() == "1\n"
-        assert (await probe.ended("k-2")).cause == "output"
+        assert (await probe.ended("local-2")).cause == "output"
 
 
 async def test_outputs_that_are_directories_and_links(tmp_path: Path) -> None:
@@ -265,7 +268,7 @@ async def test_outputs_that_are_directories_and_links(tmp_path: Path) -> None:
     outputs = {"d": "d", "link": "link", "copy": "copy"}
     async with opened(tmp_path / "site") as (site, probe):
         site.store_path("in").write_text("input")
-        for key in ("k-1", "k-2"):  # The second replaces what the first has committed.
+        for key in ("local-1", "local-2"):  # The second replaces what the first has committed.
             await site.submit([shell(key, script, inputs={"in": "in"}, outputs=outputs)])
             outcome = await probe.ended(key)
             assert outcome.cause == "done", outcome
@@ -285,8 +288,8 @@ async def test_the_target_of_a_link_outside_the_site_is_unchanged(tmp_path: Path
     script = 'ln -s "$1" soft; ln "$1" hard; mkdir d; ln "$1" d/hard'
     outputs = {name: name for name in ("soft", "hard", "d")}
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([shell("k-1", script, str(own), outputs=outputs)])
-        outcome = await probe.ended("k-1")
+        await site.submit([shell("local-1", script, str(own), outputs=outputs)])
+        outcome = await probe.ended("local-1")
         assert outcome.cause == "done", outcome
         assert own.stat().st_mode & 0o777 == 0o640
         own.write_text("after")
@@ -299,8 +302,8 @@ async def test_the_target_of_a_link_outside_the_site_is_unchanged(tmp_path: Path
 async def test_outputs_that_are_no_files_are_refused(tmp_path: Path, script: str) -> None:
     """A pipe would let the next task wait for ever, a device fill the disk."""
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([shell("k-1", script, outputs={"out": "out"})])
-        outcome = await probe.ended("k-1")
+        await site.submit([shell("local-1", script, outputs={"out": "out"})])
+        outcome = await probe.ended("local-1")
         assert outcome.cause == "output"
         assert "'out' is neither a file nor a directory" in (outcome.message or "")
         assert not site.store_path("out").exists()
@@ -317,17 +320,17 @@ async def test_a_directory_that_is_removed_while_tasks_run(tmp_path: Path) -> No
     go = tmp_path / "go"
     script = 'while [ ! -e "$1" ]; do sleep 0.02; done; exit 3'
     async with opened(tmp_path / "site", SiteSpec("here", 1)) as (site, probe):
-        await site.submit([shell("k-1", script, str(go)), shell("k-2", "true")])
-        await probe.started("k-1")
+        await site.submit([shell("local-1", script, str(go)), shell("local-2", "true")])
+        await probe.started("local-1")
         shutil.rmtree(tmp_path / "site")
         go.touch()
-        assert (await probe.ended("k-1")).cause == "exit"
-        assert (await probe.ended("k-2")).cause != "done"
+        assert (await probe.ended("local-1")).cause == "exit"
+        assert (await probe.ended("local-2")).cause != "done"
         os.kill(launcher_pid(site), signal.SIGKILL)
-        await site.submit([shell("k-3", "true")])
-        assert (await probe.ended("k-3")).cause == "lost"
-        await site.submit([shell("k-4", "echo 1 > out", outputs={"out": "kept"})])
-        assert (await probe.ended("k-4")).cause == "done"
+        await site.submit([shell("local-3", "true")])
+        assert (await probe.ended("local-3")).cause == "lost"
+        await site.submit([shell("local-4", "echo 1 > out", outputs={"out": "kept"})])
+        assert (await probe.ended("local-4")).cause == "done"
         assert site.store_path("kept").read_text() == "1\n"
 
 
@@ -335,7 +338,7 @@ async def test_an_input_is_replaced_not_overwritten(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
         site.store_path("v1").write_text("b\na\n")
         attempt = request(
-            "k-1",
+            "local-1",
             "sort",
             inputs={"f": "v1"},
             outputs={"f": "v2"},
@@ -343,7 +346,7 @@ async def test_an_input_is_replaced_not_overwritten(tmp_path: Path) -> None:
             stdout="f",
         )
         await site.submit([attempt])
-        assert (await probe.ended("k-1")).cause == "done"
+        assert (await probe.ended("local-1")).cause == "done"
         assert site.store_path("v1").read_text() == "b\na\n"
         assert site.store_path("v2").read_text() == "a\nb\n"
 
@@ -352,11 +355,11 @@ async def test_names_that_lead_out_of_the_sandbox_are_refused(tmp_path: Path) ->
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit(
             [
-                shell("k-1", "true", outputs={"../escaped": "f"}),
-                request("k-2", "true", stdout="/tmp/escaped"),
+                shell("local-1", "true", outputs={"../escaped": "f"}),
+                request("local-2", "true", stdout="/tmp/escaped"),
             ]
         )
-        for key in ("k-1", "k-2"):
+        for key in ("local-1", "local-2"):
             outcome = await probe.ended(key)
             assert outcome.cause == "launch-failed"
             assert "sandbox" in (outcome.message or "")
@@ -364,14 +367,14 @@ async def test_names_that_lead_out_of_the_sandbox_are_refused(tmp_path: Path) ->
 
 async def test_a_failed_sandbox_is_kept_and_a_good_one_is_not(tmp_path: Path) -> None:
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([shell(f"k-{n}", f"echo {n} > f; exit {n}") for n in (0, 1)])
-        for key in ("k-0", "k-1"):
+        await site.submit([shell(f"local-{n}", f"echo {n} > f; exit {n}") for n in (0, 1)])
+        for key in ("local-0", "local-1"):
             await probe.ended(key)
         attempts = tmp_path / "site" / "attempts"
-        assert not (attempts / "k-0").exists()
-        assert (attempts / "k-1" / "f").read_text() == "1\n"
+        assert not (attempts / "local-0").exists()
+        assert (attempts / "local-1" / "f").read_text() == "1\n"
         await site.clean()
-        assert not (attempts / "k-1").exists()
+        assert not (attempts / "local-1").exists()
 
 
 async def test_a_script_without_a_first_line(tmp_path: Path) -> None:
@@ -379,9 +382,9 @@ async def test_a_script_without_a_first_line(tmp_path: Path) -> None:
     script.write_text('echo "$1"')
     script.chmod(0o755)
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([request("k-1", str(script), "hello")])
-        assert (await probe.ended("k-1")).cause == "done"
-        assert (await site.log("k-1"))[0] == b"hello\n"
+        await site.submit([request("local-1", str(script), "hello")])
+        assert (await probe.ended("local-1")).cause == "done"
+        assert (await site.log("local-1"))[0] == b"hello\n"
 
 
 async def test_an_interpreter_that_is_absent(tmp_path: Path) -> None:
@@ -391,11 +394,11 @@ async def test_an_interpreter_that_is_absent(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.touch()
     async with opened(tmp_path / "site") as (site, probe):
-        await site.submit([request("k-1", str(script)), request("k-2", str(plain))])
-        outcome = await probe.ended("k-1")
+        await site.submit([request("local-1", str(script)), request("local-2", str(plain))])
+        outcome = await probe.ended("local-1")
         assert outcome.cause == "launch-failed"
         assert "interpreter" in (outcome.message or "")
-        outcome = await probe.ended("k-2")
+        outcome = await probe.ended("local-2")
         assert outcome.cause == "launch-failed"
         assert "not executable" in (outcome.message or "")
 
@@ -405,15 +408,15 @@ async def test_an_attempt_that_never_fits_is_refused_and_blocks_nothing(tmp_path
     async with opened(tmp_path / "site", spec) as (site, probe):
         await site.submit(
             [
-                asking(request("k-1", "true"), cores=3),
-                asking(request("k-2", "true"), memory_bytes=1001),
-                asking(request("k-3", "true"), gpus=2),
-                asking(request("k-4", "true"), cores=2, memory_bytes=1000, gpus=1),
+                asking(request("local-1", "true"), cores=3),
+                asking(request("local-2", "true"), memory_bytes=1001),
+                asking(request("local-3", "true"), gpus=2),
+                asking(request("local-4", "true"), cores=2, memory_bytes=1000, gpus=1),
             ]
         )
-        for key in ("k-1", "k-2", "k-3"):
+        for key in ("local-1", "local-2", "local-3"):
             assert (await probe.ended(key)).cause == "launch-failed"
-        assert (await probe.ended("k-4")).cause == "done"
+        assert (await probe.ended("local-4")).cause == "done"
 
 
 async def test_memory_and_gpus_are_shared(tmp_path: Path) -> None:
@@ -435,7 +438,7 @@ async def test_pinned_cores(tmp_path: Path) -> None:
     cores = available_cores()
     script = "grep Cpus_allowed_list /proc/self/status; sleep 0.3"
     async with opened(tmp_path / "site", SiteSpec("here", cores, pin_cores=True)) as (site, probe):
-        keys = [f"k-{n}" for n in range(cores)]
+        keys = [f"local-{n}" for n in range(cores)]
         await site.submit([shell(key, script) for key in keys])
         for key in keys:
             assert (await probe.ended(key)).cause == "done"
@@ -443,7 +446,7 @@ async def test_pinned_cores(tmp_path: Path) -> None:
 
 
 async def test_thousands_of_attempts_in_one_batch(tmp_path: Path) -> None:
-    keys = [f"k-{n}" for n in range(1000)]
+    keys = [f"local-{n}" for n in range(1000)]
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit([request(key, "true") for key in keys])
         for key in keys:  # they end in any order

@@ -41,7 +41,7 @@ class JobRig:
         put_facts(directory)
 
     def start(self, script: str, *arguments: str, **environ: str) -> None:
-        task = shell("k-1", script, *(arguments or (str(self.pid),)), outputs={"o": "o"})
+        task = shell("cut-1", script, *(arguments or (str(self.pid),)), outputs={"o": "o"})
         (self.directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(task) + b"\n")
         self.process = subprocess.Popen(
             ["sh", str(self.directory / "bin" / "job.sh"), str(self.directory), "b", "1"],
@@ -56,7 +56,7 @@ class JobRig:
 
     def record(self) -> dict[str, Any]:
         self.process.wait(100)
-        found: dict[str, Any] = json.loads((self.directory / "exits" / "k-1.json").read_text())
+        found: dict[str, Any] = json.loads((self.directory / "exits" / "cut-1.json").read_text())
         return found
 
 
@@ -102,7 +102,7 @@ def test_a_kill_that_reaches_the_job_after_its_task(job: JobRig) -> None:
     time.sleep(0.05)
     job.process.kill()
     job.process.wait(100)
-    assert not (job.directory / "exits" / "k-1.json").exists()
+    assert not (job.directory / "exits" / "cut-1.json").exists()
     assert not (job.directory / "files" / "o").exists()
 
 
@@ -157,13 +157,13 @@ def test_a_signal_that_reaches_a_launcher_after_its_task(
     pid = tmp_path / "pid"
     engine.start(walltime_s=3600)
     launcher = engine.accept()["pid"]
-    engine.run(shell("k-1", SHELL, str(pid), outputs={"o": "o"}))
+    engine.run(shell("cut-1", SHELL, str(pid), outputs={"o": "o"}))
     wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"))
     time.sleep(5.0)  # the longer a task has run, the longer its end is doubted
     kill(int(pid.read_text()), number)
     time.sleep(0.04)
     kill(launcher, number)
-    (end,) = engine.until_ended("k-1")
+    (end,) = engine.until_ended("cut-1")
     assert (end["cause"], end["exit_code"]) == ("lost", 0)
     assert not (engine.directory / "files" / "o").exists()
 
@@ -172,15 +172,15 @@ def test_a_task_that_ends_well_before_the_time_of_its_launcher_is_over(engine: E
     """What the launcher ends itself does not put the ends of others in doubt."""
     engine.start(cores=2, walltime_s=9)
     left_s = engine.accept()["left_s"]
-    engine.run(shell("k-1", "sleep 600"), shell("k-2", f"sleep {left_s - 0.5}"))
-    ends = engine.until_ended("k-1", "k-2")
+    engine.run(shell("cut-1", "sleep 600"), shell("cut-2", f"sleep {left_s - 0.5}"))
+    ends = engine.until_ended("cut-1", "cut-2")
     assert [end["cause"] for end in ends] == ["expired", "done"]
 
 
 def test_short_tasks_of_a_launcher_are_not_delayed(engine: Engine) -> None:
     engine.start(walltime_s=3600)
     engine.accept()
-    keys = [f"k-{n}" for n in range(50)]
+    keys = [f"cut-{n}" for n in range(50)]
     engine.run(*[request(key, "true") for key in keys])
     assert {end["cause"] for end in engine.until_ended(*keys)} == {"done"}
 
@@ -210,7 +210,7 @@ def test_a_command_that_is_killed_at_the_memory_limit_of_a_job(
 ) -> None:
     """Its shell goes on, and only the kernel's count says that it was killed."""
     words = [*limited, "sh", str(job.directory / "bin" / "job.sh"), str(job.directory), "b", "1"]
-    task = shell("k-1", '"$1" -c "$2"; echo x >o', sys.executable, EATER, outputs={"o": "o"})
+    task = shell("cut-1", '"$1" -c "$2"; echo x >o', sys.executable, EATER, outputs={"o": "o"})
     (job.directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(task) + b"\n")
     job.process = subprocess.Popen(words, start_new_session=True)
     outcome = job.record()["outcome"]
@@ -226,12 +226,12 @@ def test_a_command_that_is_killed_at_the_memory_limit_of_a_launcher(
     engine.accept()
     eat = '"$1" -c "$2"'
     engine.run(
-        request("k-0", "true"),
-        shell("k-1", f"{eat}; sleep 1; echo x >o", sys.executable, EATER, outputs={"o": "o"}),
+        request("cut-0", "true"),
+        shell("cut-1", f"{eat}; sleep 1; echo x >o", sys.executable, EATER, outputs={"o": "o"}),
     )
-    ends = engine.until_ended("k-0", "k-1")
+    ends = engine.until_ended("cut-0", "cut-1")
     assert [end["cause"] for end in ends] == ["done", "memory"]
-    engine.run(shell("k-2", f"exec {eat}", sys.executable, EATER), shell("k-3", "sleep 3"))
-    ends = engine.until_ended("k-2", "k-3")
+    engine.run(shell("cut-2", f"exec {eat}", sys.executable, EATER), shell("cut-3", "sleep 3"))
+    ends = engine.until_ended("cut-2", "cut-3")
     assert [end["cause"] for end in ends] == ["memory", "done"], "it is clear which was killed"
     assert not (engine.directory / "files" / "o").exists()

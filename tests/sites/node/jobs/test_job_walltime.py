@@ -27,7 +27,7 @@ def directory(tmp_path: Path) -> Path:
         shutil.copy(FOLDER / name, tmp_path / "bin")
     put_facts(tmp_path)
     task = shell(
-        "k-1", 'echo "<$WFRUN_JOB_WALLTIME_S>"; touch "$1"; sleep 600', str(tmp_path / "up")
+        "limit-1", 'echo "<$WFRUN_JOB_WALLTIME_S>"; touch "$1"; sleep 600', str(tmp_path / "up")
     )
     (tmp_path / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(task) + b"\n")
     return tmp_path
@@ -49,8 +49,8 @@ def test_a_job_that_is_terminated(directory: Path, walltime_s: str, cause: str) 
         job.wait(100)
     finally:
         job.kill()
-    outcome = json.loads((directory / "exits" / "k-1.json").read_text())["outcome"]
+    outcome = json.loads((directory / "exits" / "limit-1.json").read_text())["outcome"]
     assert outcome["cause"] == cause
     late = "ran longer than the walltime of its job, 1 s; "
     assert outcome["message"].startswith(late) == (cause == "walltime")
-    assert (directory / "attempts" / "k-1.out").read_text() == "<>\n"  # the task's own affair
+    assert (directory / "attempts" / "limit-1.out").read_text() == "<>\n"  # the task's own affair

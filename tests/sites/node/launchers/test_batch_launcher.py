@@ -40,22 +40,22 @@ def test_outcomes_of_tasks(engine: Engine) -> None:
         "memory_bytes": 1 << 30, "left_s": hello["left_s"], "node": 0, "nodes": 1, "session": 1,
     }  # fmt: skip
     assert 3500 < hello["left_s"] < 3600
-    sandbox = engine.directory / "attempts" / "k-1"
+    sandbox = engine.directory / "attempts" / "batch-1"
     engine.run(
-        shell("k-1", "pwd; echo $WFRUN_ATTEMPT", stdout="said", outputs={"said": "said"}),
-        request("k-2", "no-such-program"),
-        shell("k-3", "exit 127"),
-        shell("k-4", "true", outputs={"unwritten": "unwritten"}),
-        request("k-5", "true", cores=3),
-        shell("k-6", "sleep 60", walltime_s=0.3),
+        shell("batch-1", "pwd; echo $WFRUN_ATTEMPT", stdout="said", outputs={"said": "said"}),
+        request("batch-2", "no-such-program"),
+        shell("batch-3", "exit 127"),
+        shell("batch-4", "true", outputs={"unwritten": "unwritten"}),
+        request("batch-5", "true", cores=3),
+        shell("batch-6", "sleep 60", walltime_s=0.3),
     )
-    ends = engine.until_ended("k-1", "k-2", "k-3", "k-4", "k-5", "k-6")
+    ends = engine.until_ended("batch-1", "batch-2", "batch-3", "batch-4", "batch-5", "batch-6")
     assert [end["cause"] for end in ends] == [
         "done", "launch-failed", "exit", "output", "launch-failed", "walltime",
     ]  # fmt: skip
     assert ends[2]["exit_code"] == 127
     assert "asks for 3 cores of 2" in ends[4]["message"]
-    assert (engine.directory / "files" / "said").read_text() == f"{sandbox}\nk-1\n"
+    assert (engine.directory / "files" / "said").read_text() == f"{sandbox}\nbatch-1\n"
     # Each end was in the journal before it was reported.
     recorded = engine.ends()
     assert recorded == engine.outcomes()
@@ -68,7 +68,7 @@ def test_the_slots_are_what_the_job_has(engine: Engine) -> None:
     engine.start(cores=2, gpus=2, pin_cores=True, env={"CUDA_VISIBLE_DEVICES": "3,5"})
     # What the batch system gives to the job is what job.py asks for.
     engine.accept()
-    keys = ["k-1", "k-2"]
+    keys = ["batch-1", "batch-2"]
     tasks = [shell(key, script, stdout="said", outputs={"said": key}) for key in keys]
     engine.run(*[msgspec.structs.replace(task, resources=resources) for task in tasks])
     engine.until_ended(*keys)
@@ -83,26 +83,26 @@ def test_the_slots_are_what_the_job_has(engine: Engine) -> None:
 def test_queued_attempts_can_be_returned(engine: Engine) -> None:
     engine.start(cores=1)
     engine.accept()
-    keys = [f"k-{number}" for number in range(5)]
+    keys = [f"batch-{number}" for number in range(5)]
     engine.run(*[shell(key, "sleep 60") for key in keys])
-    engine.until_started("k-0")
-    engine.say({"return": ["k-0", "k-2", "no-such"]})
+    engine.until_started("batch-0")
+    engine.say({"return": ["batch-0", "batch-2", "no-such"]})
     engine.until(lambda: engine.all_of("returned"))
-    assert engine.all_of("returned") == ["k-2"]
-    engine.say({"cancel": ["k-0", "k-1"], "queued_only": True})
-    (end,) = engine.until_ended("k-1")
+    assert engine.all_of("returned") == ["batch-2"]
+    engine.say({"cancel": ["batch-0", "batch-1"], "queued_only": True})
+    (end,) = engine.until_ended("batch-1")
     assert end["cause"] == "cancelled"
     assert engine.ask(*keys, "no-such") == {
-        "k-0": {"state": "active"},
-        "k-1": {"state": "ended", "outcome": end},
-        "k-2": {"state": "absent"},
-        "k-3": {"state": "active"},
-        "k-4": {"state": "active"},
+        "batch-0": {"state": "active"},
+        "batch-1": {"state": "ended", "outcome": end},
+        "batch-2": {"state": "absent"},
+        "batch-3": {"state": "active"},
+        "batch-4": {"state": "active"},
         "no-such": {"state": "absent"},
     }
-    engine.say({"cancel": ["k-0"]})
-    assert engine.until_ended("k-0")[0]["cause"] == "cancelled"
-    engine.until_started("k-3")
+    engine.say({"cancel": ["batch-0"]})
+    assert engine.until_ended("batch-0")[0]["cause"] == "cancelled"
+    engine.until_started("batch-3")
 
 
 def test_a_task_that_would_outlast_the_launcher_is_returned(engine: Engine) -> None:
@@ -126,7 +126,7 @@ def test_a_task_that_would_outlast_the_launcher_is_returned(engine: Engine) -> N
 
 def test_an_attempt_is_started_by_its_claimant_alone(engine: Engine) -> None:
     """Two launchers get the same attempts; each attempt runs once."""
-    keys = [f"k-{number}" for number in range(60)]
+    keys = [f"batch-{number}" for number in range(60)]
     log = engine.directory / "log"
     tasks = [shell(key, f"echo {key} >>{log}") for key in keys]
     engine.start("run-s.1")
@@ -159,21 +159,21 @@ def test_an_attempt_is_started_by_its_claimant_alone(engine: Engine) -> None:
 def test_ends_are_reported_again_when_an_attempt_is_sent_again(engine: Engine) -> None:
     engine.start()
     engine.accept()
-    engine.run(request("k-1", "true"))
-    (end,) = engine.until_ended("k-1")
+    engine.run(request("batch-1", "true"))
+    (end,) = engine.until_ended("batch-1")
     engine.received.clear()
-    engine.run(request("k-1", "true"))
-    assert engine.until_ended("k-1") == [end]
+    engine.run(request("batch-1", "true"))
+    assert engine.until_ended("batch-1") == [end]
     assert not engine.all_of("contested")
 
 
 def test_a_revoked_attempt_commits_nothing(engine: Engine) -> None:
     engine.start()
     engine.accept()
-    engine.run(shell("k-1", "echo 1 >a; sleep 0.5", outputs={"a": "a"}))
-    engine.until_started("k-1")
-    (engine.directory / "attempts" / "k-1.revoked").touch()
-    (end,) = engine.until_ended("k-1")
+    engine.run(shell("batch-1", "echo 1 >a; sleep 0.5", outputs={"a": "a"}))
+    engine.until_started("batch-1")
+    (engine.directory / "attempts" / "batch-1.revoked").touch()
+    (end,) = engine.until_ended("batch-1")
     assert end["cause"] == "lost"
     assert not (engine.directory / "files" / "a").exists()
 
@@ -181,14 +181,14 @@ def test_a_revoked_attempt_commits_nothing(engine: Engine) -> None:
 def test_stop_drains_it(engine: Engine) -> None:
     engine.start(cores=1)
     engine.accept()
-    engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"))
-    engine.until_started("k-1")
+    engine.run(shell("batch-1", "sleep 0.5"), request("batch-2", "true"))
+    engine.until_started("batch-1")
     engine.say({"stop": True})
     engine.until(lambda: "ending" in engine.received[-1])
-    engine.run(request("k-3", "true"))
-    (end,) = engine.until_ended("k-1")
+    engine.run(request("batch-3", "true"))
+    (end,) = engine.until_ended("batch-1")
     assert end["cause"] == "done"
-    assert engine.all_of("returned") == ["k-2", "k-3"]
+    assert engine.all_of("returned") == ["batch-2", "batch-3"]
     with pytest.raises(EOFError):
         engine.receive()
     assert engine.record()["cause"] == "done"
@@ -202,8 +202,8 @@ def test_a_warm_interpreter_does_not_keep_it(engine: Engine) -> None:
     names = {"wfrun_function.py": "wfrun_function.py", "model.py": "model.py"}
     engine.start(cores=1)
     pid = engine.accept()["pid"]
-    engine.run(request("k-1", sys.executable, *words, inputs=names, outputs={"result": "r-1"}))
-    assert engine.until_ended("k-1")[0]["cause"] == "done"
+    engine.run(request("batch-1", sys.executable, *words, inputs=names, outputs={"result": "r-1"}))
+    assert engine.until_ended("batch-1")[0]["cause"] == "done"
     assert (store / "r-1").read_text() == "7"
     children = [
         int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -228,8 +228,8 @@ def test_invalid_messages_are_reported(engine: Engine) -> None:
         engine.say(message)
         engine.until(lambda: "error" in engine.received[-1])
         engine.received.pop()
-    engine.run(request("k-1", "true"))
-    assert engine.until_ended("k-1")[0]["cause"] == "done"
+    engine.run(request("batch-1", "true"))
+    assert engine.until_ended("batch-1")[0]["cause"] == "done"
 
 
 def test_a_full_disk_is_reported(engine: Engine) -> None:
@@ -243,8 +243,10 @@ def test_a_full_disk_is_reported(engine: Engine) -> None:
     try:
         engine.start(cores=1)
         engine.accept()
-        engine.run(shell("k-1", f"head -c 1m /dev/zero >{exits}/ballast"), shell("k-2", "true"))
-        engine.until_ended("k-1", "k-2")
+        engine.run(
+            shell("batch-1", f"head -c 1m /dev/zero >{exits}/ballast"), shell("batch-2", "true")
+        )
+        engine.until_ended("batch-1", "batch-2")
         engine.run(*[request(f"t-{number}", "true") for number in range(100)])
         engine.until(lambda: "failing" in engine.received[-1])
         assert "make room" in engine.received[-1]["failing"]
@@ -263,7 +265,7 @@ def test_a_full_disk_is_reported(engine: Engine) -> None:
 def test_many_short_tasks(engine: Engine) -> None:
     engine.start()
     engine.accept()
-    keys = [f"k-{number}" for number in range(500)]
+    keys = [f"batch-{number}" for number in range(500)]
     engine.run(*[request(key, "true") for key in keys])
     ends = engine.until_ended(*keys)
     assert {end["cause"] for end in ends} == {"done"}

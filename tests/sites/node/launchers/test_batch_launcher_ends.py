@@ -39,12 +39,14 @@ def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path
     pid = tmp_path / "pid"
     engine.start(cores=2, walltime_s=9)
     engine.accept()
-    engine.run(shell("k-1", "sleep 60"), shell("k-2", DEAF, str(pid)), shell("k-3", "sleep 60"))
-    ends = engine.until_ended("k-1", "k-2")
+    engine.run(
+        shell("end-1", "sleep 60"), shell("end-2", DEAF, str(pid)), shell("end-3", "sleep 60")
+    )
+    ends = engine.until_ended("end-1", "end-2")
     assert [end["cause"] for end in ends] == ["expired", "expired"]
     assert "time of its launcher was over" in ends[0]["message"]
     assert [ends[0]["signal"], ends[1]["signal"]] == [signal.SIGTERM, signal.SIGKILL]
-    assert engine.all_of("returned") == ["k-3"]
+    assert engine.all_of("returned") == ["end-3"]
     assert any("ending" in message for message in engine.received)
     with pytest.raises(EOFError):
         engine.receive()
@@ -54,10 +56,10 @@ def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path
 def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
     engine.start(cores=1, walltime_s=9)
     engine.accept()
-    engine.run(shell("k-1", "sleep 60"))
-    engine.until_started("k-1")
+    engine.run(shell("end-1", "sleep 60"))
+    engine.until_started("end-1")
     engine.say({"stop": True})
-    (end,) = engine.until_ended("k-1")
+    (end,) = engine.until_ended("end-1")
     assert end["cause"] == "expired"
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
@@ -69,13 +71,13 @@ def test_its_processors_are_taken_back_with_what_runs_and_waits_there(
     pid = tmp_path / "pid"
     engine.start(cores=1)
     engine.accept()
-    engine.run(shell("k-1", "echo $$ >$1; sleep 60", str(pid)), shell("k-2", "true"))
+    engine.run(shell("end-1", "echo $$ >$1; sleep 60", str(pid)), shell("end-2", "true"))
     task = pid_in(pid)
     engine.say({"stop": True})
     engine.say({"stop": True, "now": True})
-    (end,) = engine.until_ended("k-1")
+    (end,) = engine.until_ended("end-1")
     assert end["cause"] == "reclaimed"
-    assert engine.all_of("returned") == ["k-2"]
+    assert engine.all_of("returned") == ["end-2"]
     with pytest.raises(EOFError):
         engine.receive()
     assert engine.record()["cause"] == "done"
@@ -91,24 +93,24 @@ def test_the_batch_system_says_when_its_time_ends(engine: Engine) -> None:
 def test_sigterm_near_the_end_of_its_time_means_expired(engine: Engine) -> None:
     job = engine.start(walltime_s=80)
     engine.accept()
-    engine.run(shell("k-1", "sleep 60"))
-    engine.until_started("k-1")
+    engine.run(shell("end-1", "sleep 60"))
+    engine.until_started("end-1")
     job.terminate()
-    assert engine.until_ended("k-1")[0]["cause"] == "expired"
+    assert engine.until_ended("end-1")[0]["cause"] == "expired"
 
 
 def test_sigterm_ends_all_soon(engine: Engine, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     job = engine.start(cores=2, walltime_s=3600)
     engine.accept()
-    engine.run(shell("k-1", "sleep 60"), shell("k-2", DEAF, str(pid)), request("k-3", "true"))
-    engine.until_started("k-1", "k-2")
+    engine.run(shell("end-1", "sleep 60"), shell("end-2", DEAF, str(pid)), request("end-3", "true"))
+    engine.until_started("end-1", "end-2")
     deaf = pid_in(pid)
     begun = time.monotonic()
     job.terminate()
-    ends = engine.until_ended("k-1", "k-2")
+    ends = engine.until_ended("end-1", "end-2")
     assert [end["cause"] for end in ends] == ["lost", "lost"]
-    assert engine.all_of("returned") == ["k-3"]
+    assert engine.all_of("returned") == ["end-3"]
     assert engine.record()["cause"] == "lost"
     assert time.monotonic() - begun < 30  # when Slurm kills what is left
     assert has_ended(deaf)
@@ -120,23 +122,23 @@ def test_a_batch_system_that_signals_all_processes(engine: Engine, tmp_path: Pat
     job = engine.start(cores=2, walltime_s=3600)
     engine.accept()
     engine.run(
-        shell("k-1", "echo $$ >$1; exec sleep 60", str(paths[0])),
-        shell("k-2", "trap 'exit 143' TERM; echo $$ >$1; sleep 60 & wait", str(paths[1])),
+        shell("end-1", "echo $$ >$1; exec sleep 60", str(paths[0])),
+        shell("end-2", "trap 'exit 143' TERM; echo $$ >$1; sleep 60 & wait", str(paths[1])),
     )
     for path in paths:
         kill(pid_in(path), signal.SIGTERM)
     time.sleep(0.2)
-    found = engine.ask("k-1", "k-2")
-    assert found == {"k-1": {"state": "active"}, "k-2": {"state": "active"}}
+    found = engine.ask("end-1", "end-2")
+    assert found == {"end-1": {"state": "active"}, "end-2": {"state": "active"}}
     job.terminate()
-    assert [end["cause"] for end in engine.until_ended("k-1", "k-2")] == ["lost", "lost"]
+    assert [end["cause"] for end in engine.until_ended("end-1", "end-2")] == ["lost", "lost"]
 
 
 def test_a_task_that_is_terminated_alone(engine: Engine) -> None:
     engine.start()
     engine.accept()
-    engine.run(shell("k-1", "kill $$"), shell("k-2", "kill -9 $$"))
-    ends = engine.until_ended("k-1", "k-2")
+    engine.run(shell("end-1", "kill $$"), shell("end-2", "kill -9 $$"))
+    ends = engine.until_ended("end-1", "end-2")
     assert [(end["cause"], end["signal"]) for end in ends] == [("signal", 15), ("signal", 9)]
 
 
@@ -147,8 +149,8 @@ def test_daemons_end_with_their_task(engine: Engine, tmp_path: Path) -> None:
     engine.accept()
     start = "setsid sh -c 'sleep 60 & echo $! >$0; sleep 61' $1"
     daemon = f"{start} & while ! test -s $1; do sleep 0.02; done"
-    engine.run(*[shell(f"k-{n}", daemon, str(path)) for n, path in enumerate(paths)])
-    engine.until_ended("k-0", "k-1")
+    engine.run(*[shell(f"end-{n}", daemon, str(path)) for n, path in enumerate(paths)])
+    engine.until_ended("end-0", "end-1")
     for path in paths:
         wait_for(partial(has_ended, pid_in(path)))
 
@@ -160,27 +162,28 @@ def test_a_killed_launcher_leaves_nothing_running(engine: Engine, tmp_path: Path
     pid = engine.accept()["pid"]
     script = "setsid sh -c 'echo $$ >$0; sleep 60; :' $1 & wait"
     engine.run(
-        request("k-0", "true"), *[shell(f"k-{n}", script, str(p)) for n, p in enumerate(paths, 1)]
+        request("end-0", "true"),
+        *[shell(f"end-{n}", script, str(p)) for n, p in enumerate(paths, 1)],
     )
-    engine.until_ended("k-0")
-    engine.until_started("k-1", "k-2")
+    engine.until_ended("end-0")
+    engine.until_started("end-1", "end-2")
     pids = [pid_in(path) for path in paths]
     kill(pid)
     assert engine.record()["cause"] == "signal"
     assert all(map(has_ended, pids))
     wait_for(lambda: any("started" in line for line in engine.journal()))
-    assert list(engine.ends()) == ["k-0"]
-    assert set(engine.starts()) >= {"k-1", "k-2"}
+    assert list(engine.ends()) == ["end-0"]
+    assert set(engine.starts()) >= {"end-1", "end-2"}
 
 
 def test_it_ends_with_job_py(engine: Engine) -> None:
     """No other process would record the launcher's end, or kill what it leaves."""
     job = engine.start(walltime_s=3600)
     engine.accept()
-    engine.run(shell("k-1", "sleep 60"))
-    engine.until_started("k-1")
+    engine.run(shell("end-1", "sleep 60"))
+    engine.until_started("end-1")
     job.kill()
-    assert engine.until_ended("k-1")[0]["cause"] == "lost"
+    assert engine.until_ended("end-1")[0]["cause"] == "lost"
     with pytest.raises(EOFError):
         engine.until(lambda: False)
 
@@ -204,25 +207,29 @@ def test_without_an_engine_it_finishes_its_attempts(engine: Engine, tmp_path: Pa
     go = tmp_path / "go"
     engine.start(cores=1, patience_s=1)
     engine.accept()
-    last = shell("k-3", "while ! test -e $1; do sleep 0.05; done", str(go))
-    engine.run(shell("k-1", "sleep 0.5"), request("k-2", "true"), last)
-    engine.until_started("k-1")
+    last = shell("end-3", "while ! test -e $1; do sleep 0.05; done", str(go))
+    engine.run(shell("end-1", "sleep 0.5"), request("end-2", "true"), last)
+    engine.until_started("end-1")
     engine.disconnect()
     # The next attempt may start before the end of the one before is in the journal.
-    wait_for(lambda: "k-2" in engine.ends() and "k-3" in engine.starts())
+    wait_for(lambda: "end-2" in engine.ends() and "end-3" in engine.starts())
     engine.received.clear()
     engine.listen()
     assert engine.accept()["session"] == 2
-    engine.until_started("k-3")
-    assert engine.all_of("started") == ["k-3"]
-    found = engine.ask("k-1", "k-2", "k-3")
-    assert [found[key]["state"] for key in ("k-1", "k-2", "k-3")] == ["ended", "ended", "active"]
-    assert found["k-1"]["outcome"]["cause"] == "done"
+    engine.until_started("end-3")
+    assert engine.all_of("started") == ["end-3"]
+    found = engine.ask("end-1", "end-2", "end-3")
+    assert [found[key]["state"] for key in ("end-1", "end-2", "end-3")] == [
+        "ended",
+        "ended",
+        "active",
+    ]
+    assert found["end-1"]["outcome"]["cause"] == "done"
     engine.disconnect()
     time.sleep(2)  # longer than its patience: it must not end while an attempt runs
     go.touch()
     assert engine.record()["cause"] == "done"
-    assert "k-3" in str(engine.journal()[-1]["ended"])
+    assert "end-3" in str(engine.journal()[-1]["ended"])
     stderr = (engine.directory / "attempts" / "run-s.1.err").read_text()
     assert "no engine connected for 1 s" in stderr
 
@@ -256,7 +263,9 @@ def test_a_launcher_on_each_node(engine: Engine, tmp_path: Path) -> None:
     }  # fmt: skip
     script = "echo ${WFRUN_NODEFILE:-alone} >>said"
     for hello, link in zip(hellos, engine.links, strict=True):
-        tasks = [shell(f"k-{hello['node']}-{n}", script, outputs={"said": "said"}) for n in (1, 2)]
+        tasks = [
+            shell(f"end-{hello['node']}-{n}", script, outputs={"said": "said"}) for n in (1, 2)
+        ]
         link.say({"run": tasks})
     for link in engine.links:
         ended: list[str] = []
@@ -265,7 +274,7 @@ def test_a_launcher_on_each_node(engine: Engine, tmp_path: Path) -> None:
         assert ended == ["done", "done"]
     assert (engine.directory / "files" / "said").read_text() == "alone\n"
     for name, node in (("run-s.1.jsonl", 0), ("run-s.1.1.jsonl", 1), ("run-s.1.2.jsonl", 2)):
-        assert list(engine.ends(name)) == [f"k-{node}-1", f"k-{node}-2"]
+        assert list(engine.ends(name)) == [f"end-{node}-1", f"end-{node}-2"]
     # The job is over when all of them have ended.
     for link in engine.links:
         link.say({"stop": True})
@@ -303,15 +312,15 @@ def test_nodes_that_can_not_be_reached(engine: Engine, tmp_path: Path) -> None:
 def test_a_task_on_several_nodes_uses_its_part_of_this_one(engine: Engine) -> None:
     engine.start(cores=2)
     engine.accept()
-    task = shell("k-1", "cat $WFRUN_NODEFILE; sleep 0.5", stdout="said", outputs={"said": "said"})
+    task = shell("end-1", "cat $WFRUN_NODEFILE; sleep 0.5", stdout="said", outputs={"said": "said"})
     asked = msgspec.to_builtins(
         msgspec.structs.replace(task, resources=Resources(cores=4, nodes=2))
     )
     engine.say(
-        {"run": [{**asked, "hosts": ["n1", "n2"]}, msgspec.to_builtins(request("k-2", "true"))]}
+        {"run": [{**asked, "hosts": ["n1", "n2"]}, msgspec.to_builtins(request("end-2", "true"))]}
     )
-    engine.until_started("k-1")
-    wide, narrow = engine.until_ended("k-1", "k-2")
+    engine.until_started("end-1")
+    wide, narrow = engine.until_ended("end-1", "end-2")
     assert wide["cause"] == "done"
     assert narrow["started_s"] >= wide["ended_s"]
     assert (engine.directory / "files" / "said").read_text() == "n1\nn1\nn2\nn2\n"

@@ -129,15 +129,15 @@ def test_where_there_is_no_posix_spawn(tmp_path: Path) -> None:
     talk = Talk(tmp_path / "site", flags=("-c", OLD_PYTHON))
     assert talk.receive()["hello"] == 1
     talk.run(
-        shell("k-1", "pwd; echo $WFRUN_ATTEMPT", stdout="said", outputs={"said": "said"}),
-        request("k-2", "no-such-program"),
-        shell("k-3", "sleep 600 & exit 3"),
+        shell("alone-1", "pwd; echo $WFRUN_ATTEMPT", stdout="said", outputs={"said": "said"}),
+        request("alone-2", "no-such-program"),
+        shell("alone-3", "sleep 600 & exit 3"),
     )
-    assert talk.until_ended("k-1")["cause"] == "done"
-    assert talk.until_ended("k-2")["cause"] == "launch-failed"
-    assert talk.until_ended("k-3")["exit_code"] == 3
-    sandbox = tmp_path / "site" / "attempts" / "k-1"
-    assert (tmp_path / "site" / "files" / "said").read_text() == f"{sandbox}\nk-1\n"
+    assert talk.until_ended("alone-1")["cause"] == "done"
+    assert talk.until_ended("alone-2")["cause"] == "launch-failed"
+    assert talk.until_ended("alone-3")["exit_code"] == 3
+    sandbox = tmp_path / "site" / "attempts" / "alone-1"
+    assert (tmp_path / "site" / "files" / "said").read_text() == f"{sandbox}\nalone-1\n"
     talk.close()
 
 
@@ -147,54 +147,54 @@ def test_an_invalid_message_is_reported(talk: Talk) -> None:
     talk.say([1, 2])
     errors = [message for message in (talk.receive() for _ in range(4)) if "error" in message]
     assert len(errors) == 3
-    talk.run(request("k-1", "true"))
-    assert talk.until_ended("k-1")["cause"] == "done"
+    talk.run(request("alone-1", "true"))
+    assert talk.until_ended("alone-1")["cause"] == "done"
 
 
 def test_ctrl_c_is_ignored(talk: Talk) -> None:
     talk.receive()
     talk.process.send_signal(signal.SIGINT)
-    talk.run(request("k-1", "true"))
-    assert talk.until_ended("k-1")["cause"] == "done"
+    talk.run(request("alone-1", "true"))
+    assert talk.until_ended("alone-1")["cause"] == "done"
 
 
 def test_tasks_get_default_signal_handlers(talk: Talk) -> None:
-    talk.run(shell("k-1", "kill -INT $$; exit 1"), shell("k-2", "kill -PIPE $$; exit 1"))
-    assert talk.until_ended("k-1")["signal"] == signal.SIGINT
-    assert talk.until_ended("k-2")["signal"] == signal.SIGPIPE
+    talk.run(shell("alone-1", "kill -INT $$; exit 1"), shell("alone-2", "kill -PIPE $$; exit 1"))
+    assert talk.until_ended("alone-1")["signal"] == signal.SIGINT
+    assert talk.until_ended("alone-2")["signal"] == signal.SIGPIPE
 
 
 def test_sigterm_ends_its_tasks_which_are_lost(talk: Talk) -> None:
-    talk.run(*(request(f"k-{n}", "sleep", "600") for n in range(3)))
-    talk.until_started("k-1")
+    talk.run(*(request(f"alone-{n}", "sleep", "600") for n in range(3)))
+    talk.until_started("alone-1")
     talk.process.terminate()
-    assert talk.until_ended("k-0")["cause"] == "lost"
-    assert talk.until_ended("k-1")["cause"] == "lost"
+    assert talk.until_ended("alone-0")["cause"] == "lost"
+    assert talk.until_ended("alone-1")["cause"] == "lost"
     assert talk.process.wait(100) == 0
-    assert set(talk.recorded()) == {"k-0", "k-1"}
+    assert set(talk.recorded()) == {"alone-0", "alone-1"}
 
 
 def test_stop_drops_the_queue_and_waits(talk: Talk) -> None:
-    talk.run(*(shell(f"k-{n}", "sleep 0.3; exit 7") for n in range(3)))
-    talk.until_started("k-1")
+    talk.run(*(shell(f"alone-{n}", "sleep 0.3; exit 7") for n in range(3)))
+    talk.until_started("alone-1")
     talk.say({"stop": True})
-    assert talk.until_ended("k-0")["exit_code"] == talk.until_ended("k-1")["exit_code"] == 7
+    assert talk.until_ended("alone-0")["exit_code"] == talk.until_ended("alone-1")["exit_code"] == 7
     assert talk.process.wait(100) == 0
-    assert set(talk.recorded()) == {"k-0", "k-1"}
+    assert set(talk.recorded()) == {"alone-0", "alone-1"}
 
 
 def test_closed_pipes_do_not_end_tasks(talk: Talk) -> None:
     talk.receive()
     talk.stdout.close()
-    talk.run(*(shell(f"k-{n}", "exit 2") for n in range(200)), request("last", "sleep", "0.2"))
-    talk.say({"find": ["k-1"], "id": 1})
+    talk.run(*(shell(f"alone-{n}", "exit 2") for n in range(200)), request("last", "sleep", "0.2"))
+    talk.say({"find": ["alone-1"], "id": 1})
     talk.stdin.close()
     assert talk.process.wait(100) == 0
     assert all(outcome["cause"] in ("exit", "done") for outcome in talk.recorded().values())
 
 
 def test_an_engine_that_does_not_read_delays_no_task(talk: Talk) -> None:
-    keys = [f"k-{n}-{'x' * 100}" for n in range(600)]
+    keys = [f"alone-{n}-{'x' * 100}" for n in range(600)]
     talk.run(*(shell(key, "printf %2000s >&2; exit 2") for key in keys))
     talk.run(request("last", "true"))
     while "last" not in talk.recorded():
@@ -206,27 +206,27 @@ def test_an_engine_that_does_not_read_delays_no_task(talk: Talk) -> None:
 
 
 def test_claims_of_the_dead_without_a_start_are_lost(tmp_path: Path) -> None:
-    """A launcher queued k-1 and k-2 and claimed k-1, and was killed at that very moment; its last
-    record is torn."""
+    """A launcher queued alone-1 and alone-2 and claimed alone-1, and was killed at that very
+    moment; its last record is torn."""
     site = tmp_path / "site"
     for name in ("attempts", "exits"):
         (site / name).mkdir(parents=True)
     owner = {**processes.identity(), "pid": 2**22 + 1}
-    lines = [{"launcher": owner}, {"queued": ["k-1", "k-2"]}]
-    journal = "\n".join(map(json.dumps, lines)) + '\n{"ended": [["k-2", {"cau'
+    lines = [{"launcher": owner}, {"queued": ["alone-1", "alone-2"]}]
+    journal = "\n".join(map(json.dumps, lines)) + '\n{"ended": [["alone-2", {"cau'
     (site / "exits" / "old.jsonl").write_text(journal)
-    (site / "attempts" / "k-1.out").touch()
+    (site / "attempts" / "alone-1.out").touch()
     talk = Talk(site)
     talk.receive()
     for _ in range(2):
-        talk.say({"find": ["k-1", "k-2"], "id": 5})
+        talk.say({"find": ["alone-1", "alone-2"], "id": 5})
         answer = talk.receive()
         assert answer["id"] == 5
-        assert answer["found"]["k-1"]["outcome"]["cause"] == "lost"
-        assert answer["found"]["k-2"] == {"state": "absent"}
-    talk.run(request("k-1", "true"), request("k-2", "true"))
-    assert talk.until_ended("k-2")["cause"] == "done"
-    assert talk.until_ended("k-1")["cause"] == "lost"
+        assert answer["found"]["alone-1"]["outcome"]["cause"] == "lost"
+        assert answer["found"]["alone-2"] == {"state": "absent"}
+    talk.run(request("alone-1", "true"), request("alone-2", "true"))
+    assert talk.until_ended("alone-2")["cause"] == "done"
+    assert talk.until_ended("alone-1")["cause"] == "lost"
     talk.close()
 
 
@@ -234,7 +234,7 @@ def test_claims_of_the_dead_without_a_start_are_lost(tmp_path: Path) -> None:
 def test_two_launchers_with_the_same_attempts(tmp_path: Path, killed: bool) -> None:
     """Each attempt is started once, by either, and its end is reported by both."""
     witness = tmp_path / "witness"
-    keys = [f"k-{n}" for n in range(150)]
+    keys = [f"alone-{n}" for n in range(150)]
     attempts = [shell(key, 'echo "$1" >> "$2"', key, str(witness)) for key in keys]
     one, other = Talk(tmp_path / "site"), Talk(tmp_path / "site")
     one.run(*attempts)
@@ -265,15 +265,15 @@ def test_a_recycled_pid_is_not_killed(tmp_path: Path) -> None:
     try:
         owner = {**processes.identity(), "pid": 2**22 + 1}
         long_ago_s = processes.boot_clock() - 100
-        started = ["k-1", bystander.pid, long_ago_s, 1, 0, [], []]
-        lines = [{"launcher": owner}, {"queued": ["k-1"]}, {"started": [started]}]
+        started = ["alone-1", bystander.pid, long_ago_s, 1, 0, [], []]
+        lines = [{"launcher": owner}, {"queued": ["alone-1"]}, {"started": [started]}]
         (site / "exits" / "old.jsonl").write_text("".join(json.dumps(m) + "\n" for m in lines))
-        (site / "attempts" / "k-1.out").touch()
+        (site / "attempts" / "alone-1.out").touch()
         talk = Talk(site)
-        talk.say({"find": ["k-1"], "id": 1})
+        talk.say({"find": ["alone-1"], "id": 1})
         while "found" not in (answer := talk.receive()):
             pass
-        assert answer["found"]["k-1"]["outcome"]["cause"] == "lost"
+        assert answer["found"]["alone-1"]["outcome"]["cause"] == "lost"
         assert bystander.poll() is None
         talk.close()
     finally:
@@ -289,19 +289,19 @@ def test_a_restarted_container(tmp_path: Path) -> None:
         (site / name).mkdir(parents=True)
     ours = {"pid": os.getpid(), "start_s": processes.start_time(os.getpid())}
     owner = {**processes.identity(), **ours, "host": "container-1", "locked": True}
-    started = ["k-1", 2**22 + 1, 1.0, 1, 0, [], []]
-    lines = [{"launcher": owner}, {"queued": ["k-1"]}, {"started": [started]}]
+    started = ["alone-1", 2**22 + 1, 1.0, 1, 0, [], []]
+    lines = [{"launcher": owner}, {"queued": ["alone-1"]}, {"started": [started]}]
     journal = site / "exits" / "old.jsonl"
     journal.write_text("".join(json.dumps(m) + "\n" for m in lines))
-    (site / "attempts" / "k-1.out").touch()
+    (site / "attempts" / "alone-1.out").touch()
     with journal.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         talk = Talk(site)
-        talk.say({"find": ["k-1"], "id": 1})
+        talk.say({"find": ["alone-1"], "id": 1})
         while "found" not in (answer := talk.receive()):
             pass
-        assert answer["found"]["k-1"]["state"] == "active"
-    assert talk.until_ended("k-1")["cause"] == "lost"
+        assert answer["found"]["alone-1"]["state"] == "active"
+    assert talk.until_ended("alone-1")["cause"] == "lost"
     talk.close()
 
 
@@ -312,8 +312,8 @@ def test_open_files_are_not_inherited(tmp_path: Path) -> None:
 
     async def leave_a_task_running() -> None:
         await site.open(lambda event: None)
-        await site.submit([request("k-1", "sleep", "5")])
-        await site.find(["k-1"])
+        await site.submit([request("alone-1", "sleep", "5")])
+        await site.find(["alone-1"])
         await site.close()
 
     asyncio.run(leave_a_task_running())

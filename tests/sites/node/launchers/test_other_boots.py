@@ -30,7 +30,7 @@ def talks() -> Iterator[list[Talk]]:
 
 
 def leave(
-    site: Path, owner: dict[str, Any], pid: int = 7, start_s: float = 1.0, key: str = "k-1"
+    site: Path, owner: dict[str, Any], pid: int = 7, start_s: float = 1.0, key: str = "boot-1"
 ) -> Path:
     """The journal of a launcher that has started an attempt, and its claim."""
     for name in ("attempts", "exits"):
@@ -43,7 +43,7 @@ def leave(
     return journal
 
 
-def state(talk: Talk, key: str = "k-1") -> str:
+def state(talk: Talk, key: str = "boot-1") -> str:
     """The state of an attempt; the hosts that are waited for are kept in ``talk.started``."""
     talk.say({"find": [key], "id": 1})
     while "found" not in (answer := talk.receive()):
@@ -61,7 +61,7 @@ def test_it_is_waited_for_while_its_heart_beats(tmp_path: Path, talks: list[Talk
         assert state(talk) == "active"
         time.sleep(0.05)
     assert "alpha" in talk.started
-    assert talk.until_ended("k-1")["cause"] == "lost"
+    assert talk.until_ended("boot-1")["cause"] == "lost"
 
 
 @pytest.mark.parametrize("dead", [(), ("beta",), ("alpha",)])
@@ -129,18 +129,18 @@ def test_a_launcher_that_wakes_up_after_it_was_taken_for_dead(
     go = tmp_path / "go"
     script = f"echo old > out; until [ -e {go} ]; do sleep 0.01; done"
     talks.append(talk := Talk(tmp_path / "site", patience_s=0.4))
-    attempts = [shell(key, script, outputs={"out": key}) for key in ("k-1", "k-2")]
+    attempts = [shell(key, script, outputs={"out": key}) for key in ("boot-1", "boot-2")]
     talk.run(*attempts)
-    for key in ("k-1", "k-2"):
+    for key in ("boot-1", "boot-2"):
         talk.until_started(key)
     talk.process.send_signal(signal.SIGSTOP)
-    lost = json.dumps({"ended": [["k-1", {"cause": "lost"}]]})
+    lost = json.dumps({"ended": [["boot-1", {"cause": "lost"}]]})
     (tmp_path / "site" / "exits" / "other.jsonl").write_text(
         json.dumps({"launcher": {**ALPHA, "beats": True}}) + "\n" + lost + "\n"
     )
     go.touch()
     time.sleep(0.6)
     talk.process.send_signal(signal.SIGCONT)
-    assert talk.until_ended("k-1")["cause"] == "lost"
-    assert talk.until_ended("k-2")["cause"] == "done"
-    assert [path.name for path in (tmp_path / "site" / "files").iterdir()] == ["k-2"]
+    assert talk.until_ended("boot-1")["cause"] == "lost"
+    assert talk.until_ended("boot-2")["cause"] == "done"
+    assert [path.name for path in (tmp_path / "site" / "files").iterdir()] == ["boot-2"]

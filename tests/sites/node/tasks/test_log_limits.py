@@ -177,10 +177,10 @@ async def test_declared_files_are_whole(tmp_path: Path) -> None:
 def test_a_job_cuts_what_its_task_prints(job_directory: Path) -> None:  # noqa: F811
     import msgspec
 
-    task = shell("k-1", PRINT, "3000", max_log_bytes=LIMIT)
+    task = shell("full-1", PRINT, "3000", max_log_bytes=LIMIT)
     (job_directory / "batches" / "b.jsonl").write_bytes(msgspec.json.encode(task) + b"\n")
     words = ["sh", str(job_directory / "bin" / "job.sh"), str(job_directory), "b", "1"]
     subprocess.run(words, check=True, timeout=100)
-    text = (job_directory / "attempts" / "k-1.out").read_bytes()
+    text = (job_directory / "attempts" / "full-1.out").read_bytes()
     assert len(text) <= LIMIT
     assert parts(text)[2].endswith(b"line 3000\n")

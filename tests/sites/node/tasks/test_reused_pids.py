@@ -21,7 +21,7 @@ from wfrun.sites.node.tasks import processes
 
 __all__ = ["scratch"]
 
-KEY = f"k-{os.getpid()}"
+KEY = f"pid-{os.getpid()}"
 """Of this process alone: launchers of tests beside this one end all processes of their attempts."""
 
 

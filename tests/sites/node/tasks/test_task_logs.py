@@ -112,10 +112,10 @@ async def test_an_attempt_that_is_not_sent_yet_is_active_and_can_be_cancelled(
     monkeypatch.setattr(direct_launcher, "MESSAGE_KEYS", 2)
     go = tmp_path / "go"
     script = 'while [ ! -e "$1" ]; do sleep 0.02; done'
-    keys = [f"k-{n}" for n in range(20)]
+    keys = [f"log-{n}" for n in range(20)]
     async with opened(tmp_path / "site") as (site, probe):
         await site.submit([shell(key, script, str(go)) for key in keys])
-        await probe.started("k-1")
+        await probe.started("log-1")
         found = await site.find(keys)
         assert {found[key].state for key in keys} == {"active"}
         await site.cancel(keys[10:15], queued_only=True)
