@@ -7,6 +7,7 @@ environment, so that what is left of a run can be seen, and is ended when the te
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import secrets
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.runners.warm import Server, WarmProcess
 from wfrun import File, Resources, Task, Workflow, write_dax
 from wfrun.runners.cli.main import main
 
@@ -32,6 +34,12 @@ PATIENCE_S = 100.0
 fails: the test then says what it has waited for, before its own timeout."""
 LONG_S = 500.0
 """The same for tests that are marked as slow, whose timeout is longer."""
+
+
+@functools.cache
+def _server() -> Server:
+    """The server of this process that forks the command."""
+    return Server()
 
 
 class Job(NamedTuple):
@@ -121,7 +129,11 @@ class Engine:
     """A command that was started, in a session of its own."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], out: Path, err: Path, patience_s: float
+        self,
+        process: subprocess.Popen[bytes] | WarmProcess,
+        out: Path,
+        err: Path,
+        patience_s: float,
     ) -> None:
         self._process = process
         self.out = out
@@ -181,12 +193,17 @@ class User:
 
     def start(self, *words: str | Path) -> Engine:
         """Start the command and do not wait for it."""
-        return self.launch([str(WFRUN), *map(str, words)])
+        argv = [str(WFRUN), *map(str, words)]
+        server = _server()
+        if not server.suits(self.environment):
+            return self.launch(argv)
+        out, err = self._files()
+        process = server.start(argv, self.folder, self.environment, out, err)
+        return self._add(process, out, err)
 
     def launch(self, argv: Sequence[str]) -> Engine:
         """Start a program in the user's folder and do not wait for it."""
-        number = len(self._engines)
-        out, err = self.folder / f".out-{number}", self.folder / f".err-{number}"
+        out, err = self._files()
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
                 argv,
@@ -197,6 +214,17 @@ class User:
                 stderr=stderr,
                 start_new_session=True,
             )
+        return self._add(process, out, err)
+
+    def _files(self) -> tuple[Path, Path]:
+        """Make the standard files of the next command."""
+        number = len(self._engines)
+        out, err = self.folder / f".out-{number}", self.folder / f".err-{number}"
+        for path in (out, err):
+            path.touch()
+        return out, err
+
+    def _add(self, process: subprocess.Popen[bytes] | WarmProcess, out: Path, err: Path) -> Engine:
         self._engines.append(Engine(process, out, err, self._patience_s))
         return self._engines[-1]
 
@@ -225,7 +253,8 @@ class User:
 
     def processes(self) -> set[int]:
         """All living processes that came of this user's commands."""
-        return set(_with_environment(f"{MARK}={self._word}"))
+        marked = _with_environment(f"{MARK}={self._word}")
+        return {*marked, *_in_sessions({engine.pid for engine in self._engines})}
 
     def tasks(self) -> set[int]:
         """Processes of attempts."""
@@ -279,6 +308,16 @@ def _with_environment(start: str) -> list[int]:
     wanted = b"\0" + start.encode()
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
     return [pid for pid in pids if wanted in _environment(pid)]
+
+
+def _in_sessions(leaders: Collection[int]) -> list[int]:
+    """Processes of sessions. Those that the server has forked show its environment."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(name)) in leaders and _read(int(name), "cmdline"):  # no zombie
+                found.append(int(name))
+    return found
 
 
 def _environment(pid: int) -> bytes:
