@@ -2,11 +2,13 @@
 # Needs Python >= 3.10 and make. PYTHON chooses another interpreter, ARGS is handed to pytest.
 PYTHON ?= python3
 ARGS ?=
+# Worker processes of pytest; auto is a few more than there are cores.
+WORKERS ?= auto
 
 # The tests that `make test` runs: those that need neither a testbed nor a corpus, nor long.
 # The markers are explained in pyproject.toml.
 QUICK := not testbed and not corpus and not slow
-PYTEST := .venv/bin/python -m pytest --numprocesses auto --dist loadgroup
+PYTEST := .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # The modules of the tests, too, are compiled once, not by each process of pytest again.
 unexport PYTHONDONTWRITEBYTECODE
