@@ -153,7 +153,8 @@ class PlacementQueue(Generic[Job]):
     def scan(self, idle: IdleProcessors) -> Iterator[Try[Job]]:
         """Try all jobs once. Yields those that leave the queue, and takes the processors of placed
         ones from ``idle``. A caller may stop early; the jobs behind count no try then."""
-        counted = position = 0  # Jobs before the first have their try counted, or wait for it.
+        position = 0
+        counted = 0  # The try of each job before this position has been counted.
         try:
             while (found := self.find(idle, position)) is not None:
                 end, placement = found
@@ -168,6 +169,6 @@ class PlacementQueue(Generic[Job]):
                 yield Try(job, placement)
             position = len(self._jobs)
         finally:
-            # Without a maximum nobody is given up, so that one addition counts for all.
+            # Without a maximum no job is given up: the tries of all are counted here, together.
             given_up = self.count_tries(counted, position)
         yield from (Try(each, None) for each in given_up)
