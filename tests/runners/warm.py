@@ -51,15 +51,18 @@ class WarmProcess:
     def __init__(self, server: Server, pid: int) -> None:
         self._server = server
         self.pid = pid
+        self.status: int | None = None
+        """The exit status, as ``subprocess`` has it; None: it runs, or the server has not told."""
 
     def poll(self) -> int | None:
-        return self._server.status_of(self.pid, 0.0)
+        self._server.await_end(self, 0.0)
+        return self.status
 
     def wait(self, timeout: float | None = None) -> int:
-        status = self._server.status_of(self.pid, timeout)
-        if status is None:
+        self._server.await_end(self, timeout)
+        if self.status is None:
             raise subprocess.TimeoutExpired("wfrun", timeout or 0.0)
-        return status
+        return self.status
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -76,7 +79,8 @@ class Server:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._environment = _read_at_start(os.environ)
-        self._statuses: dict[int, int] = {}
+        self._running: dict[int, WarmProcess] = {}
+        """By pid. The system gives the pid of an ended process to another one later."""
         self._lock = threading.Lock()
         with theirs:
             subprocess.Popen(
@@ -87,6 +91,10 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             ).returncode = 0  # Nobody waits for it.
+
+    def close(self) -> None:
+        """End the server. Its processes go on."""
+        self._socket.close()
 
     def suits(self, environment: Mapping[str, str]) -> bool:
         """Whether an interpreter would start in this environment as that of the server did."""
@@ -107,29 +115,29 @@ class Server:
                  "cores": list(os.sched_getaffinity(0))}  # fmt: skip
         with self._lock:
             self._socket.sendall(json.dumps(order).encode())
-            while (pid := self._receive()) is None:
+            while (process := self._receive()) is None:
                 pass
-        return WarmProcess(self, pid)
+        return process
 
-    def status_of(self, pid: int, patience_s: float | None) -> int | None:
-        """The exit status of a process, as ``subprocess`` has it; None: it runs."""
+    def await_end(self, process: WarmProcess, patience_s: float | None) -> None:
+        """Wait for the end of a process, at most this time; None: without a limit."""
         end_s = None if patience_s is None else time.monotonic() + patience_s
         with self._lock:
-            while pid not in self._statuses:
+            while process.status is None:
                 left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
                 if not select.select([self._socket], [], [], left_s)[0]:
-                    return None
+                    return
                 self._receive()
-            return self._statuses[pid]
 
-    def _receive(self) -> int | None:
-        """Receive a message; returns the pid of a process that was started, None: one has ended."""
+    def _receive(self) -> WarmProcess | None:
+        """Receive a message; returns the process that was started, None: one has ended."""
         message = self._socket.recv(MAX_BYTES)
         assert message, "the server that forks wfrun has ended"
         pid, status = json.loads(message)
         if status is None:
-            return int(pid)
-        self._statuses[pid] = status
+            self._running[pid] = WarmProcess(self, pid)
+            return self._running[pid]
+        self._running.pop(pid).status = status
         return None
 
 
