@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import islice
 from random import Random
+from typing import Any
 
 import pytest
 
+from tests.engine.steps import Meter
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.optional import Optionals
 from wfrun.engine.core.state import TaskStatus
@@ -112,6 +114,30 @@ def test_a_mandatory_task_that_fails_for_good_ends_the_bag_at_its_deadline() -> 
     assert state.unneeded > 0
     assert state.ended_s is not None
     assert state.ended_s < 150.0
+
+
+def steps_of_the_end(tasks: int) -> int:
+    """The steps of the end of a bag at its deadline, when ten tasks are done."""
+    world = world_of(bag("a", tasks, 1.0, OptionalTasks(3, within_s=5.5)))
+    meter, step = Meter(), world.core.step
+    counted: list[int] = []
+
+    def count(event: ev.Event) -> Any:
+        if not isinstance(event, ev.TimerFired):
+            return step(event)
+        result, steps = meter.count(step, event)
+        counted.append(steps)
+        return result
+
+    world.core.step = count  # type: ignore[method-assign]
+    with meter:
+        assert world.run() == "done"
+    assert world.core.state.unneeded == tasks - 10
+    return sum(counted)
+
+
+def test_the_end_of_a_bag_costs_no_more_with_more_tasks_left() -> None:
+    assert steps_of_the_end(10_000) == steps_of_the_end(100)
 
 
 class Slow(Behaviour):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wfrun.engine.tasks.eligible import EligibleSet, TaskClass
+from random import Random
+
+from wfrun.engine.tasks.eligible import EligibleSet, FreshTasks, TaskClass
 
 NARROW, WIDE = TaskClass(1, 2), TaskClass(3, 2)
 
@@ -20,3 +22,46 @@ def test_a_task_that_moves_to_another_class_and_back() -> None:
     tasks.remove(2, WIDE)
     assert tasks.first_of(WIDE) == (2.0, 2, 1, WIDE)
     assert tasks.count == 2
+
+
+def in_order(tasks: EligibleSet) -> list[int]:
+    """Remove all tasks, the first one first."""
+    found = []
+    while (entry := tasks.first_of(NARROW)) is not None:
+        tasks.remove(entry[2], NARROW)
+        found.append(entry[2])
+    return found
+
+
+def test_fresh_tasks_are_dropped_as_if_one_by_one() -> None:
+    for seed in range(300):
+        random = Random(seed)
+        count, first = random.randint(1, 12), random.randint(0, 13)
+        keys = [random.random() if seed % 2 else float(task > 2) for task in range(count)]
+        bulk, single = EligibleSet(count), EligibleSet(count)
+        left = set(range(count))
+        for tasks in bulk, single:
+            tasks.fill(FreshTasks(count, NARROW, 1, keys if seed % 3 else 0.0))
+        for _ in range(random.randint(0, count)):
+            entry = bulk.first_of(NARROW)
+            assert entry is not None
+            task = random.choice([entry[2], random.choice(sorted(left))])
+            returns = task == entry[2] and random.random() < 0.3
+            for tasks in bulk, single:
+                if returns:
+                    tasks.set_aside(entry)
+                    tasks.put_back(entry)
+                else:
+                    tasks.remove(task, NARROW)
+            if not returns:
+                left.discard(task)
+        dropped = bulk.drop_fresh(first)
+        assert set(dropped) <= {task for task in left if task >= first}, seed
+        for task in dropped:
+            single.remove(task, NARROW)
+        assert (bulk.count, bulk.counts) == (single.count, single.counts), seed
+        if random.random() < 0.3:
+            for tasks in bulk, single:
+                tasks.clear()
+        assert in_order(bulk) == in_order(single), seed
+        assert not bulk.count

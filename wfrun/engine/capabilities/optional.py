@@ -8,6 +8,7 @@ of owners among optional tasks is that of the selection policy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -26,6 +27,7 @@ from wfrun.engine.tasks.status import (
     ELIGIBLE,
     UNNEEDED,
     WAITING,
+    set_all,
     set_status,
     settle,
 )
@@ -183,7 +185,9 @@ class Optionals(Capability):
 
     def _drop(self, w: WorkflowState, first: int) -> None:
         """Give up the tasks from ``first`` on that have not ended, with their attempts."""
-        for task in range(first, len(w.status)):
+        fresh = w.eligible.drop_fresh(first)
+        set_all(self.state, w, fresh, ELIGIBLE, UNNEEDED)
+        for task in chain(range(first, fresh.start), range(fresh.stop, len(w.status))):
             status = w.status[task]
             if status not in _OPEN:
                 continue

@@ -104,6 +104,21 @@ class EligibleSet:
             heap[:] = filter(self._is_valid, heap)
             heapq.heapify(heap)
 
+    def drop_fresh(self, first: int) -> range:
+        """Remove the last fresh tasks, with consecutive numbers not below ``first``; returns their
+        numbers. Cost: the tasks that left before their turn, after which the range begins. Without
+        a range, or in another order of placement than that of the numbers, none is removed."""
+        fresh = self._fresh
+        if fresh is None or not fresh.left or not (dropped := fresh.drop(first)):
+            return range(first, first)
+        kind = fresh.task_class
+        self.count -= len(dropped)
+        self.counts[kind] -= len(dropped)
+        if not self.counts[kind]:
+            del self.counts[kind]
+            self._heaps.pop(kind, None)
+        return dropped
+
     def set_aside(self, entry: Entry) -> None:
         """Remove a task until ``put_back``: the present decision has planned it."""
         task = entry[2]
@@ -179,7 +194,7 @@ class EligibleSet:
 class FreshTasks:
     """The tasks of a bag that have never been dispatched, in the order of their placement."""
 
-    __slots__ = ("_gone", "_order", "_position", "_serial", "keys", "left", "task_class")
+    __slots__ = ("_end", "_gone", "_order", "_position", "_serial", "keys", "left", "task_class")
 
     def __init__(
         self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
@@ -190,9 +205,11 @@ class FreshTasks:
         self._serial = first_serial
         self.keys = keys
         self._order: array[int] | None = None
-        if not isinstance(keys, (float, int)):
+        """Their numbers in the order of placement; None: ascending."""
+        if not isinstance(keys, (float, int)) and sorted(keys) != keys:
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
-        self._position = 0
+        self._position, self._end = 0, tasks
+        """The positions of those that are left, but for those that are gone."""
         self._gone: set[int] = set()
         """Tasks that were removed before their turn, as in the replay of a log whose version had
         another order."""
@@ -207,7 +224,7 @@ class FreshTasks:
         """The same ones of ``tasks`` tasks and those that were ``returned``, with another class and
         order."""
         is_left = bytearray(tasks)
-        for position in range(self._position, tasks):
+        for position in range(self._position, self._end):
             is_left[position if self._order is None else self._order[position]] = True
         for task in self._gone:
             is_left[task] = False
@@ -239,6 +256,16 @@ class FreshTasks:
         if first[2] == task:
             return first[1]
         return self._serial + (task if self._order is None else self._order.index(task))
+
+    def drop(self, first: int) -> range:
+        """See ``EligibleSet.drop_fresh``."""
+        if self._order is not None:
+            return range(first, first)
+        dropped = range(max(first, self._position, max(self._gone, default=-1) + 1), self._end)
+        if dropped:
+            self._end = dropped.start
+            self.left -= len(dropped)
+        return dropped
 
     def remove(self, task: int) -> None:
         """Remove a task, which must not have been removed."""

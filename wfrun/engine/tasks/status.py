@@ -21,6 +21,13 @@ def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> Non
     statuses[task] = status
 
 
+def set_all(state: RunState, w: WorkflowState, tasks: range, before: int, status: int) -> None:
+    """Set the status of consecutive tasks, which is ``before`` of all of them, and count it."""
+    state.counts[before] -= len(tasks)
+    state.counts[status] += len(tasks)
+    w.status[tasks.start : tasks.stop] = bytes([status]) * len(tasks)
+
+
 def make_eligible(run: Run, w: WorkflowState, task: int) -> None:
     """Make a task eligible, unless it must wait for a predecessor (again).
 
@@ -49,9 +56,7 @@ def make_all_eligible(run: Run, w: WorkflowState) -> None:
     state, count = run.state, len(w.status)
     if not count:
         return
-    w.status[:] = bytes([ELIGIBLE]) * count
-    state.counts[WAITING] -= count
-    state.counts[ELIGIBLE] += count
+    set_all(state, w, range(count), WAITING, ELIGIBLE)
     keys = float(-w.workflow.priority) if w.order is None else w.order
     first = state.eligible_serial + 1
     state.eligible_serial += count
