@@ -87,6 +87,9 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     """The user's request to add it to a run under way, with its number in the request; empty: it
     belongs to the run from the start. A request is interpreted once, and not after the run has
     ended."""
+    more: bool = False
+    """The next event adds another workflow, and nothing is decided before it: a decision that knows
+    both is better, and cheaper than two."""
 
 
 class ArrivalsPlanned(Event, frozen=True, tag="arrivals-planned"):

@@ -78,6 +78,7 @@ class FakeWorld:
     which copies fail, ``stalled_s`` how much longer a copy takes than its link does,
     ``has_methods`` which could go by a second transfer method, ``behaviour`` everything else that
     sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
+    ``together``: whether one decision follows those that come at the same time, as in real runs;
     workflow ``i`` joins resource manager ``i % len(queues)``. ``reused``: the tasks that earlier
     runs did, by workflow.
     ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
@@ -99,6 +100,7 @@ class FakeWorld:
         stalled_s: Callable[[act.CopyFile], float] = lambda _: 0.0,
         has_methods: Callable[[act.CopyFile], bool] = lambda _: False,
         arrive_s: Sequence[float] = (),
+        together: bool = False,
         queues: tuple[tuple[int, ...], ...] = (),
         reused: Mapping[int, tuple[ev.ReusedTasks, ...]] = {},
         keep_log: bool = True,
@@ -146,7 +148,9 @@ class FakeWorld:
             at_s = arrive_s[i] if arrive_s else 0.0
             queue = i % len(queues) if queues else 0
             done = reused.get(i, ())
-            self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue, done))
+            is_last = i + 1 == len(workflows) or (bool(arrive_s) and arrive_s[i + 1] > at_s)
+            self.post(at_s, ev.WorkflowAdded(at_s, i, workflow.name, str(i), queue, done,
+                                             more=together and not is_last))  # fmt: skip
             for file, size_bytes, _ in (file for part in done for file in part.files):
                 self._written[i, file, 0] = size_bytes
 

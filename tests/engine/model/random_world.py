@@ -168,6 +168,7 @@ def make_world(spec: WorldSpec) -> FakeWorld:
         stalled_s=tasks.stalled_s,
         has_methods=tasks.has_methods,
         arrive_s=spec.arrive_s,
+        together=spec.together,
         queues=spec.queues,
         reused=spec.reused,
         holds_sizes=True,

@@ -112,6 +112,8 @@ class WorldSpec(msgspec.Struct, frozen=True):
     """(time, site, jobs) of the load of other users."""
     resumes: int
     """Number of times that a failed run is resumed."""
+    together: bool = False
+    """Whether one decision follows workflows that are added at the same time."""
     copy_causes: tuple[CopyCause, ...] = ()
     """Causes of failed copies; empty: unknown ones."""
     reused: dict[int, tuple[ev.ReusedTasks, ...]] = {}
@@ -212,6 +214,7 @@ def world_of(seed: int) -> WorldSpec:
         pauses=tuple(_pause(random, len(sites)) for _ in range(choice([0, 0, 1, 3]))),
         loads=tuple(_load(random, sites) for _ in range(choice([0, 0, 2, 6]))),
         resumes=choice([0, 1, 2]),
+        together=Random(f"together {seed}").random() < 0.5,
     )
     return spec if seed < FIRST_CHANGED_SEED else _varied(spec, layout)
 

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.steps import Meter
 from wfrun.engine import events as ev
 from wfrun.engine.capabilities.optional import Optionals
+from wfrun.engine.core.core import Core
 from wfrun.engine.core.state import TaskStatus
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import Axis, Bag, Catalog, OptionalTasks, Progression, SiteSpec, Workflow
@@ -138,6 +139,45 @@ def steps_of_the_end(tasks: int) -> int:
 
 def test_the_end_of_a_bag_costs_no_more_with_more_tasks_left() -> None:
     assert steps_of_the_end(10_000) == steps_of_the_end(100)
+
+
+def test_bags_that_are_added_together_get_one_decision() -> None:
+    """Otherwise the optional tasks of the first bag are started, and killed for mandatory ones of
+    the next."""
+    bags = [bag(o, 50, 5.0, OptionalTasks(2, within_s=18.0)) for o in "abc"]
+    apart, together = (
+        world_of(*bags, slots=(4, 3), together=together) for together in (False, True)
+    )
+    assert apart.run() == together.run() == "done"
+    assert killed(apart)
+    assert not killed(together)
+    placed = [e.workflow for e in together.log if isinstance(e, ev.AttemptPlaced)]
+    assert sorted(placed[:6]) == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_last_of_the_bags_that_are_added_together_may_have_nothing_to_run() -> None:
+    tasks = bag("b", 1, 1.0, None)
+    reused = (ev.ReusedTasks("before", (0,), ()),)
+    world = world_of(bag("a", 4, 1.0, None), tasks, together=True, reused={1: reused})
+    assert world.run() == "done"
+    assert world.core.state.workflows[0].ended_s == pytest.approx(2.0, abs=0.2)
+
+
+def test_a_crash_between_bags_that_are_added_together() -> None:
+    bags = [bag(o, 20, 2.0, OptionalTasks(3, within_s=9.0)) for o in "abc"]
+    for step in range(1, 12):
+        for goes_on in (False, True):
+            world = world_of(*bags, slots=(2, 1), together=True, behaviour=Slow(step))
+            for _ in islice(world.steps(), step):
+                pass
+            if goes_on:  # as an observer does that reads the log of a run under way
+                follower = Core(world.documents)
+                follower.replay(world.log)
+                world.core = follower
+            else:
+                world.crash()
+            world.run()
+            check(world, step)
 
 
 class Slow(Behaviour):

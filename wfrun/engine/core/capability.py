@@ -36,8 +36,8 @@ class Run:
     """A run during the interpretation of its log: the state, and what follows from the latest
     event."""
 
-    __slots__ = ("decision_due", "has_new_room", "hooks", "hypothetical", "is_watched", "outbox",
-                 "placement_possible", "state")  # fmt: skip
+    __slots__ = ("awaits_more", "decision_due", "has_new_room", "hooks", "hypothetical",
+                 "is_watched", "outbox", "placement_possible", "state")  # fmt: skip
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -51,6 +51,8 @@ class Run:
         self.has_new_room = False
         """Whether a decision made room for a placement, which follows the same event: nothing else
         may happen any more."""
+        self.awaits_more = False
+        """Whether decisions wait for the workflow that the next event adds."""
         self.is_watched = True
         """Whether people may look at the run. What informs them alone is not wanted otherwise."""
         self.hypothetical: tuple[WorkflowState, int, int] | None = None

@@ -56,15 +56,17 @@ class Core:
             if decides and isinstance(event, RunChanged):
                 self._end_replay()  # As the engine did that made the change.
                 decides = False
-            for call in run.hooks.before_replay if decides else ():
+            for call in run.hooks.before_replay if decides and not run.awaits_more else ():
                 call(event)
             self._interpreter.apply(event)
             decides = decides or isinstance(event, RunResumed)
+            if run.awaits_more:
+                continue
             for call in run.hooks.after_replay if decides else ():
                 call(event)
             run.outbox.clear()
             run.placement_possible = False
-        if decides:
+        if decides and not run.awaits_more:
             self._end_replay()
         run.outbox.clear()
 
@@ -86,7 +88,7 @@ class Core:
             if event.at_s > state.now_s:  # As in `Interpreter.apply`, without a call.
                 state.now_s = event.at_s
             self._interpreter.interpret[type(event)](run, event)
-            if run.placement_possible or run.decision_due:
+            if (run.placement_possible or run.decision_due) and not run.awaits_more:
                 self._decide()
         except Exception as error:
             self._blame_policy(error)
@@ -155,7 +157,7 @@ class Core:
         can start any more. The run waits for superseded attempts while their timer runs, so that
         their cancellations reach the sites first."""
         state = self.state
-        if state.attempts and SUPERSEDED in state.timers:
+        if self.run.awaits_more or (state.attempts and SUPERSEDED in state.timers):
             return
         for settle in self.run.hooks.settle if state.is_placing else ():
             settle(self)

@@ -183,6 +183,7 @@ def _configure(state: RunState, settings: ev.Settings, links: tuple[LinkSpec, ..
 
 def _workflow_added(run: Run, event: ev.WorkflowAdded) -> None:
     state = run.state
+    run.awaits_more = event.more
     if event.request:
         if event.request in state.requests or state.ended is not None:
             return
@@ -236,6 +237,7 @@ def _run_resumed(run: Run, event: ev.RunResumed) -> None:
     """Continue with a new engine. All that was under way is looked for at the sites, and failed
     tasks get all their retries back."""
     state = run.state
+    run.awaits_more = False
     dismissed = state.ended is not None
     if state.ended == "failed":  # All else is done: the resume is for the failed tasks.
         steering.forget_cancelled(state)

@@ -537,6 +537,7 @@ class Session:
                     digest,
                     reused=reused,
                     deadline_s=time_of_day_deadline(workflow, now_s),
+                    more=number + 1 < count,
                 )
                 for number, (workflow, digest, reused) in enumerate(
                     zip(plan.workflows, self._digests, self._reused, strict=True)

@@ -58,6 +58,20 @@ def record(user: User) -> Counter[str]:
     return Counter(lines_of(user.folder / "record"))
 
 
+def test_the_documents_of_a_new_run_are_placed_by_one_decision(user: User) -> None:
+    """The first one does not take all slots before the second one is there."""
+    go(user)
+    bags = bag(user, "a", owner="ann"), bag(user, "b", owner="bea")
+    sites = user.catalog("sites:\n  alpha: {slots: 2}\n")
+    done = user.wfrun(*bags, "--selection", "s-u-rr", "--sites", sites, "--run-dir", "run")
+    assert done.status == 0, done.text
+    events = [json.loads(line) for line in user.ask("events", "run", "--json").out.splitlines()]
+    placed = [e["workflow"] for e in events if e["event"] == "attempt-placed"]
+    assert placed[:2] == [0, 1]
+    added = [e.get("more", False) for e in events if e["event"] == "workflow-added"]
+    assert added == [True, False]
+
+
 def test_a_bag_of_another_owner_joins_a_run_that_goes_on(user: User) -> None:
     engine = begin(user, bag(user, "a", owner="ann"), "--selection", "s-u-t")
     told = user.ask("add", "run", bag(user, "b"), "--owner", "bea")
