@@ -409,6 +409,8 @@ class Session:
             lambda events: checkpoints.after_commit(),
         ]
         loop = Loop(self._core, self._store, self._clock, self._dispatcher, observers)
+        gc.collect()
+        gc.freeze()  # so that collections do not walk the workflows, which are immutable
         first, *rest = self._first_events(added)
         for event in (first, *self._early, *rest):
             self._clock.post(event)
@@ -419,6 +421,7 @@ class Session:
             await self._notifier.leave(error)
             raise
         finally:
+            gc.unfreeze()
             checkpoints.after_commit(last=True)
         launching = [
             cast(LauncherSite, site)
@@ -570,14 +573,11 @@ class Session:
         ]
         if self._history is not None:
             watchers.append(asyncio.create_task(keep_history(self._history, self.state)))
-        gc.collect()
-        gc.freeze()  # so that collections do not walk the workflows, which are immutable
         try:
             await loop.run()
         finally:
             for watcher in watchers:
                 watcher.cancel()
-            gc.unfreeze()
 
     async def _beat(self) -> None:
         """Touch the lock, by which engines of other hosts see that this one lives."""
