@@ -64,6 +64,26 @@ def test_long_tasks_are_not_prefetched() -> None:
     assert pace.prefetched_cores(16) == 0
 
 
+def test_long_tasks_are_prefetched_where_one_of_many_slots_is_soon_free() -> None:
+    """Tasks of 1 s and a latency of 15 ms: a prefetched task waits up to 25 ms with 40 slots, less
+    than twice the latency, and 33 ms with 30 slots."""
+    few, many = (
+        observed(slots=slots, latencies_s=[0.015] * 20, runtimes_s=[1.0] * 20, rounds=10)
+        for slots in (30, 40)
+    )
+    assert few.prefetched_cores(30) == 0
+    assert many.prefetched_cores(40) == 1
+
+
+def test_staging_alone_prefetches_no_long_tasks() -> None:
+    """The copies of a prefetched task are lost if it starts at another site."""
+    pace = Pace(10.0)
+    for number in range(50):
+        pace.on_end(float(number), 1, 100, others_wait=True)
+        pace.on_success(100.0, 1.5, 1.5, found_idle=True)
+    assert pace.prefetched_cores(100) == 0
+
+
 def test_a_wait_for_a_slot_is_no_latency() -> None:
     pace = observed(slots=2, latencies_s=[1.0] * 20, runtimes_s=[5.0] * 20)
     pace.on_success(5.0, 40.0, found_idle=False)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.withdrawals import MAX_ANSWER_S, MIN_WAIT_RATIO
+from wfrun.engine.capabilities.withdrawals import MAX_ANSWER_S
 from wfrun.engine.core.state import Phase
 from wfrun.engine.explain.idleness import explain_idleness
 from wfrun.engine.fitting.information import Information, K
@@ -27,6 +27,7 @@ from wfrun.engine.model import (
 from wfrun.engine.policies.placement import PLACEMENT
 from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.tasks.bag import expand
+from wfrun.engine.tasks.prefetch import MIN_WAIT_RATIO
 from wfrun.testing.fake_sites import Behaviour
 from wfrun.testing.fake_world import FakeWorld
 

@@ -24,16 +24,13 @@ from wfrun.engine.events import (
 )
 from wfrun.engine.exchange import Outcome
 from wfrun.engine.tasks.pace import Pace
+from wfrun.engine.tasks.prefetch import MIN_WAIT_RATIO
 
 _TIMER = "withdrawals"
 
 MIN_RUNTIME_RATIO = 4
 """Minimum ratio of the run time of tasks to the time of moving one, at sites with launchers. Below
 it, a waiting task would start at its site before it could start elsewhere."""
-
-MIN_WAIT_RATIO = 2
-"""Minimum ratio of the expected wait of an attempt to the time of moving it, at other sites. Both
-vary, and an attempt that is moved in vain loses its place in the queue."""
 
 MAX_ANSWER_S = 1.0
 """Assumed maximum time in which a site answers a withdrawal: a command on its head node, which does

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from wfrun.engine.tasks.prefetch import MAX_PREFETCH_PER_SLOT, MAX_RUNTIME_RATIO
+from wfrun.engine.tasks.prefetch import (
+    MAX_PREFETCH_PER_SLOT,
+    MAX_RUNTIME_RATIO,
+    MIN_WAIT_RATIO,
+)
 
 WINDOW = 20
 """Number of observations that a mean weights equally, and minimum number of cores whose ends the
@@ -33,6 +37,11 @@ class Moments:
     def deviation(self) -> float:
         """The standard deviation; 0 before the second value."""
         return sqrt(self._variance)
+
+    @property
+    def upper(self) -> float:
+        """Some standard deviations above the mean; 0 before the first value."""
+        return (self.mean or 0.0) + DEVIATIONS * self.deviation
 
     def observe(self, value: float) -> None:
         """Observe a value."""
@@ -131,7 +140,8 @@ class Pace:
 
     def prefetched_cores(self, slots: int) -> int:
         """Cores of attempts to dispatch beyond the slots, so that these do not wait for the engine:
-        as many as start during the latency.
+        as many as start during the latency. None where tasks are long, unless there are so many
+        slots that one is soon free: within a wait, beside the staging, for which no task is moved.
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
         number that starts during it varies as in a renewal process, by its square root times the
@@ -141,10 +151,15 @@ class Pace:
         runtime_s = self._runtime.mean
         if runtime_s is None or slots <= 0:
             return 0
-        latency_s = (self._latency.mean or 0.0) + DEVIATIONS * self._latency.deviation
-        if latency_s <= 0 or runtime_s > MAX_RUNTIME_RATIO * latency_s:
+        latency_s = self._latency.upper
+        if latency_s <= 0:
             return 0
         rate = self._bounded_rate(slots, runtime_s, MAX_GROWTH)
+        if (
+            runtime_s > MAX_RUNTIME_RATIO * latency_s
+            and MIN_WAIT_RATIO * self._cost.upper * rate < 1
+        ):
+            return 0
         started = min(rate * latency_s, float(MAX_PREFETCH_PER_SLOT * slots))
         variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
         wanted = started + DEVIATIONS * variation * sqrt(started)

@@ -9,6 +9,10 @@ MAX_RUNTIME_RATIO = 50
 next task costs a slot less than 2%, and a task that waits at one site may start sooner at
 another."""
 
+MIN_WAIT_RATIO = 2
+"""Minimum ratio of the expected wait of an attempt to the time of moving it, at other sites. Both
+vary, and an attempt that is moved in vain loses its place in the queue."""
+
 MAX_PREFETCH_PER_SLOT = 2000
 """Maximum number of prefetched tasks per slot: enough for a second of the shortest tasks that
 occur."""
