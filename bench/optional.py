@@ -1,7 +1,7 @@
 """Measures Table 2 and Figure 9 of DIET-ethic (INRIA RR-7959, section 5.2) for real: 100 owners
 with optional tasks on 138 slots of this machine.
 
-    python bench/optional.py [--full | --quick] [--csv FILE]
+    python bench/optional.py [--full | --quick] [--peer] [--csv FILE]
 
 The slots are two local sites of 69, each with one launcher; all bags are there when the run
 begins, with 3 mandatory tasks and at most 10,000. Tasks are ``sleep``, so that the processor time
@@ -10,6 +10,9 @@ is what wfrun and process creation cost.
 --full has the paper's times, tasks of 1 s and a deadline of 100 s: 138 tasks a second. By default
 tasks take 4 s and the deadline is 200 s, 34 tasks a second, so that two cores that do other work as
 well suffice; less than 5 minutes. --quick: 10 owners on 12 slots for 20 s; does it work?
+
+--peer starts the same tasks with `xargs` first, as long as until the deadline: what this machine
+completes beside its other work, with neither owners nor a record of what has ended.
 
 Printed are unhappy owners, unfairness and completed tasks as `wfrun results --owners` has them,
 beside the paper's, and the processor time of engine and launchers in the phases of Figure 9.
@@ -21,6 +24,7 @@ import argparse
 import csv
 import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,6 +150,21 @@ def run(size: Size, scratch: Path) -> tuple[list[dict[str, str]], ProcessorTime,
     return list(csv.DictReader(io.StringIO(text))), used, setup_s
 
 
+def completed_by_xargs(size: Size) -> int:
+    """Minimum number of tasks that `xargs` completes until the deadline: those that it has started,
+    which it prints, without one for each slot."""
+    words = ["xargs", "--verbose", "-P", str(size.slots), "-n", "1", "sleep"]
+    with tempfile.TemporaryFile() as times, tempfile.TemporaryFile() as started:
+        times.write(f"{size.task_s:g}\n".encode() * (2 * size.possible))
+        times.seek(0)
+        peer = subprocess.Popen(words, stdin=times, stderr=started, start_new_session=True)
+        time.sleep(size.deadline_s)
+        os.killpg(peer.pid, signal.SIGKILL)
+        peer.wait()
+        started.seek(0)
+        return started.read().count(b"\n") - size.slots
+
+
 def share(samples: Sequence[tuple[float, float]], from_s: float, to_s: float) -> float:
     """Share of one core in use between two times."""
     inside = [sample for sample in samples if from_s <= sample[0] <= to_s]
@@ -162,9 +181,14 @@ def main() -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--full", action="store_true", help="tasks of 1 s, a deadline of 100 s")
     which.add_argument("--quick", action="store_true", help="few tasks: does it work?")
+    parser.add_argument("--peer", action="store_true", help="run the tasks with xargs first")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the samples of Figure 9")
     options = parser.parse_args()
     size = FULL if options.full else QUICK if options.quick else DEFAULT
+    if options.peer:
+        done = completed_by_xargs(size)
+        print(f"completed by xargs{done:7} of {size.possible} ({done / size.possible:.1%}), "
+              f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-") as folder:
         rows, used, setup_s = run(size, Path(folder))
     satisfied = [float(row["satisfaction"]) for row in rows]
