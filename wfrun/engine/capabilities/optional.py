@@ -7,6 +7,7 @@ of owners among optional tasks is that of the selection policy.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 from itertools import chain
 from math import inf
@@ -110,7 +111,8 @@ class Optionals(Capability):
             self._asking.update(range(len(self.state.workflows)))
         tasks, asked = len(w.status), bag.optional
         found = self.bags[w.index] = OptionalBag(asked, tasks)
-        w.order = [0.0] * found.mandatory + [inf] * (tasks - found.mandatory)
+        optional = array("d", [inf]) * (tasks - found.mandatory)
+        w.order = array("d", [0.0]) * found.mandatory + optional
         if w.deadline_s is None and asked.within_s is not None:
             w.deadline_s = w.added_s + asked.within_s
         elif w.deadline_s is None and asked.until_s is not None:

@@ -206,7 +206,7 @@ class FreshTasks:
         self.keys = keys
         self._order: array[int] | None = None
         """Their numbers in the order of placement; None: ascending."""
-        if not isinstance(keys, (float, int)) and sorted(keys) != keys:
+        if not isinstance(keys, (float, int)) and sorted(keys) != list(keys):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks
         """The positions of those that are left, but for those that are gone."""
