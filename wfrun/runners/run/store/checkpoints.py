@@ -75,9 +75,6 @@ class CheckpointWriter:
         if events < (MIN_LAST_EVENTS if last else self._interval) or self._works is False:
             return
         of_event_s = (self._now_s() - self._last_s) / events
-        if self._works is None and not self._can_thaw():
-            self._works = False
-            return
         began_s = self._now_s()
         self._works = self._write()
         ended_s = self._now_s()
@@ -85,17 +82,13 @@ class CheckpointWriter:
             self._interval = max(MIN_EVENTS, round((ended_s - began_s) / SHARE / of_event_s))
         self._last, self._last_s = self._store.next_seq, ended_s
 
-    def _can_thaw(self) -> bool:
-        try:
-            thaw(freeze(self._core), self._core.state.documents)
-        except Exception:  # pickle raises anything for objects that it cannot write
-            return False
-        return True
-
     def _write(self) -> bool:
         store = self._store
         try:
-            body = sealed(store.next_seq, zlib.compress(freeze(self._core), 1))
+            frozen = freeze(self._core)
+            if self._works is None:
+                thaw(frozen, self._core.state.documents)
+            body = sealed(store.next_seq, zlib.compress(frozen, 1))
             if body is None:
                 return False
             store.put_checkpoint(
@@ -103,7 +96,7 @@ class CheckpointWriter:
             )
         except WfrunError:  # such as a full disk, which the next commit of events reports
             return False
-        except Exception:  # see `_can_thaw`
+        except Exception:  # pickle raises anything for objects that it cannot write or read
             return False
         return True
 
