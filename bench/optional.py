@@ -131,7 +131,7 @@ def run(size: Size, scratch: Path) -> tuple[list[dict[str, str]], ProcessorTime,
     )
     folder = scratch / "run"
     words = [*WFRUN, "run", *documents, "--sites", str(sites), "--selection", "ethic"]
-    words += ["--policy", "fpf", "--run-dir", str(folder), "--quiet"]
+    words += ["--policy", "fpf", "--run-dir", str(folder), "--no-history", "--quiet"]
     used, begun_s, setup_s = ProcessorTime(), time.monotonic(), 0.0
     with (scratch / "output").open("wb") as output:
         engine = subprocess.Popen(words, stdout=output, stderr=output, cwd=ROOT)

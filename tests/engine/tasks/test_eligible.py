@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from wfrun.engine.tasks.eligible import EligibleSet, FreshTasks, TaskClass
+from wfrun.engine.tasks.eligible import EligibleSet, FreshTasks, MandatoryFirst, Orders, TaskClass
 
 NARROW, WIDE = TaskClass(1, 2), TaskClass(3, 2)
 
@@ -37,11 +37,13 @@ def test_fresh_tasks_are_dropped_as_if_one_by_one() -> None:
     for seed in range(300):
         random = Random(seed)
         count, first = random.randint(1, 12), random.randint(0, 13)
-        keys = [random.random() if seed % 2 else float(task > 2) for task in range(count)]
+        keys: Orders | float = (0.0, MandatoryFirst(2), [random.random() for _ in range(count)])[
+            seed % 3
+        ]
         bulk, single = EligibleSet(count), EligibleSet(count)
         left = set(range(count))
         for tasks in bulk, single:
-            tasks.fill(FreshTasks(count, NARROW, 1, keys if seed % 3 else 0.0))
+            tasks.fill(FreshTasks(count, NARROW, 1, keys))
         for _ in range(random.randint(0, count)):
             entry = bulk.first_of(NARROW)
             assert entry is not None

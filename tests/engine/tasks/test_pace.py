@@ -66,13 +66,14 @@ def test_long_tasks_are_not_prefetched() -> None:
 
 def test_long_tasks_are_prefetched_where_one_of_many_slots_is_soon_free() -> None:
     """Tasks of 1 s and a latency of 15 ms: a prefetched task waits up to 25 ms with 40 slots, less
-    than twice the latency, and 33 ms with 30 slots."""
+    than twice the latency, and 33 ms with 30 slots. 0.6 tasks start in a latency on average; two
+    deviations more are 2.1."""
     few, many = (
         observed(slots=slots, latencies_s=[0.015] * 20, runtimes_s=[1.0] * 20, rounds=10)
         for slots in (30, 40)
     )
     assert few.prefetched_cores(30) == 0
-    assert many.prefetched_cores(40) == 1
+    assert many.prefetched_cores(40) == 3
 
 
 def test_staging_alone_prefetches_no_long_tasks() -> None:

@@ -7,7 +7,6 @@ of owners among optional tasks is that of the selection policy.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping
 from itertools import chain
 from math import inf
@@ -21,6 +20,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import OptionalTasks
 from wfrun.engine.policies.selection import selection_class
 from wfrun.engine.tasks.attempts import open_attempts, supersede, undispatch
+from wfrun.engine.tasks.eligible import MandatoryFirst
 from wfrun.engine.tasks.status import (
     DELAYED,
     DISPATCHED,
@@ -85,6 +85,8 @@ class Optionals(Capability):
         optional tasks again."""
         self._asking: set[int] = set()
         """Workflows that may have eligible mandatory tasks."""
+        self._ended: tuple[float, int] | None = None
+        """Core seconds and number of the ended attempts of all bags; None: to be summed up."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -111,8 +113,7 @@ class Optionals(Capability):
             self._asking.update(range(len(self.state.workflows)))
         tasks, asked = len(w.status), bag.optional
         found = self.bags[w.index] = OptionalBag(asked, tasks)
-        optional = array("d", [inf]) * (tasks - found.mandatory)
-        w.order = array("d", [0.0]) * found.mandatory + optional
+        w.order = MandatoryFirst(found.mandatory)
         if w.deadline_s is None and asked.within_s is not None:
             w.deadline_s = w.added_s + asked.within_s
         elif w.deadline_s is None and asked.until_s is not None:
@@ -135,9 +136,13 @@ class Optionals(Capability):
         """Core seconds of the dispatched tasks of a workflow until their ends, by the mean of its
         attempts that have ended, else by that of all bags with optional tasks; 0 without any."""
         bag = self.bags.get(w.index)
-        known = [bag] if bag is not None and bag.ended else self.bags.values()
-        ended = sum(one.ended for one in known)
-        return w.dispatched * sum(one.allocated_core_s for one in known) / ended if ended else 0.0
+        if bag is not None and bag.ended:
+            return w.dispatched * bag.allocated_core_s / bag.ended
+        if self._ended is None:
+            bags = self.bags.values()
+            self._ended = sum(b.allocated_core_s for b in bags), sum(b.ended for b in bags)
+        core_s, ended = self._ended
+        return w.dispatched * core_s / ended if ended else 0.0
 
     def on_eligible(self, w: WorkflowState) -> None:
         self._asking.add(w.index)
@@ -225,6 +230,7 @@ class Optionals(Capability):
         if core_s:
             bag.allocated_core_s += core_s
             bag.ended += 1
+            self._ended = None
 
     def _attempts_killed(self, event: ev.AttemptsKilled) -> None:
         keys = []

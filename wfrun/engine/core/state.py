@@ -25,7 +25,7 @@ from wfrun.engine.fitting.information import Information
 from wfrun.engine.jobs.sized import Growth
 from wfrun.engine.model import LinkSpec, Resources, SiteSpec, Workflow
 from wfrun.engine.tasks.bag import BagFiles
-from wfrun.engine.tasks.eligible import EligibleSet, TaskClass
+from wfrun.engine.tasks.eligible import EligibleSet, Orders, TaskClass
 from wfrun.engine.tasks.failures import Failure, FailureGroups
 
 SUPERSEDED = "superseded"
@@ -271,7 +271,7 @@ class WorkflowState:
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
         """Serial number, in the run, of the last time a task became eligible."""
-        self.order: Sequence[float] | None = None
+        self.order: Orders | None = None
         """Order of the placement policy, smaller first; None without one."""
         self.raised: set[int] = set()
         """Tasks whose priority the user has raised, with those that they wait for."""

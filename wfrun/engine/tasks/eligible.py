@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import NamedTuple
 
 MAX_STALE = 16
@@ -20,6 +21,21 @@ class TaskClass(NamedTuple):
     cores: int
     """Cores of each task."""
 
+
+class MandatoryFirst:
+    """The order of the tasks of a bag with optional ones, without a number for each."""
+
+    __slots__ = ("_mandatory",)
+
+    def __init__(self, mandatory: int) -> None:
+        self._mandatory = mandatory
+
+    def __getitem__(self, task: int) -> float:
+        return 0.0 if task < self._mandatory else inf
+
+
+Orders = Sequence[float] | MandatoryFirst
+"""The order of each task of a workflow; the smallest is placed first."""
 
 Entry = tuple[float, int, int, TaskClass]
 """(order, serial number, task, task class). The smallest entry is placed first; serial numbers are
@@ -179,7 +195,7 @@ class EligibleSet:
         if fresh is not None:
             self.fill(fresh)
 
-    def renew_fresh(self, kind: TaskClass, keys: Sequence[float] | float) -> None:
+    def renew_fresh(self, kind: TaskClass, keys: Orders | float) -> None:
         """Remove all tasks except fresh ones, and give these another class and order."""
         if self._fresh is not None:
             self._fresh = self._fresh.renewed(len(self._serials), kind, keys, self._returned)
@@ -197,7 +213,7 @@ class FreshTasks:
     __slots__ = ("_end", "_gone", "_order", "_position", "_serial", "keys", "left", "task_class")
 
     def __init__(
-        self, tasks: int, kind: TaskClass, first_serial: int, keys: Sequence[float] | float
+        self, tasks: int, kind: TaskClass, first_serial: int, keys: Orders | float
     ) -> None:
         """``keys``: the order of each task, or one value for all; the smallest is placed first. All
         tasks are of the class ``kind``."""
@@ -206,7 +222,7 @@ class FreshTasks:
         self.keys = keys
         self._order: array[int] | None = None
         """Their numbers in the order of placement; None: ascending."""
-        if not isinstance(keys, (float, int)) and sorted(keys) != list(keys):
+        if isinstance(keys, Sequence):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks
         """The positions of those that are left, but for those that are gone."""
@@ -218,7 +234,7 @@ class FreshTasks:
         self,
         tasks: int,
         kind: TaskClass,
-        keys: Sequence[float] | float,
+        keys: Orders | float,
         returned: Iterable[int] = (),
     ) -> FreshTasks:
         """The same ones of ``tasks`` tasks and those that were ``returned``, with another class and

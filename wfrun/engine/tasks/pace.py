@@ -145,8 +145,9 @@ class Pace:
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
         number that starts during it varies as in a renewal process, by its square root times the
-        coefficient of variation of the run times; two of these deviations are added. Prefetching
-        begins slowly, with no more cores than have ended here.
+        coefficient of variation of the run times, or as in a Poisson process where the latency is
+        far shorter than they are; two of these deviations are added. Prefetching begins slowly,
+        with no more cores than have ended here.
         """
         runtime_s = self._runtime.mean
         if runtime_s is None or slots <= 0:
@@ -155,12 +156,13 @@ class Pace:
         if latency_s <= 0:
             return 0
         rate = self._bounded_rate(slots, runtime_s, MAX_GROWTH)
-        if (
-            runtime_s > MAX_RUNTIME_RATIO * latency_s
-            and MIN_WAIT_RATIO * self._cost.upper * rate < 1
-        ):
+        is_long = runtime_s > MAX_RUNTIME_RATIO * latency_s
+        if is_long and MIN_WAIT_RATIO * self._cost.upper * rate < 1:
             return 0
         started = min(rate * latency_s, float(MAX_PREFETCH_PER_SLOT * slots))
-        variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
+        if is_long:
+            variation = 1.0
+        else:
+            variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
         wanted = started + DEVIATIONS * variation * sqrt(started)
         return min(ceil(wanted), self._ended_cores, MAX_PREFETCH_PER_SLOT * slots)
