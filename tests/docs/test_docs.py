@@ -203,14 +203,14 @@ def texts_of_the_code() -> str:
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("page", ["docs/errors.md", "docs/troubleshooting.md"])
-def test_messages_are_those_of_the_code(page: str) -> None:
+def test_messages_are_those_of_the_code() -> None:
     known = re.sub(r"['\"]?…['\"]?( is)?", "…", texts_of_the_code())
-    for message, *_ in table(page, "message"):
-        # What is filled in may be several things, or the words around them.
-        fragments = [part.strip(" :,") for part in message.split("…")]
-        for fragment in filter(None, fragments):
-            assert fragment in known, message
+    for page in ("docs/errors.md", "docs/troubleshooting.md"):
+        for message, *_ in table(page, "message"):
+            # What is filled in may be several things, or the words around them.
+            fragments = [part.strip(" :,") for part in message.split("…")]
+            for fragment in filter(None, fragments):
+                assert fragment in known, f"{page}: {message}"
 
 
 def test_causes_are_those_of_exit_records() -> None:

@@ -24,9 +24,16 @@ from wfrun.parsers.formats import FORMATS
 from wfrun.runners.cli.main import cli
 
 
+pytestmark = pytest.mark.xdist_group("test_reference")  # One process generates the reference.
+
+
 @cache
+def pages() -> dict[str, tuple[str, str]]:
+    return reference()
+
+
 def page(name: str) -> str:
-    return reference()[f"docs/reference/{name}.md"][1]
+    return pages()[f"docs/reference/{name}.md"][1]
 
 
 def section(name: str, heading: str) -> str:

@@ -66,14 +66,24 @@ def test_long_tasks_are_not_prefetched() -> None:
 
 def test_long_tasks_are_prefetched_where_one_of_many_slots_is_soon_free() -> None:
     """Tasks of 1 s and a latency of 15 ms: a prefetched task waits up to 25 ms with 40 slots, less
-    than twice the latency, and 33 ms with 30 slots. 0.6 tasks start in a latency on average; two
-    deviations more are 2.1."""
+    than twice the latency, and 33 ms with 30 slots."""
     few, many = (
         observed(slots=slots, latencies_s=[0.015] * 20, runtimes_s=[1.0] * 20, rounds=10)
         for slots in (30, 40)
     )
     assert few.prefetched_cores(30) == 0
-    assert many.prefetched_cores(40) == 3
+    assert many.prefetched_cores(40) == 1
+
+
+def test_tasks_that_started_together_are_prefetched_for_their_common_end() -> None:
+    """40 slots whose tasks of 1 s all end within 40 ms, and then none until the next second."""
+    pace, now_s = Pace(10.0), 0.0
+    for second in range(10):
+        for number in range(40):
+            now_s = second + number / 1000
+            pace.on_end(now_s, 1, 40, others_wait=True)
+            pace.on_success(1.0, 0.015, found_idle=True)
+    assert 6 <= pace.prefetched_cores(40) <= 15  # 15 of them end within a latency.
 
 
 def test_staging_alone_prefetches_no_long_tasks() -> None:

@@ -60,8 +60,8 @@ class Moments:
 class Pace:
     """The pace of one site. ``assumed_latency_s`` counts until a latency was observed."""
 
-    __slots__ = ("_assumed_latency_s", "_busy_cores", "_busy_s", "_cost", "_ended_cores",
-                 "_last_end_s", "_latency", "_runtime")  # fmt: skip
+    __slots__ = ("_assumed_latency_s", "_busy_cores", "_busy_s", "_busy_squares", "_cost",
+                 "_ended_cores", "_last_end_s", "_latency", "_runtime")  # fmt: skip
 
     def __init__(self, assumed_latency_s: float) -> None:
         self._assumed_latency_s = assumed_latency_s
@@ -74,8 +74,9 @@ class Pace:
         self._ended_cores = 0
         self._busy_cores = 0.0
         self._busy_s = 0.0
-        """Cores of attempts that ended while others waited, and the time that they took. Both decay
-        with every end."""
+        self._busy_squares = 0.0
+        """Cores of attempts that ended while others waited, the time between their ends, and the
+        sum of its squares. They decay with every end."""
         self._last_end_s: float | None = None
         """Time of the last end; None if no attempt waited then."""
 
@@ -113,7 +114,9 @@ class Pace:
         last_s, self._last_end_s = self._last_end_s, now_s if others_wait else None
         if others_wait and last_s is not None:
             kept = max(0.0, 1 - cores / max(WINDOW, 2 * slots))
-            self._busy_s = kept * self._busy_s + now_s - last_s
+            between_s = now_s - last_s
+            self._busy_s = kept * self._busy_s + between_s
+            self._busy_squares = kept * self._busy_squares + between_s * between_s
             self._busy_cores = kept * self._busy_cores + cores
 
     def on_waited(self, waited_s: float) -> None:
@@ -138,6 +141,14 @@ class Pace:
         rate = slots / runtime_s if runtime_s > 0 else float("inf")
         return min(rate, growth * self._busy_cores / self._busy_s) if self._busy_s > 0 else rate
 
+    def _variation_between_ends(self) -> float:
+        """Coefficient of variation of the times between ends; 1, that of a Poisson process, before
+        they were observed."""
+        if self._busy_s <= 0:
+            return 1.0
+        square = self._busy_squares * self._busy_cores / self._busy_s**2
+        return sqrt(max(0.0, square - 1))
+
     def prefetched_cores(self, slots: int) -> int:
         """Cores of attempts to dispatch beyond the slots, so that these do not wait for the engine:
         as many as start during the latency. None where tasks are long, unless there are so many
@@ -145,9 +156,9 @@ class Pace:
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
         number that starts during it varies as in a renewal process, by its square root times the
-        coefficient of variation of the run times, or as in a Poisson process where the latency is
-        far shorter than they are; two of these deviations are added. Prefetching begins slowly,
-        with no more cores than have ended here.
+        coefficient of variation of the times between ends: tasks that started together end
+        together. Two of these deviations are added, at most one task of each slot. Prefetching
+        begins slowly, with no more cores than have ended here.
         """
         runtime_s = self._runtime.mean
         if runtime_s is None or slots <= 0:
@@ -160,9 +171,6 @@ class Pace:
         if is_long and MIN_WAIT_RATIO * self._cost.upper * rate < 1:
             return 0
         started = min(rate * latency_s, float(MAX_PREFETCH_PER_SLOT * slots))
-        if is_long:
-            variation = 1.0
-        else:
-            variation = self._runtime.deviation / runtime_s if runtime_s > 0 else 0.0
-        wanted = started + DEVIATIONS * variation * sqrt(started)
+        more = DEVIATIONS * self._variation_between_ends() * sqrt(started)
+        wanted = started + min(more, float(slots))
         return min(ceil(wanted), self._ended_cores, MAX_PREFETCH_PER_SLOT * slots)
