@@ -23,7 +23,6 @@ from wfrun.parsers import catalog
 from wfrun.parsers.formats import FORMATS
 from wfrun.runners.cli.main import cli
 
-
 pytestmark = pytest.mark.xdist_group("test_reference")  # One process generates the reference.
 
 
