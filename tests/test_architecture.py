@@ -25,6 +25,7 @@ def plant(root: Path, path: str, code: str) -> None:
     file.write_text(code)
 
 
+@pytest.mark.slow
 def test_the_packages_import_downwards_only() -> None:
     result = check(ROOT)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

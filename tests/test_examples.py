@@ -81,6 +81,7 @@ def sky(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_words_are_counted_right(words: Path, tmp_path: Path, policy: str) -> None:
     run_and_check("wordcount", words, tmp_path / "run", policy)
@@ -163,6 +164,7 @@ def follow_readme(folder: Path, tasks: int) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_full_pivoting_is_accurate_and_costs_fill_in(tmp_path: Path) -> None:
     texts = {"{exponent}": "{exponent} --size 300", "step: 0.5": "step: 12"}
     folder = smaller("pivoting", tmp_path, {"pivoting.yaml": texts})
@@ -175,6 +177,7 @@ def test_full_pivoting_is_accurate_and_costs_fill_in(tmp_path: Path) -> None:
     assert float(much["fill_in"]) > float(little["fill_in"])
 
 
+@pytest.mark.slow
 def test_optional_thresholds_are_tried_after_the_mandatory_ones(tmp_path: Path) -> None:
     texts = {"factor.py {matrix}": "factor.py --size 300 {matrix}", "deadline: 20 s": "max: 8"}
     folder = smaller("pivoting", tmp_path, {"until-deadline.yaml": texts})
@@ -187,6 +190,7 @@ def test_optional_thresholds_are_tried_after_the_mandatory_ones(tmp_path: Path) 
     assert found == {f"{m}_{e}.json" for m in ("saddle", "scattered") for e in (0, -6, -12, -3)}
 
 
+@pytest.mark.slow
 def test_the_estimate_is_near_the_formula_and_a_wrong_one_is_noticed(tmp_path: Path) -> None:
     texts = {"{seed}\n": "{seed} --paths 500\n", "[1, 100]": "[1, 4]"}
     folder = smaller("monte-carlo", tmp_path, {"monte-carlo.yaml": texts})
@@ -199,6 +203,7 @@ def test_the_estimate_is_near_the_formula_and_a_wrong_one_is_noticed(tmp_path: P
     assert shell(folder, f"python3 merge.py {outputs}").returncode == 1
 
 
+@pytest.mark.slow
 def test_walks_keep_the_puzzles_rules_and_a_broken_one_is_noticed(tmp_path: Path) -> None:
     texts = {"[6, 10, 16]": "[3, 6]", "0.5, 1, 2, 4, 8, 16": "4", "[1, 6]": "[1, 2]"}
     texts["{seed}\n"] = "{seed} --steps 50000\n"
@@ -212,6 +217,7 @@ def test_walks_keep_the_puzzles_rules_and_a_broken_one_is_noticed(tmp_path: Path
     assert "3x3-back4-1.json: WRONG" in wrong.stderr
 
 
+@pytest.mark.slow
 @needs_vina
 def test_molecules_are_docked(tmp_path: Path) -> None:
     folder = smaller("docking", tmp_path, {})

@@ -67,6 +67,7 @@ def violations(source: str, path: str) -> list[str]:
     return [f"{path}:{line}: {name}" for name, line in found if name in FORBIDDEN - allowed]
 
 
+@pytest.mark.slow
 def test_all_text_passes_the_escaping_streams() -> None:
     bad = []
     for module in sorted((ROOT / "wfrun").rglob("*.py")):

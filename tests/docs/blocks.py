@@ -54,7 +54,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def _blocks(text: str) -> list[Block]:
     found: list[Block] = []
     notes: dict[str, str] = {}
-    for token in MarkdownIt().enable("table").parse(text):
+    for token in MarkdownIt().enable("table").disable("inline").parse(text):
         if token.type in ("fence", "code_block"):
             assert token.map is not None
             found.append(Block(token.info.strip(), token.content, token.map[0] + 1, notes))

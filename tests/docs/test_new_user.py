@@ -76,6 +76,7 @@ def test_a_mistake_is_one_message_and_starts_nothing(bag: Path, line: str, messa
     assert not (bag / "wfrun-runs").exists()
 
 
+@pytest.mark.slow
 def test_a_task_that_fits_no_site_leaves_no_run(tmp_path: Path) -> None:
     profile = '<profile namespace="pegasus" key="cores">100000</profile>'
     document = f'<adag name="big"><job id="a" name="true">{profile}</job></adag>'
@@ -86,6 +87,7 @@ def test_a_task_that_fits_no_site_leaves_no_run(tmp_path: Path) -> None:
     assert not (tmp_path / "wfrun-runs").exists()
 
 
+@pytest.mark.slow
 def test_a_failure_is_explained_mended_and_forgotten(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     (tmp_path / "mend.yml").write_text(FAILS_UNTIL_MENDED.format(flag=flag))
@@ -107,6 +109,7 @@ def test_a_failure_is_explained_mended_and_forgotten(tmp_path: Path) -> None:
     assert (run / "outputs/second.txt").read_text() == "so far\n"
 
 
+@pytest.mark.slow
 def test_lines_in_a_pipe_are_whole(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0 | cat")
     first = done.stdout.splitlines()[0]
@@ -114,6 +117,7 @@ def test_lines_in_a_pipe_are_whole(bag: Path) -> None:
     assert first.endswith("policy file-aware")
 
 
+@pytest.mark.slow
 def test_a_reader_of_events_may_go_away(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0.01 --json | head -n 1")
     assert done.stdout.startswith('{"seq":0,')
@@ -122,6 +126,7 @@ def test_a_reader_of_events_may_go_away(bag: Path) -> None:
     assert command(bag, "wfrun resume").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_behind_stdout_is_one_message(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0 --quiet > /dev/full")
@@ -129,11 +134,13 @@ def test_a_full_disk_behind_stdout_is_one_message(bag: Path) -> None:
     assert done.stderr == "wfrun: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_brackets_in_names_are_shown(bag: Path) -> None:
     done = command(bag, "wfrun bag.dax --emulate --time-scale 0 --run-dir 'my [bold] run' 2>&1")
     assert "run my [bold] run\n" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])
 def test_tables_leave_columns_out_rather_than_cut_them(bag: Path, columns: int) -> None:
     sites = wfrun.read_catalog(ROOT / "examples/das3.yaml")

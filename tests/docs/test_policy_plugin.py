@@ -60,6 +60,7 @@ def placements(events: str) -> list[tuple[int, int]]:
     return [(e["task"], e["site"]) for e in decoded if e["event"] == "attempt-placed"]
 
 
+@pytest.mark.slow
 def test_it_is_listed_with_its_option(installed: Path) -> None:
     listed = wfrun(installed, "policies")
     assert listed.returncode == 0, listed.stderr
@@ -68,6 +69,7 @@ def test_it_is_listed_with_its_option(installed: Path) -> None:
     assert "-O choices=2" in line
 
 
+@pytest.mark.slow
 def test_a_run_spreads_over_the_sites_as_the_seed_says(installed: Path) -> None:
     made = wfrun(installed, "generate", "bag", "--tasks", "40")
     assert made.returncode == 0, made.stderr
@@ -83,6 +85,7 @@ def test_a_run_spreads_over_the_sites_as_the_seed_says(installed: Path) -> None:
     assert {site for _, site in placements(first.stdout)} == {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_it_has_to_be_installed_to_be_known(installed: Path) -> None:
     (next(installed.glob("*.dist-info")) / "entry_points.txt").unlink()
     made = wfrun(installed, "generate", "bag", "--tasks", "1")
@@ -92,6 +95,7 @@ def test_it_has_to_be_installed_to_be_known(installed: Path) -> None:
     assert "there is no placement policy 'two-choices'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_package_that_is_broken_is_named(installed: Path) -> None:
     module = installed / "wfrun_two_choices.py"
     module.write_text("import not_there_at_all\n")

@@ -41,11 +41,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(str(error))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", QUICK, ids=str)
 def test_a_call_fails(tmp_path: Path, library: Path, case: Case) -> None:
     assert play(tmp_path, library, case), "there were fewer such calls"
 
 
+@pytest.mark.slow
 def test_a_role_that_nothing_plays(
     tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

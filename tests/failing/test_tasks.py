@@ -142,6 +142,7 @@ async def try_all(folder: Path, call: str, error: int, patch: pytest.MonkeyPatch
         await site.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "error"), QUICK)
 async def test_a_call_for_a_task_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: int

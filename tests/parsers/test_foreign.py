@@ -38,6 +38,7 @@ def check(root: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_nothing_else_reads_numbers_of_others() -> None:
     result = check(ROOT)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

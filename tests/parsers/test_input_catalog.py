@@ -159,6 +159,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             read_input_catalog(path)
 
 
+@pytest.mark.slow
 def test_many_entries_and_blank_lines(tmp_path: Path) -> None:
     """What is slow for one line would take minutes here."""
     lines = (f'file-{n} file:///data/{n} site="alpha"\n' for n in range(30_000))

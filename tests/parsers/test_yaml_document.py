@@ -157,6 +157,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(words, plain, min_size=1, max_size=4))
 def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
     assert parsed(yaml.safe_dump(value)).value == value

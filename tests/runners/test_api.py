@@ -41,6 +41,7 @@ def test_every_public_name_is_there_and_documented() -> None:
         wfrun.__getattr__("no_such_name")
 
 
+@pytest.mark.slow
 def test_run_a_workflow_built_in_python(folder: Path) -> None:
     seen: list[Event] = []
     result = wfrun.run(chain(folder / "record"), sites=SITES, observer=seen.extend)
@@ -55,6 +56,7 @@ def test_run_a_workflow_built_in_python(folder: Path) -> None:
     assert isinstance(next(e for e in reversed(seen) if not isinstance(e, FilesRemoved)), RunEnded)
 
 
+@pytest.mark.slow
 def test_run_a_document_with_every_argument(folder: Path) -> None:
     (folder / "sites.yaml").write_text("sites:\n  alpha: {slots: 1}\n")
     (folder / "data").mkdir()
@@ -82,6 +84,7 @@ def test_run_a_document_with_every_argument(folder: Path) -> None:
     assert list((folder / "run/sites/alpha/files").iterdir())
 
 
+@pytest.mark.slow
 def test_several_workflows_in_one_run(folder: Path) -> None:
     wfrun.write_dax(chain(folder / "record"), folder / "second.dax")
     result = wfrun.run(chain(folder / "record"), folder / "second.dax", run_dir=folder / "run")
@@ -90,6 +93,7 @@ def test_several_workflows_in_one_run(folder: Path) -> None:
     assert found == [Path("0-chain/b.txt"), Path("1-chain/b.txt")]
 
 
+@pytest.mark.slow
 def test_failures_are_results_not_exceptions(folder: Path) -> None:
     jobs = [
         Job("bad", f"echo oh no >&2; test -e {folder}/ok"),
@@ -106,6 +110,7 @@ def test_failures_are_results_not_exceptions(folder: Path) -> None:
     assert wfrun.status("run") == again
 
 
+@pytest.mark.slow
 async def test_run_inside_an_event_loop(folder: Path) -> None:
     """Two runs side by side."""
     documents = [chain(folder / f"record-{n}") for n in range(2)]
@@ -116,6 +121,7 @@ async def test_run_inside_an_event_loop(folder: Path) -> None:
     assert [lines_of(folder / f"record-{n}") for n in range(2)] == [["a", "b"], ["a", "b"]]
 
 
+@pytest.mark.slow
 async def test_cancelled_and_resumed(folder: Path) -> None:
     """What runs when a program gives up goes on; resume_async finds it."""
     record, go = folder / "record", folder / "go"
@@ -178,6 +184,7 @@ def test_nothing_to_run(folder: Path) -> None:
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_an_empty_workflow_is_done_at_once(folder: Path) -> None:
     result = wfrun.run(Workflow("nothing", "nothing", [], [], []), run_dir=folder / "run")
     assert (result.outcome, result.tasks) == ("done", 0)
@@ -206,6 +213,7 @@ def test_written_and_read_again(folder: Path, writer: Any) -> None:
     assert nx.utils.graphs_equal(wfrun.to_networkx(again), wfrun.to_networkx(workflow))
 
 
+@pytest.mark.slow
 def test_a_workflow_of_plain_records(folder: Path) -> None:
     """As the documentation shows it."""
     files: Sequence[File] = [File("greeting.txt", producer=0, collect=True)]

@@ -61,6 +61,7 @@ def test_a_size_for_each_output() -> None:
         emulated(request("emulated-1", "x"), runtime_s=0, output_sizes=[1])
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     st.floats(0, 1e9, allow_nan=False),

@@ -247,6 +247,7 @@ def test_heaps_do_not_grow_while_a_site_is_paused(policy: str, selection: str) -
 # Many classes of tasks
 
 
+@pytest.mark.slow
 def test_a_workflow_may_have_more_classes_of_tasks_than_16_bits_count() -> None:
     count = 70_000
     tasks = [

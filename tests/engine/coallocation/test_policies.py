@@ -96,6 +96,7 @@ def flexible(draw: st.DrawFn) -> PlacementRequest:
     )
 
 
+@pytest.mark.slow
 @given(flexible(), IDLE)
 def test_fcm_places_whenever_that_is_possible_on_as_few_sites(
     request: PlacementRequest, idle: list[int]

@@ -213,6 +213,7 @@ FOUND = (151, 247, 259, 263, 376)
 outlived its success because the run was resumed without replicas."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(30), range(30, 60), FOUND])
 def test_random_worlds_that_change(seeds: Sequence[int]) -> None:
     """They end, and a replay of their logs leads to the same state and the same decisions."""

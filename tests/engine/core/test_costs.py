@@ -125,6 +125,7 @@ def test_a_step_is_counted_for_each_element_that_is_walked(
 # Costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_event_costs_the_same_in_a_large_workflow(policy: str, launchers: bool) -> None:
@@ -150,6 +151,7 @@ def test_files_leave_at_little_cost() -> None:
     assert steps["outputs"] <= 1.2 * steps["all"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("throttle", some([None, 1], quick=1), ids=["", "throttled"])
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize("policy", POLICIES)
@@ -167,6 +169,7 @@ def test_an_event_costs_the_same_beside_many_workflows(
     assert_no_growth(small, large, 200 / 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("throttle", some([None, 1], quick=1), ids=["", "throttled"])
 @pytest.mark.parametrize("launchers", [False, True], ids=["jobs", "launchers"])
 @pytest.mark.parametrize(
@@ -221,6 +224,7 @@ def _beside_jobs(world: SharedWorld) -> Costs:
     return costs_of(world, 0, without=(ev.RunStarted, ev.WorkflowAdded, ev.SiteObserved))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["file-aware", "all-clusters", "cluster-min", "heft", "ect", "ect-p", "rr"]
 )
@@ -231,6 +235,7 @@ def test_an_event_costs_the_same_beside_many_jobs_of_others(policy: str) -> None
     assert_no_growth(small, large, 2000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["heft", "ect"])
 def test_an_event_costs_the_same_beside_many_jobs_where_a_queue_backfills(policy: str) -> None:
     """The size of a site bounds the plan of its backfilling queue, which 200 jobs fill already."""

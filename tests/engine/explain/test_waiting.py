@@ -254,6 +254,7 @@ def test_a_task_that_its_policy_left_unplaced_beside_selection() -> None:
     assert "policy single-cluster left it unplaced, and is asked again after the next event" in said
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(
     several=st.lists(workflows(max_tasks=12), min_size=1, max_size=3),

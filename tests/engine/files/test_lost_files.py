@@ -129,6 +129,7 @@ def test_an_input_that_vanishes_each_time_is_copied_a_limited_number_of_times() 
     assert len(starts(world)) == MAX_SETBACKS + 1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(workflows(max_tasks=12), min_size=1, max_size=2),
@@ -198,6 +199,7 @@ def _check_inputs(world: FakeWorld, action: SubmitAttempts) -> None:
             assert w.present[file] >> action.site & 1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(workflows(max_tasks=12), min_size=1, max_size=2),

@@ -65,6 +65,7 @@ def check_quiet(world: FakeWorld) -> None:
     assert asked <= ended | stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_jobs_are_done_once_in_random_worlds(part: int) -> None:
     counts: Counter[str] = Counter()

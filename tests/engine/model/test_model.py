@@ -48,21 +48,25 @@ def test_every_rule_holds_in_random_worlds(first: int) -> None:
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 def test_every_rule_holds_in_worlds_with_storage_limits() -> None:
     for seed in range(FIRST_LIMITED_SEED, FIRST_LIMITED_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 def test_every_rule_holds_in_worlds_with_requests_of_the_user() -> None:
     for seed in range(FIRST_STEERED_SEED, FIRST_STEERED_SEED + CHUNK):
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 def test_every_rule_holds_in_worlds_where_files_vanish() -> None:
     for seed in range(FIRST_VANISHING_SEED, FIRST_VANISHING_SEED + 15):
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 def test_every_rule_holds_in_worlds_that_their_user_changes() -> None:
     """And in those with parallel jobs, reused tasks, several sources and each cause of failed
     copies."""
@@ -70,6 +74,7 @@ def test_every_rule_holds_in_worlds_that_their_user_changes() -> None:
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", first_quick(range(6)))
 def test_every_rule_holds_in_worlds_with_claims(part: int) -> None:
     first = FIRST_CLAIMED_SEED + part * CHUNK
@@ -77,6 +82,7 @@ def test_every_rule_holds_in_worlds_with_claims(part: int) -> None:
         _check(seed, twice=seed % 10 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FOUND)
 def test_every_rule_holds_where_one_was_broken(seed: int) -> None:
     _check(seed)
@@ -97,6 +103,7 @@ def fresh_seeds() -> list[int]:
     return Random(f"fresh {commit}").sample(range(1_000_000, 1_000_000_000), FRESH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", first_quick(range(FRESH // CHUNK)))
 def test_every_rule_holds_in_fresh_worlds(part: int) -> None:
     """A world that breaks is mended, and its seed is kept in ``FOUND``."""

@@ -223,6 +223,7 @@ def random_world(seed: int) -> FakeWorld:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_nobody_loses_mandatory_tasks_in_random_worlds(part: int) -> None:
     for seed in range(part * 50, part * 50 + 50):
@@ -256,6 +257,7 @@ def check(world: FakeWorld, seed: int) -> None:
     assert not any(optionals._dying_cores), seed
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_step_loses_no_mandatory_task() -> None:
     kinds = set()
     for step in range(1, 90):

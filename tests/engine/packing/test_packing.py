@@ -46,6 +46,7 @@ def check_schedule(jobs: Sequence[PackedJob], schedule: PackedSchedule, processo
     check(jobs, *schedule, assign(schedule, processors), processors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_job", [monotonic_job, any_job])
 def test_small_instances_beside_their_optimum(make_job: MakeJob) -> None:
     """On 1,000 instances: bounds are bounds, schedules are schedules, and the dual approximation

@@ -26,6 +26,7 @@ EPOCH_S = 1.7e9
 """A time of a real run: sums with it are rounded to a quarter of a microsecond."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLACEMENT)
 @hypothesis_settings(max_examples=10, deadline=None)
 @given(

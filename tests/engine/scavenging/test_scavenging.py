@@ -61,6 +61,7 @@ def test_a_job_that_waits_gets_what_it_requests_from_the_launchers_that_pulled_l
     assert not state.workflows[0].setbacks
 
 
+@pytest.mark.slow
 def test_a_thousand_reclaims_in_a_row() -> None:
     """Each takes two processors for a second."""
     world = FakeWorld(

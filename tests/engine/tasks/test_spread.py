@@ -176,6 +176,7 @@ def best_split_s(durations_s: list[float]) -> float:
     return (sum(durations_s) + late_s) / slots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "count", "least", "most"),
     [

@@ -188,6 +188,7 @@ def test_the_content_decides_before_the_name_does(tmp_path: Path) -> None:
 # Columns
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=4)))
 def test_columns_give_back_their_values(values: list[str]) -> None:
     column = column_of(values)

@@ -200,6 +200,7 @@ def test_paths_that_documents_use_are_evaluated(tmp_path: Path, path: str) -> No
     assert [task.arguments[1] for task in bag.tasks] == ["1", "3", "7"] * 2
 
 
+@pytest.mark.slow
 def test_many_paths_in_a_large_document_are_refused(tmp_path: Path) -> None:
     node = "<sweep:DocumentNode><sweep:Match>//posix:Argument[2]</sweep:Match></sweep:DocumentNode>"
     inner = INNER.replace(node, node * 5_000, 1).replace("FUNCTION", LOOP)

@@ -86,6 +86,7 @@ def test_parameters_are_in_the_order_that_is_plausible(name: str) -> None:
     assert 10 < 2 ** row.runtime.quantile(0.5) < 600  # s
 
 
+@pytest.mark.slow
 def test_the_average_bag_has_five_tasks() -> None:
     """Section 5.2.4: the average is between 5 and 50."""
     sizes = generate_workload(SITES, tasks=40_000, seed=1).bags
@@ -95,6 +96,7 @@ def test_the_average_bag_has_five_tasks() -> None:
 # Whole workloads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["das-2", "grid5000", "average"])
 def test_workloads_have_the_distributions_of_their_row(name: str) -> None:
     """Within the distances that so many bags of so few applications can have."""
@@ -110,6 +112,7 @@ def test_workloads_have_the_distributions_of_their_row(name: str) -> None:
         assert each.values > 900, each.name
 
 
+@pytest.mark.slow
 def test_users_have_the_shares_of_zipf() -> None:
     row = ROWS["average"]
     workload = generate_workload([SiteSpec("one", 1000)], tasks=40_000, seed=5)
@@ -122,6 +125,7 @@ def test_users_have_the_shares_of_zipf() -> None:
     assert statistics_of(workload, row).alpha == pytest.approx(1.31, abs=0.05)
 
 
+@pytest.mark.slow
 def test_arrivals_follow_the_day(average: BotWorkload) -> None:
     """More in an hour of the peak than in one of the night, as the fit has it."""
     cycle = ROWS["average"].cycle
@@ -199,6 +203,7 @@ def test_bags_of_one_application_are_as_alike_as_is_asked(likeness: float) -> No
     assert correlation(before, after) == pytest.approx(likeness, abs=0.1)
 
 
+@pytest.mark.slow
 def test_streams_may_be_in_proportion_to_the_slots() -> None:
     sites = [SiteSpec("small", 100), SiteSpec("large", 300)]
     equal, slots = (

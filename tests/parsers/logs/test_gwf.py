@@ -229,6 +229,7 @@ def jobs(*, workflows: bool) -> st.SearchStrategy[LoggedJob]:
     )
 
 
+@pytest.mark.slow
 @given(st.booleans().flatmap(lambda which: st.lists(jobs(workflows=which), max_size=6)))
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, written: list[LoggedJob]

@@ -282,6 +282,7 @@ def jobs() -> st.SearchStrategy[LoggedJob]:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(jobs(), max_size=8), st.lists(texts, max_size=3))
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, written: list[LoggedJob], comments: list[str]

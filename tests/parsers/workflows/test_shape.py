@@ -89,6 +89,7 @@ def test_any_graph_has_the_shape_that_its_definition_says(workflow: Workflow) ->
     assert shape.peak == max(1, *running)
 
 
+@pytest.mark.slow
 def test_ten_thousand_tasks_take_no_quadratic_time() -> None:
     shape = shape_of(generate("montage", 10_000, seed=1))
     assert shape.tasks == 10_000

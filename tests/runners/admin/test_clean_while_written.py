@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from wfrun.engine.model import Access
 from wfrun.runners.admin.clean import remove_when_quiet
 from wfrun.sites.remote.connection import connection_of
@@ -13,6 +15,7 @@ from wfrun.sites.remote.connection import connection_of
 WRITES_S = 1.0
 
 
+@pytest.mark.slow
 async def test_a_directory_goes_when_its_writers_have_ended(tmp_path: Path) -> None:
     """A launcher that was cancelled writes exit records until its job is killed."""
     folder = tmp_path / "run" / "exits"

@@ -234,6 +234,7 @@ def test_without_a_default_queue() -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").write_text("sites:\n  # mine\n  alpha: {slots: 2}\n")
     (tmp_path / "more.yaml").write_text("sites:\n  beta: {slots: 2}\n")
@@ -253,6 +254,7 @@ def test_mistakes_are_told_before_anything_is_asked(tmp_path: Path) -> None:
         assert words in found.stderr
 
 
+@pytest.mark.slow
 def test_a_host_that_is_not_there_leaves_the_catalog_alone(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("Host gone\n  HostName 127.0.0.1\n  Port 1\n")
     found = sites(tmp_path, "init", "gone", "--ssh-config", "config")
@@ -262,6 +264,7 @@ def test_a_host_that_is_not_there_leaves_the_catalog_alone(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
+@pytest.mark.slow
 def test_local_sites_are_checked_and_shown(tmp_path: Path) -> None:
     (tmp_path / "sites.yaml").write_text(
         "sites:\n  here: {slots: 1}\n  there: {slots: 9999, directory: there}\n"
@@ -284,6 +287,7 @@ def test_local_sites_are_checked_and_shown(tmp_path: Path) -> None:
     assert "here" in shown.stdout
 
 
+@pytest.mark.slow
 def test_environments_are_checked_on_the_node(tmp_path: Path) -> None:
     """The prologue is run, and the container runtime is looked for after it."""
     (tmp_path / "bin").mkdir()

@@ -336,6 +336,7 @@ def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
 # From Python
 
 
+@pytest.mark.slow
 def test_bags_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     points = ({"x": n, "name": f"n{n}"} for n in range(3))
@@ -353,6 +354,7 @@ def test_bags_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (result.outputs / "2-1-2").read_text() == "2 n2 1u v 2\n"
 
 
+@pytest.mark.slow
 def test_calls_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("model.py").write_text("def energy(seed, word, of=None):\n    return [seed, word, of]\n")

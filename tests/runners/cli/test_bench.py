@@ -100,6 +100,7 @@ def test_a_real_site_is_measured_and_left_as_it_was(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_command_says_what_was_not_done_in_time(user: User) -> None:
     """Its 50 tasks of 0.1 s take longer than the limit on one slot, even on a fast machine."""
     (user.folder / "sites.yaml").write_text("sites:\n  a: {slots: 1}\n  b: {slots: 1}\n")

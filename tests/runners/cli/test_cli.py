@@ -77,6 +77,7 @@ def modules_of(*words: str | Path) -> list[str]:
     return done.stderr.split()
 
 
+@pytest.mark.slow
 def test_a_look_at_a_run_imports_nothing_that_drives_one(user: User) -> None:
     """The imports of the engine would take half of the time."""
     assert user.wfrun("run", user.write([Job("a", "true")]), "--run-dir", "run").status == 0
@@ -211,6 +212,7 @@ def test_warnings_are_told_once(user: User) -> None:
     assert "2 of 2 tasks have no run time" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 120])
 def test_the_display_on_a_terminal(user: User, columns: int) -> None:
     go = user.folder / "go"
@@ -228,6 +230,7 @@ def test_the_display_on_a_terminal(user: User, columns: int) -> None:
     assert all(len(line) <= columns for line in re.split(r"[\r\n]+", terminal.text))
 
 
+@pytest.mark.slow
 def test_ctrl_c_on_a_terminal(user: User) -> None:
     """It reaches the command and not the tasks, which may end."""
     go, record = user.folder / "go", user.folder / "record"
@@ -245,6 +248,7 @@ def test_ctrl_c_on_a_terminal(user: User) -> None:
     assert user.wfrun("resume", "run").status == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed(user: User) -> None:
     """As when a connection breaks: what runs goes on, and resume finds it."""
     go, record = user.folder / "go", user.folder / "record"

@@ -27,6 +27,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_writes_through_a_link(
     user: User, monkeypatch: pytest.MonkeyPatch, command: str
@@ -52,6 +53,7 @@ def test_no_command_writes_through_a_link(
     assert (user.folder / ".wfrun-5ec2e7.part").is_symlink()
 
 
+@pytest.mark.slow
 def test_the_metrics_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run goes on without it, with a warning."""
     out = tmp_path / "out.prom"
@@ -77,6 +79,7 @@ def test_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "sites.yaml").read_text() == "sites: {}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_tables_follow_the_umask(user: User, umask: int) -> None:
     run(make_workflow([Job("a", "true")]), run_dir=user.folder / "run")

@@ -74,6 +74,7 @@ def failed(user: User) -> User:
     return user
 
 
+@pytest.mark.slow
 def test_the_display_of_a_run(user: User) -> None:
     document = write_document(user.folder)
     terminal = Terminal(user, 300, document, "--retries", "1", "--retry-delay", "2")
@@ -82,6 +83,7 @@ def test_the_display_of_a_run(user: User) -> None:
     assert_harmless(terminal)
 
 
+@pytest.mark.slow
 def test_commands(failed: User) -> None:
     for words in (
         ["status", "run"],
@@ -119,6 +121,7 @@ def assert_visible(text: str) -> None:
     assert not re.search(r"^done: [89]", text, re.MULTILINE), text
 
 
+@pytest.mark.slow
 def test_what_commands_write_to_a_pipe(user: User) -> None:
     """Messages and tables have escapes; JSON has the same text in ASCII; no cell is a formula."""
     first = hostile_workflow(user.folder)
@@ -173,6 +176,7 @@ def test_a_defect_and_a_warning(user: User) -> None:
     assert "Traceback" in terminal.text
 
 
+@pytest.mark.slow
 def test_pipes_get_data_unchanged_and_messages_escaped(failed: User) -> None:
     """A program that reads from a pipe gets what was written; messages may end on a terminal."""
 
@@ -199,6 +203,7 @@ def test_json_has_escapes_and_the_same_text(user: User) -> None:
     assert ID in ended[0]
 
 
+@pytest.mark.slow
 def test_prompts_of_a_server(user: User) -> None:
     """Of keyboard-interactive authentication, by asyncssh, with an answer that is not echoed."""
     server = Misbehaving(user.folder)
@@ -221,6 +226,7 @@ def test_prompts_of_a_server(user: User) -> None:
     assert "(me@127.0.0.1) x\\x1b]52" in terminal.text
 
 
+@pytest.mark.slow
 def test_logs_have_titles_that_no_output_can_forge(failed: User) -> None:
     terminal = Terminal(failed, 300, "logs", "run", ID)
     assert terminal.done() == 0

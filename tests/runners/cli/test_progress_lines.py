@@ -9,6 +9,8 @@ import struct
 import termios
 from pathlib import Path
 
+import pytest
+
 from tests.runners.harness import WFRUN, Job, User, wait_until
 from tests.runners.replicated import events_of
 from tests.runners.terminal import Terminal
@@ -62,6 +64,7 @@ def test_an_interrupted_run_counts_what_was_not_run(user: User) -> None:
     assert done.out.startswith("cancelled: 2/5 tasks done, 3 not run in "), done.text
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines(user: User) -> None:
     terminal = Terminal(
         user, 80, waiting(user, 1), "--run-dir", "run", argv=["env", "TERM=dumb", str(WFRUN)]
@@ -73,6 +76,7 @@ def test_a_dumb_terminal_gets_lines(user: User) -> None:
     assert "\x1b" not in terminal.drawn
 
 
+@pytest.mark.slow
 def test_a_resized_terminal_is_cleared(user: User) -> None:
     """The old lines are wrapped by the terminal, so that they could not be erased one by one."""
     terminal = Terminal(user, 100, waiting(user, 1), "--run-dir", "run")

@@ -113,6 +113,7 @@ def test_a_policy_that_raises_costs_its_own_runs_only(
     assert "policy 'unmade' raised" in only.err
 
 
+@pytest.mark.slow
 def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -> None:
     words = (
         "simulate", "montage.dax", "bag.dax", "--sites", "sites.yaml", "--policy",
@@ -135,6 +136,7 @@ def test_a_grid_with_background_gives_a_table_a_file_and_a_picture(user: User) -
     assert (user.folder / "out.csv").read_text().splitlines() == lines
 
 
+@pytest.mark.slow
 def test_each_workflow_on_its_own_to_parquet(user: User) -> None:
     from pyarrow import parquet
 

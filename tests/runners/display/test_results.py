@@ -24,6 +24,7 @@ from wfrun.runners.simulate.simulated_run import simulate_into
 from wfrun.runners.simulate.simulation import Platform
 
 
+@pytest.mark.slow
 def test_numbers_that_only_a_site_can_report(user: User) -> None:
     """All that an outcome may have, such as the exit codes of other systems."""
     run: Path = user.folder / "run"

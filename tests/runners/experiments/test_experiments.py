@@ -390,6 +390,7 @@ def test_a_plot_is_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_plots_of_wide_ranges_and_of_zero_can_be_drawn(tmp_path: Path) -> None:
     plot([row_of(5, "heft"), row_of(5000, "heft-p")], tmp_path / "wide.png")
     plot([row_of(0, "heft")], tmp_path / "zero.png")

@@ -37,6 +37,7 @@ def simulated(folder: Path) -> None:
     simulate_into(folder / "sim", [workflow], Platform(catalog), Settings("heft"))
 
 
+@pytest.mark.slow
 def test_a_row_for_each_attempt(user: User) -> None:
     flag = user.folder / "flag"
     jobs = [

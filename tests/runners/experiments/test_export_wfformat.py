@@ -97,6 +97,7 @@ def test_a_run_goes_back_into_simulate_and_run(user: User) -> None:
     assert again["a"]["machines"] == ["there"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_has_what_was_done_and_the_commands_of_the_rest(user: User) -> None:
     jobs = [
         Job("a", "echo 1 > x", [], ["x"]),

@@ -413,6 +413,7 @@ def test_waits_of_any_run_add_up(
         assert w.nsl is None or w.nsl >= 1 / fastest - 1e-9
 
 
+@pytest.mark.slow
 def test_a_real_run_is_read_from_its_directory(tmp_path: Path) -> None:
     workflow = generate("montage", tasks=25, seed=1)
     run(workflow, emulate=True, time_scale=0.001, run_dir=tmp_path / "run")

@@ -62,6 +62,7 @@ def hostile_run(user: User) -> Path:
     return run
 
 
+@pytest.mark.slow
 def test_a_report_is_one_file_in_which_names_are_text(user: User) -> None:
     page = report_of(user, hostile_run(user))
     own = page.partition("<script type=")[0]  # without the library
@@ -80,6 +81,7 @@ def test_a_report_is_one_file_in_which_names_are_text(user: User) -> None:
     assert not any(tag in str(drawn) for tag in ("<img", "<script", "<a "))  # under the pointer
 
 
+@pytest.mark.slow
 def test_date_command_and_sites_are_at_the_top(user: User) -> None:
     run = user.folder / "run"
     document = user.write([Job("a", "true")])
@@ -125,6 +127,7 @@ def test_many_attempts_are_shown_as_cores_in_use(
     assert max(map(max, heat["z"])) > 0
 
 
+@pytest.mark.slow
 def test_a_run_with_nothing_finished_has_a_report(user: User) -> None:
     run = user.folder / "run"
     wfrun.run(make_workflow([Job("a", "true", ["absent"])]), run_dir=run, emulate=True)
@@ -134,6 +137,7 @@ def test_a_run_with_nothing_finished_has_a_report(user: User) -> None:
     assert "there is no folder" in refused.err
 
 
+@pytest.mark.slow
 def test_only_the_scripts_of_the_page_run(user: User) -> None:
     """The policy has the hash of each, so that nothing that came into the page runs, also where the
     escaping of a name failed."""
@@ -153,6 +157,7 @@ def test_only_the_scripts_of_the_page_run(user: User) -> None:
     assert "\r" not in "".join(scripts)
 
 
+@pytest.mark.slow
 def test_only_a_report_of_the_same_run_is_replaced(user: User) -> None:
     page = user.folder / "report.html"
     page.write_text("mine")

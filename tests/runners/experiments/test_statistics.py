@@ -186,6 +186,7 @@ def test_spans_are_summed_as_a_plain_list_is(states: list[bool]) -> None:
             assert spans.within(begin, end) == sum(states[begin:end])
 
 
+@pytest.mark.slow
 def test_a_run_with_failures_and_one_without_are_compared(user: User) -> None:
     good, bad = user.folder / "good", user.folder / "bad"
     jobs = [Job("a", "true"), Job("b", "true")]
@@ -211,6 +212,7 @@ def test_a_run_with_failures_and_one_without_are_compared(user: User) -> None:
     assert user.ask("stats", good, "--csv", "--json").status == 2
 
 
+@pytest.mark.slow
 def test_requests_are_compared_with_what_exit_records_measured(user: User) -> None:
     run = user.folder / "run"
     burn = "import time; b = bytearray(150 << 20); e = time.process_time() + 1.2\n"
@@ -236,6 +238,7 @@ def test_requests_are_compared_with_what_exit_records_measured(user: User) -> No
     assert "not measured" not in shown
 
 
+@pytest.mark.slow
 def test_use_of_emulated_tasks_is_not_measured(user: User) -> None:
     run = user.folder / "run"
     wfrun.run(make_workflow([Job("a", "true")]), run_dir=run, emulate=True, time_scale=0.01)
@@ -244,6 +247,7 @@ def test_use_of_emulated_tasks_is_not_measured(user: User) -> None:
     assert found["types"][0]["use"]["suggested_memory_bytes"] is None
 
 
+@pytest.mark.slow
 def test_names_are_no_formulas_and_no_escapes(user: User) -> None:
     run = user.folder / "run"
     starts = "=+-@\t\r\n＝＋－＠"

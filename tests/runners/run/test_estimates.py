@@ -114,6 +114,7 @@ def lived(queue: Queue, lrm: str) -> tuple[list[Span], list[Span]]:
     return [foretold[i] for i in numbers], [Span(starts_s[i], ends_s[i]) for i in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lrm", ["fcfs", "conservative"])
 @given(queue=queues())
 def test_estimates_come_true_job_by_job(lrm: str, queue: Queue) -> None:
@@ -123,6 +124,7 @@ def test_estimates_come_true_job_by_job(lrm: str, queue: Queue) -> None:
         assert one == pytest.approx(other)
 
 
+@pytest.mark.slow
 @given(queue=queues(throttled=False))
 def test_easy_starts_the_head_of_the_queue_at_its_estimate_at_the_latest(queue: Queue) -> None:
     """The head alone has a reservation: the others may be overtaken, and have no bound."""

@@ -216,6 +216,7 @@ def test_the_grid_of_the_thesis() -> None:
     assert (min(speeds), max(speeds)) == (1.0, 1.75)
 
 
+@pytest.mark.slow
 def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> None:
     cells = [
         Cell(workload="average", policy="fplt", load=load, tasks=12000) for load in (0.2, 0.95)
@@ -228,6 +229,7 @@ def test_all_loads_have_the_same_bags_and_no_task_outlasts_the_arrivals() -> Non
     assert "are cut to" in high.remarks[0]
 
 
+@pytest.mark.slow
 def test_the_load_may_change_the_rate_and_leave_the_days() -> None:
     """Workloads with tasks in proportion to the load last for the same time, and have the same days
     and the same longest task, except for what chance makes of few bags."""
@@ -318,6 +320,7 @@ sites:
 WORDS = ("simulate", "average", "--tasks", "120", "--sites", "sites.yaml")
 
 
+@pytest.mark.slow
 def test_an_experiment_is_continued(user: User) -> None:
     user.catalog(SITES)
     words = (*WORDS, "--architecture", "all", "--policy", "fplt,rr", "--load", "0.3:0.6:0.3",
@@ -344,6 +347,7 @@ def test_an_experiment_is_continued(user: User) -> None:
     assert {float(r["nsl"]) > 0 for r in rows} == {True}
 
 
+@pytest.mark.slow
 def test_the_table_says_what_is_compared(user: User) -> None:
     user.catalog(SITES)
     done = user.ask(*WORDS, "--policy", "all", "--load", "0.9", "--seeds", "2")

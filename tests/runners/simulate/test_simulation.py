@@ -410,6 +410,7 @@ def worlds(draw: st.DrawFn) -> Platform:
     )
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=examples(100), deadline=None)
 @given(st.lists(workflows(max_tasks=12), min_size=1, max_size=3), worlds(), settings_of_runs())
 def test_invariants_hold_in_any_simulated_world(

@@ -103,6 +103,7 @@ def test_das3_in_code_is_that_of_the_example() -> None:
     }
 
 
+@pytest.mark.slow
 def test_background_load_is_what_it_says() -> None:
     sites = das3().sites
     span_s = WARM_UP_S + HORIZON_S
@@ -258,6 +259,7 @@ def test_one_run_in_a_full_queue_leaves_a_claim_open() -> None:
     assert answer.verdict is Verdict.UNCLEAR
 
 
+@pytest.mark.slow
 def test_the_command_writes_page_figures_and_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_equal_speeds_keep_the_capacity() -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_change_changes_a_run() -> None:
     """Not those that have no effect here: generated bags are submitted whole, users matter only
     where many tasks wait, and FPLT has no replicas."""

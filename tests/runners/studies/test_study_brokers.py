@@ -211,6 +211,7 @@ def test_the_named_cause_is_tested() -> None:
         assert after.verdict is verdict
 
 
+@pytest.mark.slow
 def test_the_command_writes_page_and_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,7 @@ def test_a_limit_of_two_clusters_has_fewer_and_shorter_runs() -> None:
     assert free.used > limited.used > 0.7
 
 
+@pytest.mark.slow
 def test_without_overtaking_single_clusters_saturate_earlier() -> None:
     """The cause of the saturation of Table 2.3."""
     before, after = (

@@ -108,6 +108,7 @@ def test_the_experiments_of_the_thesis() -> None:
     assert {cell.variant for cell in known} == {"base", *VARIANTS}
 
 
+@pytest.mark.slow
 def test_the_study_is_continued_and_writes_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ def assert_alike(found: OptionalOutcome, slow: OptionalOutcome, seed: int) -> No
     assert found.mandatory_s == pytest.approx(slow.mandatory_s), seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [1, 2, 3])
 def test_servers_do_what_the_paper_says(servers: int) -> None:
     """With run times of their own no two clients have the same allocation, so that nothing is drawn
@@ -182,6 +183,7 @@ def test_servers_do_what_the_paper_says(servers: int) -> None:
     assert found.killed or seed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [1, 3])
 def test_the_legacy_system_does_what_the_paper_says(servers: int) -> None:
     unhappy = 0
@@ -243,6 +245,7 @@ def row(system: str, submitted: int = 0, variant: str = BASE) -> OptionalRow:
     )
 
 
+@pytest.mark.slow
 def test_regular_arrivals_have_the_papers_numbers_and_three_kinds_of_unfairness() -> None:
     """As printed, a user who comes later gets everything until they have what others have got: the
     first has 100 of 293 deserved core seconds in the end."""

@@ -112,6 +112,7 @@ def held_at(jobs: Sequence[GridUserJob], at_s: float) -> int:
     return sum(job.nodes for job in jobs if job.start_s <= at_s < job.end_s)
 
 
+@pytest.mark.slow
 def test_a_block_keeps_its_load_for_ten_minutes() -> None:
     """40% of all nodes; 327 nodes in an hour if jobs last for the block, three times as many if
     there are three of them (Table 4.1 has 967 preemptions)."""
@@ -142,6 +143,7 @@ def test_worst_fit_levels_what_is_idle() -> None:
     assert {job.site for job in first} == {0, 2}
 
 
+@pytest.mark.slow
 def test_paced_jobs_give_the_load_on_average() -> None:
     load = GridLoad(Windows(0.0, 1e9, 1e5), 150.0, 4, WORST_FIT, PACED, random=True)
     jobs = grid_jobs(DAS3, [0] * 5, load, 1e5, Random(3))
@@ -237,6 +239,7 @@ def test_causes_are_of_claims_that_exist() -> None:
     assert not any(CLAIMS[number - 1].always for number in CAUSES)
 
 
+@pytest.mark.slow
 def test_the_study_is_continued_and_writes_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ async def test_lines_go_both_ways_in_order(rig: Rig) -> None:
     assert 0 < link.latency_s < 60
 
 
+@pytest.mark.slow
 async def test_20_megabytes_both_ways(rig: Rig) -> None:
     rig.start()
     link = await rig.handler.hello(0)
@@ -314,6 +315,7 @@ async def test_garbage_is_refused(rig: Rig, caplog: pytest.LogCaptureFixture) ->
     assert caplog.text.count("was refused: its handshake is invalid") == len(garbage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["tcp", "asyncssh"])
 async def test_silent_callers_are_refused_and_many_of_them_keep_no_launcher_out(
     rig: Rig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -353,6 +355,7 @@ async def test_files_where_no_port_can_be_reached(
     await rig.close()
 
 
+@pytest.mark.slow
 async def test_channels_that_a_site_does_not_support_are_skipped(tmp_path: Path) -> None:
     rig = Rig("local", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.connection.open(rig.statuses.append)
@@ -372,6 +375,7 @@ async def test_channels_that_a_site_does_not_support_are_skipped(tmp_path: Path)
     await rig.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["asyncssh", "openssh"])
 async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets: Path) -> None:
     cluster = Cluster(tmp_path / "cluster", sockets)
@@ -386,6 +390,7 @@ async def test_a_server_that_does_not_forward(way: str, tmp_path: Path, sockets:
     sshd.stop()
 
 
+@pytest.mark.slow
 async def test_files_of_ended_launchers_are_removed(tmp_path: Path) -> None:
     rig = Rig("spool", tmp_path / "run", lambda: pytest.fail("no SSH is needed"))
     await rig.open()

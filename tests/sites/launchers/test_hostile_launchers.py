@@ -59,6 +59,7 @@ def mutated(value: Any, rng: random.Random) -> Any:
     return value
 
 
+@pytest.mark.slow
 async def test_invalid_messages_harm_nobody(rig: SiteRig, caplog: pytest.LogCaptureFixture) -> None:
     await rig.open()
     hostile = await rig.launcher("L1")
@@ -87,6 +88,7 @@ def say(rig: SiteRig, link: FakeLink, line: bytes) -> None:
     rig.links.handler.on_lines(link, [line])
 
 
+@pytest.mark.slow
 async def test_a_launcher_ends_no_attempt_that_it_does_not_have(
     rig: SiteRig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +108,7 @@ async def test_a_launcher_ends_no_attempt_that_it_does_not_have(
     assert rig.cause("k1") == "done"
 
 
+@pytest.mark.slow
 async def test_an_answer_speaks_of_what_was_asked_alone(rig: SiteRig) -> None:
     """A launcher that connects again is asked for its attempts, and answers for others too."""
     await rig.open()

@@ -59,6 +59,7 @@ async def test_a_contested_attempt_is_found_in_the_journal_of_its_claimant(rig: 
     assert not rig.is_revoked("k1")
 
 
+@pytest.mark.slow
 async def test_a_launcher_dies(rig: SiteRig) -> None:
     """Ends in its journal count; what it had started or claimed is lost, and can commit nothing
     more; the rest goes to another launcher."""
@@ -84,6 +85,7 @@ async def test_a_launcher_dies(rig: SiteRig) -> None:
     await rig.until(lambda: rig.links.expected == {"L2"})
 
 
+@pytest.mark.slow
 async def test_a_launcher_whose_node_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its job leaves no exit record. That it has left the queue is enough: its tasks do not wait
     for the patience of the site."""
@@ -103,6 +105,7 @@ async def test_a_launcher_whose_node_dies(tmp_path: Path, monkeypatch: pytest.Mo
         await rig.until(lambda: other.sent_attempts() == ["k2"])
 
 
+@pytest.mark.slow
 async def test_a_launcher_that_never_connects_ends_with_its_stderr(rig: SiteRig) -> None:
     await rig.open('echo "there is no such module" >&2\n')
     await rig.start("L1")
@@ -112,6 +115,7 @@ async def test_a_launcher_that_never_connects_ends_with_its_stderr(rig: SiteRig)
     assert "there is no such module" in end.message
 
 
+@pytest.mark.slow
 async def test_a_launcher_is_away(rig: SiteRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its unstarted attempts go to another launcher after a while, its running ones do not; which
     of the two runs an attempt that both have, the claim decides."""
@@ -152,6 +156,7 @@ async def test_lost_messages_are_sent_again(rig: SiteRig) -> None:
     await rig.until(lambda: back.sent_attempts() == ["k3"])
 
 
+@pytest.mark.slow
 async def test_returned_attempts_go_to_other_launchers(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
@@ -164,6 +169,7 @@ async def test_returned_attempts_go_to_other_launchers(rig: SiteRig) -> None:
     await rig.until(lambda: other.sent_attempts() == ["k1"])
 
 
+@pytest.mark.slow
 async def test_prefetched_attempts_are_recalled_for_an_idle_launcher(rig: SiteRig) -> None:
     await rig.open()
     first = await rig.launcher("L1")
@@ -183,6 +189,7 @@ async def test_prefetched_attempts_are_recalled_for_an_idle_launcher(rig: SiteRi
     await rig.until(lambda: set(back) <= set(other.sent_attempts()))
 
 
+@pytest.mark.slow
 async def test_attempts_are_cancelled_in_every_state(rig: SiteRig) -> None:
     await rig.open()
     first, gone = await rig.launcher("L1", slots=1), await rig.launcher("L2", slots=1)
@@ -223,6 +230,7 @@ async def test_an_attempt_cancelled_while_it_is_returned_is_not_assigned_again(
     assert rig.cause("k2") is None
 
 
+@pytest.mark.slow
 async def test_a_cancelled_attempt_that_two_launchers_have_starts_in_neither(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +249,7 @@ async def test_a_cancelled_attempt_that_two_launchers_have_starts_in_neither(
     assert not other.sent_keys("cancel")
 
 
+@pytest.mark.slow
 async def test_a_cancelled_attempt_of_an_unreachable_launcher_is_not_assigned_again(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +268,7 @@ async def test_a_cancelled_attempt_of_an_unreachable_launcher_is_not_assigned_ag
     assert rig.is_claimed("k1")
 
 
+@pytest.mark.slow
 async def test_a_launcher_dies_while_it_is_asked_for(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +302,7 @@ async def test_a_launcher_dies_while_it_is_asked_for(
     assert again.sent_attempts() == []
 
 
+@pytest.mark.slow
 async def test_launchers_are_stopped(rig: SiteRig) -> None:
     """A queued launcher is cancelled; a running one is asked to stop, and ends."""
     await rig.open()
@@ -309,6 +320,7 @@ async def test_launchers_are_stopped(rig: SiteRig) -> None:
     assert link.sent_attempts() == []
 
 
+@pytest.mark.slow
 async def test_an_attempt_of_a_claim_runs_in_its_placeholder_which_ends_with_it(
     rig: SiteRig,
 ) -> None:
@@ -326,6 +338,7 @@ async def test_an_attempt_of_a_claim_runs_in_its_placeholder_which_ends_with_it(
     await rig.until(lambda: {"stop": True, "now": True} in late.received)
 
 
+@pytest.mark.slow
 async def test_a_launcher_that_is_away_ends_with_the_run_though_a_command_fails(
     rig: SiteRig,
 ) -> None:
@@ -345,6 +358,7 @@ async def test_a_launcher_that_is_away_ends_with_the_run_though_a_command_fails(
     await rig.until(lambda: len(rig.events(ev.LauncherEnded)) == 1)
 
 
+@pytest.mark.slow
 async def test_the_journal_of_a_launcher_that_reported_all_is_not_read(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,6 +390,7 @@ async def test_records_that_can_t_be_written_pause_the_site(rig: SiteRig) -> Non
     assert len(rig.events(ev.SiteReopened)) == 1
 
 
+@pytest.mark.slow
 async def test_another_engine_finds_the_attempts_of_the_first(
     rig: SiteRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ class Flood:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_strangers_keep_no_launcher_out(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -445,6 +445,7 @@ async def test_pinned_cores(tmp_path: Path) -> None:
         assert len({(await site.log(key))[0] for key in keys}) == cores
 
 
+@pytest.mark.slow
 async def test_thousands_of_attempts_in_one_batch(tmp_path: Path) -> None:
     keys = [f"local-{n}" for n in range(1000)]
     async with opened(tmp_path / "site") as (site, probe):

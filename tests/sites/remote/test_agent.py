@@ -398,6 +398,7 @@ async def test_a_question_without_an_answer_does_not_wait_for_ever(
     assert not host.ended.done()
 
 
+@pytest.mark.slow
 async def test_long_files_come_in_several_answers(host: AgentHost, tmp_path: Path) -> None:
     paths = [f"{tmp_path}/{n}" for n in range(4)]
     contents = [bytes([n]) * (9 << 20) for n in range(4)]

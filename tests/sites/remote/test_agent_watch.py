@@ -222,6 +222,7 @@ def test_a_directory_may_come_and_go(exits: Path) -> None:
 # ------------------------------------------------------------------------------- whole agents
 
 
+@pytest.mark.slow
 async def test_ten_thousand_records_cost_little(exits: Path) -> None:
     transport = LocalTransport()
     host = AgentHost(transport)
@@ -246,6 +247,7 @@ async def test_ten_thousand_records_cost_little(exits: Path) -> None:
     await transport.close()
 
 
+@pytest.mark.slow
 async def test_two_agents_tell_of_everything_while_one_is_killed_again_and_again(
     exits: Path,
 ) -> None:

@@ -335,6 +335,7 @@ async def test_a_login_host_without_python_is_an_error_that_says_what_to_do(
     assert "~/.profile" in str(failed.value.hint)
 
 
+@pytest.mark.slow
 async def test_a_catalog_entry_makes_the_connection(cluster: Cluster) -> None:
     known = cluster.known_hosts.rename(cluster.directory / "elsewhere")
     for transport in ("asyncssh", "openssh"):

@@ -232,6 +232,7 @@ def claim_as_a_job(path: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_each_claim_has_one_winner(host: AgentHost, tmp_path: Path) -> None:
     """Of the engine and a job. The engine's holds for its later connections, too."""
     paths = [f"{tmp_path}/{n}.out" for n in range(300)]

@@ -335,6 +335,7 @@ async def test_what_a_profile_prints_is_not_part_of_files(
     await transport.close()
 
 
+@pytest.mark.slow
 async def test_a_process_that_starts_while_its_transport_is_closed_is_ended() -> None:
     transport = LocalTransport()
     starting = asyncio.ensure_future(transport.start("echo $$; exec sleep 600"))

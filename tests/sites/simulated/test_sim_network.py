@@ -163,6 +163,7 @@ def exact_ends(case: Case) -> dict[int, Fraction]:
     return ends
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(cases())
 def test_transfers_end_when_the_exact_solver_says(case: Case) -> None:

@@ -259,6 +259,7 @@ def test_runs_that_nothing_drives(runs: Path, user: User, what: str) -> None:
     check(user, told)
 
 
+@pytest.mark.slow
 def test_a_failed_run_and_other_forms(runs: Path, user: User) -> None:
     copied(user, runs / "failed")
     check(user, readers=READERS + OTHER_FORMS)
@@ -274,6 +275,7 @@ def test_runs_of_older_versions(user: User, kind: str) -> None:
     check(user, readers=READERS[:-1], task=workflow.tasks[0].id, site="alpha")
 
 
+@pytest.mark.slow
 def test_a_run_while_it_runs_and_after_a_kill(user: User) -> None:
     """Nothing of it is finished."""
     job = Job("a", f"while ! [ -e {user.folder}/go ]; do sleep 0.1; done")
@@ -310,6 +312,7 @@ def test_a_run_that_starts(user: User, window: str) -> None:
     check(user, "the run run was never started")
 
 
+@pytest.mark.slow
 def test_a_log_that_is_being_written(runs: Path, user: User) -> None:
     log = Store(copied(user, runs / "failed"), write=True)
     at_s = max(event.at_s for event in log.load())
@@ -359,6 +362,7 @@ os._exit(0)
 """An engine that dies while SQLite writes pages to the log."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_mended", [True, False])
 @as_root
 def test_a_disk_that_cannot_be_written(runs: Path, user: User, *, is_mended: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
+import pytest
 
 import wfrun
 from tests.engine.core import old_logs
@@ -72,6 +73,7 @@ def test_output_of_tasks_reaches_no_terminal_as_it_is(user: User) -> None:
         assert "\x9b" not in out
 
 
+@pytest.mark.slow
 def test_all_lines_follow_the_schema(user: User) -> None:
     """Those of a real run, and of all kinds in logs of earlier versions."""
     schema = json.loads(user.ask("events", "--schema").out)

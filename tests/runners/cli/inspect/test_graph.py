@@ -38,12 +38,14 @@ def test_several_documents_and_bags_are_shown(user: User) -> None:
     assert "in 1 layer " in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shape.png", "shape.svg", "shape.pdf"])
 def test_a_picture_is_drawn(user: User, name: str) -> None:
     user.ask("graph", montage(user), "--picture", name)
     assert (user.folder / name).stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_a_svg_has_the_kinds_as_text(user: User) -> None:
     user.ask("graph", montage(user, 200), "--picture", "g.svg")
     assert "<!-- mProject" in (user.folder / "g.svg").read_text()
@@ -79,6 +81,7 @@ def test_what_cannot_be_is_refused(user: User, words: list[str], message: str) -
     assert done.status == 2
 
 
+@pytest.mark.slow
 def test_a_picture_of_hostile_names(user: User) -> None:
     """Names are text: no formulas, no elements of the picture's format, no lines of DOT."""
     name = '$\\frac{$ <script>x()</script> --> ]]> "; evil [label=x] //\\'
@@ -100,6 +103,7 @@ def test_a_picture_of_hostile_names(user: User) -> None:
     assert lines[0] == f'digraph "{escaped}" {{'
 
 
+@pytest.mark.slow
 def test_too_many_nodes_for_a_picture_are_refused_with_a_way_out(user: User) -> None:
     words = ("graph", montage(user, 1000), "--nodes", "tasks", "--picture", "g.png")
     done = user.ask(*words)
@@ -121,6 +125,7 @@ def wide(count: int) -> Workflow:
     return Workflow("wide", "wide", tasks, [], [() if n < half else first for n in range(count)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [chain, wide])
 def test_output_is_bounded_whatever_the_workflow(user: User, make: Callable[..., Workflow]) -> None:
     write_dax(make(900), user.folder / "w.dax")

@@ -41,6 +41,7 @@ def output_of(site: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_memory_does_not_depend_on_the_size(user: User) -> None:
     site = run_of(user, "echo begun")
     with output_of(site).open("ab") as stream:
@@ -61,6 +62,7 @@ def test_memory_does_not_depend_on_the_size(user: User) -> None:
     assert rest[0] == "the end"
 
 
+@pytest.mark.slow
 def test_tail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = "seq 1000; seq 5 >&2; printf end >&2"
     run = RunDir(tmp_path / "run")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
+
 import wfrun
 from tests.runners.harness import Job, User, lines_of, make_workflow, wait_until
 from wfrun.engine.exchange import Cause
@@ -70,6 +72,7 @@ def test_a_site_that_the_run_does_not_have(user: User) -> None:
     assert "no attempt has failed" in user.ask("failures", run).out
 
 
+@pytest.mark.slow
 def test_what_a_task_prints_is_shown_as_text(user: User) -> None:
     run = user.folder / "run"
     job = Job("a", r"printf 'bad \033[31m\302\233[bold]' >&2; exit 1")

@@ -11,6 +11,7 @@ ALTERNATE, NORMAL = "\x1b[?1049h", "\x1b[?1049l"
 """What switches a terminal to the screen of an application, and back."""
 
 
+@pytest.mark.slow
 def test_watching_ends_alone(user: User) -> None:
     """By a key, Ctrl-C and a hangup; then from a pipe and a dumb terminal to the end of the run."""
     go = user.folder / "go"

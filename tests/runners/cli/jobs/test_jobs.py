@@ -151,6 +151,7 @@ def test_jobs_of_a_log_are_simulated_as_they_arrive(tmp_path: Path) -> None:
     assert "1/1 tasks done" in result.output
 
 
+@pytest.mark.slow
 def test_a_simulation_beside_other_users_jobs(tmp_path: Path) -> None:
     document, sites, log = (tmp_path / name for name in ("jobs.yaml", "sites.yaml", "load.swf"))
     document.write_text("jobs: [{job: a, command: x, size: 4, walltime: 1 h, runtime: 60}]\n")

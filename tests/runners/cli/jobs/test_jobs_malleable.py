@@ -173,6 +173,7 @@ def test_the_options_offer_all_policies_and_precedences() -> None:
     assert set(offered["precedence"]) == set(PRECEDENCES)
 
 
+@pytest.mark.slow
 def test_a_run_without_the_option_imports_nothing_of_it(folder: Path) -> None:
     program = (
         "import sys; from wfrun.runners.cli.main import main\n"

@@ -209,6 +209,7 @@ def test_a_failed_job_is_tried_again_before_what_is_behind_it(tmp_path: Path) ->
     assert "1 failed attempt" in result.output
 
 
+@pytest.mark.slow
 def test_a_resume_goes_on_with_sizes_and_order(tmp_path: Path) -> None:
     """The engine is killed when the first job is done; its successor asks for no plan."""
     listed = "".join(

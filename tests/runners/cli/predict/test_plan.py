@@ -64,6 +64,7 @@ class Idle(BasePlacement):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "predict"])
 def test_a_run_that_would_not_finish_has_a_reason_and_no_end(user: User, command: str) -> None:
     words = (command, "montage.dax", "--sites", "sites.yaml", "--policy", "idle", *EMULATED[:1])
@@ -156,6 +157,7 @@ def test_a_faster_policy_is_named(user: User) -> None:
     assert best["policy"] != "single-cluster"
 
 
+@pytest.mark.slow
 def test_a_policy_that_raises_is_left_out_of_the_comparison(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,7 @@ async def test_a_run_that_nothing_drives_takes_no_request(engine: Engine) -> Non
             assert "q leave" in shown(app)[-1]
 
 
+@pytest.mark.slow
 async def test_the_mark_stays_with_its_row(engine: Engine) -> None:
     keys = engine.start_all()
     with FollowedRun(engine.run) as followed:

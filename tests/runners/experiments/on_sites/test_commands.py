@@ -37,6 +37,7 @@ def test_results_are_those_of_a_local_run(user: User) -> None:
     assert "run there.csv.runs" not in more.err  # nothing was left to do
 
 
+@pytest.mark.slow
 def test_a_site_without_wfrun(user: User) -> None:
     """One message says what to do, and the command then continues."""
     user.ask("generate", "montage", "--tasks", "20", "-o", "small.dax")

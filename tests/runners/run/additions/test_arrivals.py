@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.runners.harness import User, assert_refused, wait_until
 
 JOB = "{n} {at} 0 {run} 1 -1 -1 1 300 -1 1 {user} 1 1 1 1 -1 -1\n"
@@ -41,6 +43,7 @@ def test_each_job_comes_at_its_time(user: User) -> None:
     assert {owner["owner"]: owner["done"] for owner in shares["owners"]} == {"1": 1, "2": 1, "3": 3}
 
 
+@pytest.mark.slow
 def test_jobs_that_were_due_while_no_engine_ran_come_with_the_next_one(user: User) -> None:
     found = log(user, (0, 1, 1), (100, 1, 1), (200, 1, 1), (2000, 1, 1))
     words = ("jobs", found, "--emulate", "--arrivals", "--time-scale", "0.01", "--run-dir", "run")
@@ -58,6 +61,7 @@ def test_jobs_that_were_due_while_no_engine_ran_come_with_the_next_one(user: Use
     assert last - float(str(begun["at_s"])) >= 20
 
 
+@pytest.mark.slow
 def test_a_run_with_jobs_to_come_can_be_cancelled_and_goes_on(user: User) -> None:
     found = log(user, (0, 1, 1), (3000, 1, 1))
     words = ("jobs", found, "--emulate", "--arrivals", "--time-scale", "0.01", "--run-dir", "run")

@@ -26,6 +26,7 @@ def catalog_at(place: Path, directory: Path) -> Path:
     return catalog
 
 
+@pytest.mark.slow
 def test_its_name_has_a_part_that_no_job_shows(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     wfrun.run(

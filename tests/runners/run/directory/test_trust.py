@@ -51,6 +51,7 @@ def failed(user: User) -> Path:
     return user.folder / "run"
 
 
+@pytest.mark.slow
 @as_root
 def test_a_run_of_another_user_is_not_driven(user: User, failed: Path) -> None:
     for path in (failed, failed / "events.sqlite"):
@@ -74,6 +75,7 @@ def test_a_run_of_another_user_is_not_driven(user: User, failed: Path) -> None:
     assert done.status == 0, done.text
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("name", ["events.sqlite", "events.sqlite-journal", "lock"])
 def test_a_file_of_another_user_in_a_run(failed: Path, name: str) -> None:
@@ -85,6 +87,7 @@ def test_a_file_of_another_user_in_a_run(failed: Path, name: str) -> None:
     assert status(failed).failed == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [".", "events.sqlite"])
 def test_a_run_that_others_may_write_is_not_driven(failed: Path, what: str) -> None:
     failed.chmod(0o755)
@@ -98,6 +101,7 @@ def test_a_run_that_others_may_write_is_not_driven(failed: Path, what: str) -> N
     assert resume(failed).outcome == "done"
 
 
+@pytest.mark.slow
 def test_modes_inside_a_private_directory_do_not_matter(failed: Path) -> None:
     """As with the umask 002, which old runs were made with."""
     for name in ("events.sqlite", "lock"):
@@ -155,6 +159,7 @@ def test_a_folder_of_runs_is_closed_to_the_group(
     assert mode_of(project / "wfrun-runs") == mode_of(project / "deep") == 0o2755
 
 
+@pytest.mark.slow
 @as_root
 def test_watch_asks_nothing_of_a_run_of_another_user(failed: Path) -> None:
     run = RunDir(failed)
@@ -169,6 +174,7 @@ def test_watch_asks_nothing_of_a_run_of_another_user(failed: Path) -> None:
     assert not run.requests.exists()
 
 
+@pytest.mark.slow
 @as_root
 def test_a_path_that_another_user_exchanges(scratch: Path, failed: Path) -> None:
     """It leads to a run of this user's, or to one with commands of theirs, at any moment."""
@@ -195,6 +201,7 @@ def test_a_path_that_another_user_exchanges(scratch: Path, failed: Path) -> None
     assert lines_of(failed.parent / "record") == ["ran"]
 
 
+@pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("is_link", [False, True])
 def test_a_folder_of_runs_of_another_user(scratch: Path, failed: Path, is_link: bool) -> None:
@@ -219,6 +226,7 @@ def test_a_folder_of_runs_of_another_user(scratch: Path, failed: Path, is_link: 
     assert lines_of(failed.parent / "record") == ["ran"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lock", "events.sqlite"])
 def test_what_is_opened_is_judged(failed: Path, name: str) -> None:
     """By the lock and the store themselves, however a file came to the path."""

@@ -31,6 +31,7 @@ def one_task(folder: Path) -> list[Job]:
     return [Job("a", f"echo ran >> {folder}/record")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("option", ["", "--json"])
 def test_closed_streams(user: User, closed: str, option: str) -> None:
@@ -104,6 +105,7 @@ def test_a_system_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert before_s <= clock.now() < before_s + 60
 
 
+@pytest.mark.slow
 async def test_a_log_from_the_future_delays_nothing(tmp_path: Path) -> None:
     """The system's clock was a day ahead when the run was begun, and a task failed."""
     record = tmp_path / "record"

@@ -85,6 +85,7 @@ def file(tmp_path: Path) -> HistoryFile:
 # What a run finds
 
 
+@pytest.mark.slow
 def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
     """Whatever its policy."""
     history = tmp_path / "kept" / "history.sqlite"
@@ -97,6 +98,7 @@ def test_a_run_knows_what_the_one_before_has_seen(tmp_path: Path) -> None:
     assert second.usage_s == {}
 
 
+@pytest.mark.slow
 def test_the_usage_of_owners_counts_where_it_is_asked_for(tmp_path: Path) -> None:
     options = {"history": tmp_path / "history", "selection": "s-u-t", "policy": "ect-p"}
     run(tmp_path, "first", **options)
@@ -105,6 +107,7 @@ def test_the_usage_of_owners_counts_where_it_is_asked_for(tmp_path: Path) -> Non
     assert history_of(run(tmp_path, "third", **options)).usage_s == {}
 
 
+@pytest.mark.slow
 def test_what_a_run_saw_and_used_is_counted_once_however_often_it_ends(tmp_path: Path) -> None:
     """As a run does that is resumed: its log has the tasks of its first part."""
     path = tmp_path / "history.sqlite"
@@ -123,6 +126,7 @@ def dump(path: Path) -> list[tuple[object, ...]]:
         return classes + db.execute("SELECT 'usage', * FROM usage").fetchall()
 
 
+@pytest.mark.slow
 def test_without_a_history_nothing_is_written(tmp_path: Path) -> None:
     directory = run(tmp_path, "first", no_history=True)
     store = Store(directory)
@@ -133,6 +137,7 @@ def test_without_a_history_nothing_is_written(tmp_path: Path) -> None:
     assert history_file("none") is history_file(None, without=True) is None
 
 
+@pytest.mark.slow
 def test_an_emulated_run_has_only_a_history_that_was_named(tmp_path: Path) -> None:
     bag = wfrun.generate("bag", tasks=2, seed=1)
     for name, history in (("first", None), ("second", tmp_path / "named")):

@@ -69,6 +69,7 @@ def ran(folder: Path) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_nothing_is_run_twice(folder: Path) -> None:
     do(jobs(folder), "one")
     assert ran(folder) == ["a", "b", "c", "d"]
@@ -82,6 +83,7 @@ def test_nothing_is_run_twice(folder: Path) -> None:
     assert ran(folder) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_an_edited_task_and_what_follows(folder: Path) -> None:
     do(jobs(folder), "one", keep="all")
     ran(folder)
@@ -95,6 +97,7 @@ def test_an_edited_task_and_what_follows(folder: Path) -> None:
     assert ran(folder) == ["b", "c"]
 
 
+@pytest.mark.slow
 def test_intermediate_files_that_are_gone(folder: Path) -> None:
     """The run was done, and its files removed: what the edited task needs is made again."""
     do(jobs(folder), "one")
@@ -104,6 +107,7 @@ def test_intermediate_files_that_are_gone(folder: Path) -> None:
     assert again.reused == 1
 
 
+@pytest.mark.slow
 def test_only_what_a_missing_file_needs_is_run_again(folder: Path) -> None:
     do(jobs(folder), "one", keep="all")
     ran(folder)
@@ -113,6 +117,7 @@ def test_only_what_a_missing_file_needs_is_run_again(folder: Path) -> None:
     assert ran(folder) == ["b", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["removed", "cut", "edited later"])
 def test_a_final_output_that_is_not_what_it_was(folder: Path, change: str) -> None:
     first = do(jobs(folder), "one")
@@ -131,6 +136,7 @@ def test_a_final_output_that_is_not_what_it_was(folder: Path, change: str) -> No
     assert (again.outputs / "d").read_text() == "6\n"
 
 
+@pytest.mark.slow
 def test_contents_of_inputs_count_and_not_their_times(folder: Path) -> None:
     do(jobs(folder), "one")
     ran(folder)
@@ -142,6 +148,7 @@ def test_contents_of_inputs_count_and_not_their_times(folder: Path) -> None:
     assert ran(folder) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size_bytes", [6, identities.SMALL_BYTES + 1])
 def test_an_input_that_was_rewritten_in_place(folder: Path, size_bytes: int) -> None:
     """With the size and the time of modification that it had."""
@@ -157,6 +164,7 @@ def test_an_input_that_was_rewritten_in_place(folder: Path, size_bytes: int) -> 
     assert ran(folder) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_files_that_have_not_changed_are_not_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +180,7 @@ def test_files_that_have_not_changed_are_not_read(
     assert do(tasks, "two", reuse="one").reused == 5
 
 
+@pytest.mark.slow
 def test_the_environment_and_the_program_count(folder: Path) -> None:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\necho ran >> {folder}/ran\necho $WORD > out\n")
@@ -192,6 +201,7 @@ def test_the_environment_and_the_program_count(folder: Path) -> None:
     assert [reused("5"), reused("6")] == [0, 1]
 
 
+@pytest.mark.slow
 def test_equal_tasks_are_not_taken_for_one(folder: Path) -> None:
     """As in a bag of random experiments: the further ones run."""
 
@@ -205,6 +215,7 @@ def test_equal_tasks_are_not_taken_for_one(folder: Path) -> None:
     assert (again.reused, len(ran(folder))) == (3, 2)
 
 
+@pytest.mark.slow
 def test_rows_that_were_added_to_a_table(folder: Path) -> None:
     table = folder / "table.csv"
     command = f"sh -c 'echo {{x}} >> {folder}/ran; echo {{x}} > {{x}}.out'"
@@ -220,6 +231,7 @@ def test_rows_that_were_added_to_a_table(folder: Path) -> None:
     assert ran(folder) == ["0"]
 
 
+@pytest.mark.slow
 def test_tasks_of_a_run_that_failed(folder: Path) -> None:
     """The usual case: a command was wrong, and the files of the run are still there."""
     first = do(jobs(folder, last="false"), "one", retries=0)
@@ -232,6 +244,7 @@ def test_tasks_of_a_run_that_failed(folder: Path) -> None:
     assert do(jobs(folder), "three", reuse="auto").reused == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_reuses_is_resumed(folder: Path) -> None:
     """Its log alone says what it has taken over, and a file that has gone is made again."""
     do(jobs(folder), "one", keep="all")
@@ -247,6 +260,7 @@ def test_a_run_that_reuses_is_resumed(folder: Path) -> None:
     assert (state.ended, state.reused) == ("done", 3)
 
 
+@pytest.mark.slow
 @as_root
 def test_a_run_of_another_user_is_not_reused(folder: Path) -> None:
     first = do(jobs(folder), "one")
@@ -258,6 +272,7 @@ def test_a_run_of_another_user_is_not_reused(folder: Path) -> None:
     assert do(jobs(folder), "two", reuse="auto").reused == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "record", "missing"])
 def test_a_damaged_log(folder: Path, damage: str) -> None:
     """One message for a named run; ``auto`` passes over it."""
@@ -283,6 +298,7 @@ def wfrun(*words: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_a_resume_says_that_the_document_has_changed(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -306,6 +322,7 @@ def test_a_resume_says_that_the_document_has_changed(
     assert "w.txt has changed since the run began. To run what is edited" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_look_before_the_run(folder: Path) -> None:
     document = folder / "w.dax"
     write_dax(make_workflow(jobs(folder)), document)
@@ -332,6 +349,7 @@ def test_a_look_before_the_run(folder: Path) -> None:
     assert (status, "the input file 'in.txt' is missing" in shown) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_look_says_what_is_gone(folder: Path) -> None:
     document = folder / "w.dax"
     write_dax(make_workflow(jobs(folder)), document)

@@ -58,6 +58,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_a_run_goes_on_without_it_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
@@ -75,6 +76,7 @@ def test_a_run_goes_on_without_it_and_says_so_once(
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_utf8(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(tmp_path, "first", history=tmp_path / "caf\udce9" / "history.sqlite")
     (record,) = caplog.records
@@ -94,6 +96,7 @@ def test_a_user_reads_one_line(user: User) -> None:
     assert "Traceback" not in done.text
 
 
+@pytest.mark.slow
 def test_a_locked_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_a_locked_file(
     assert "locked" in record.getMessage()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_locked_at_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +136,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(where)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = disk / "history.sqlite"
     add_history(HistoryFile(path), harvest([1.0]))
@@ -149,6 +154,7 @@ def test_a_full_disk(tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixtur
     assert known.runtimes_s == (1.0,), "nothing of the file is lost"
 
 
+@pytest.mark.slow
 def test_a_read_only_file(tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What it has is used."""
     path = disk / "history.sqlite"

@@ -37,6 +37,7 @@ def flow(tmp_path: Path) -> FunctionWorkflow:
     return FunctionWorkflow("squares", tmp_path / "model.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dax", [False, True])
 def test_calls_that_use_each_other(flow: FunctionWorkflow, as_dax: bool, tmp_path: Path) -> None:
     helper = ["helper.py"]

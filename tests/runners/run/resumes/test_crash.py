@@ -169,6 +169,7 @@ def test_everything_is_killed(user: User, seed: int) -> None:
     check_quiet(user, run)
 
 
+@pytest.mark.slow
 def test_launchers_are_killed_while_the_engine_lives(user: User) -> None:
     """They are started again; what they ran is lost and tried again."""
     record, run = user.folder / "record", user.folder / "run"

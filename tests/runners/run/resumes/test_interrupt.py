@@ -70,6 +70,7 @@ def open_files(pid: int) -> set[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_the_event_loop_is_made(user: User) -> None:
     """It must not leave half a loop, which writes a traceback when it is freed."""
     early = (
@@ -137,6 +138,7 @@ def test_an_impatient_user(user: User) -> None:
     assert user.is_alone()
 
 
+@pytest.mark.slow
 def test_interrupted_while_the_document_is_read(user: User) -> None:
     document = user.folder / "large.dax"
     made = user.ask("generate", "montage", "--tasks", "20000", "-o", document)
@@ -149,6 +151,7 @@ def test_interrupted_while_the_document_is_read(user: User) -> None:
     assert not (user.folder / "run").exists()
 
 
+@pytest.mark.slow
 def test_tasks_that_ignore_sigterm_are_killed(user: User) -> None:
     script = f"trap '' TERM INT; echo t >> {user.folder}/begun; sleep 1000 & wait; sleep 1000"
     engine = begin(user, [Job("t0", script), Job("t1", script)])

@@ -114,6 +114,7 @@ def test_a_dead_machine_is_called_dead_by_the_user(user: User) -> None:
     assert lines_of(user.folder / "record") == ["a", "b", "b"]
 
 
+@pytest.mark.slow
 @elsewhere
 def test_tasks_on_a_living_host_are_adopted(user: User) -> None:
     """The engine is killed, its launcher lives: the next engine waits for it from elsewhere."""
@@ -136,6 +137,7 @@ def has_resumed(run: Path) -> bool:
         store.close()
 
 
+@pytest.mark.slow
 @elsewhere
 def test_ctrl_c_ends_the_wait_for_another_host(user: User) -> None:
     begin(user, Host(user, "alpha", 1, 1)).kill()

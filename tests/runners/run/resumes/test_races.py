@@ -166,6 +166,7 @@ def finish(folder: Path, document: Path, *, exists: bool) -> None:
     assert len(lines) <= 2 + causes["cancelled"], ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_a_pair_of_commands(tmp_path: Path, pair: tuple[str, str]) -> None:
     race_in(tmp_path, pair, 0 if "run" in pair else 1)

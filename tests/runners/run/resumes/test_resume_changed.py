@@ -37,6 +37,7 @@ def failed_run(folder: Path) -> Path:
     return first.directory
 
 
+@pytest.mark.slow
 def test_options_that_change(tmp_path: Path) -> None:
     run = failed_run(tmp_path)
     again = resume(run, retries=2, retry_delay_s=0.01, policy="heft", throttle=7)
@@ -50,6 +51,7 @@ def test_options_that_change(tmp_path: Path) -> None:
     assert len([e for e in events_of(run) if isinstance(e, ev.RunChanged)]) == 1
 
 
+@pytest.mark.slow
 def test_a_simulation_of_the_run_has_its_last_sites(tmp_path: Path) -> None:
     run = failed_run(tmp_path)
     (tmp_path / "go").touch()
@@ -60,6 +62,7 @@ def test_a_simulation_of_the_run_has_its_last_sites(tmp_path: Path) -> None:
     assert past.catalog == sites
 
 
+@pytest.mark.slow
 def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:
     """Not when its files are removed, or when a resume finds nothing to do."""
     workflow = make_workflow([Job("t", "true")])
@@ -73,6 +76,7 @@ def test_the_time_of_a_run_ends_when_it_is_done(tmp_path: Path) -> None:
     assert record.elapsed_s == first.makespan_s < state.now_s - state.started_s
 
 
+@pytest.mark.slow
 def test_changes_that_are_refused(tmp_path: Path) -> None:
     """The log is as it was, and the run can be resumed."""
     job = Job("t", f"[ -e {tmp_path}/go ]", resources=Resources(walltime_s=60.0))

@@ -89,6 +89,7 @@ def go(user: User) -> None:
     (user.folder / "go").touch()
 
 
+@pytest.mark.slow
 @every_window
 def test_readers_say_that_it_is_starting(
     user: User, window: str, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +123,7 @@ def test_readers_say_that_it_is_starting(
     assert "1/1 tasks done" in user.ask("status").out
 
 
+@pytest.mark.slow
 @every_window
 def test_resume_leaves_it_to_its_engine(user: User, window: str) -> None:
     engine = start(user, window)
@@ -136,6 +138,7 @@ def test_resume_leaves_it_to_its_engine(user: User, window: str) -> None:
     assert lines_of(user.folder / "record") == ["a"]
 
 
+@pytest.mark.slow
 @every_window
 def test_a_request_to_cancel_is_honoured_when_it_starts(user: User, window: str) -> None:
     engine = start(user, window)
@@ -154,6 +157,7 @@ def test_a_request_to_cancel_is_honoured_when_it_starts(user: User, window: str)
     assert lines_of(user.folder / "record") == ["a"]
 
 
+@pytest.mark.slow
 @every_window
 def test_never_started_is_a_run_whose_engine_is_gone(user: User, window: str) -> None:
     engine = start(user, window)
@@ -168,6 +172,7 @@ def test_never_started_is_a_run_whose_engine_is_gone(user: User, window: str) ->
     assert "never started" in done.err or "is not running" in done.err
 
 
+@pytest.mark.slow
 def test_a_directory_without_a_lock(user: User) -> None:
     """It becomes a run soon, or there is no run: nothing is known of it, so nothing is advised."""
     engine = start(user, BEFORE_LOCK)
@@ -281,6 +286,7 @@ def test_a_reader_does_not_keep_an_engine_out(
             reader.join()
 
 
+@pytest.mark.slow
 def test_two_new_runs_in_one_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one leaves alone what the first has made there since it looked."""
     plan = prepare([make_workflow([Job("a", "true")])], this_machine(), ev.Settings("round-robin"))

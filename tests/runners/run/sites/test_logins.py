@@ -51,6 +51,7 @@ def prompters_of_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]
     return prompters
 
 
+@pytest.mark.slow
 def test_a_run_at_a_terminal_asks(
     terminal: TextIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_run_at_a_terminal_asks(
     assert prompter is not None
 
 
+@pytest.mark.slow
 def test_a_run_without_a_terminal_does_not_ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

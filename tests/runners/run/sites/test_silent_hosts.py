@@ -92,6 +92,7 @@ def hanging(tmp_path: Path) -> Iterator[Path]:
     sshd.stop()
 
 
+@pytest.mark.slow
 def test_a_host_whose_shell_hangs(user: User, hanging: Path) -> None:
     message = "the login works, but the agent did not start within 1 s (does `ssh hanging true`"
     more = f"    ssh_config: {hanging}"

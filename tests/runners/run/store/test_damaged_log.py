@@ -89,6 +89,7 @@ def damaged(whole: Path, folder: Path, damage: Callable[[bytearray], bytes]) -> 
     return use(folder)
 
 
+@pytest.mark.slow
 def test_a_log_that_is_cut(whole: Path, tmp_path: Path) -> None:
     """Every cut at a page, and others: SQLite knows how many pages there were. A cut inside of the
     last page can leave all that is read of it."""
@@ -102,6 +103,7 @@ def test_a_log_that_is_cut(whole: Path, tmp_path: Path) -> None:
         assert all("outputs/" in text for text in told), told
 
 
+@pytest.mark.slow
 def test_pages_of_zeros_and_flipped_bytes(whole: Path, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     size = (whole / FILE_NAME).stat().st_size
@@ -212,6 +214,7 @@ def last_event(db: sqlite3.Connection) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_other_values_of_events(whole: Path, tmp_path: Path) -> None:
     """Fields of events are replaced by values of other types and sizes, by chance."""
     draw = random.Random(SEED)

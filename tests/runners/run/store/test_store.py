@@ -217,6 +217,7 @@ def test_workflows_are_kept_once_by_digest(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_reader_sees_whole_groups_while_a_writer_writes(tmp_path: Path) -> None:
     """Another process appends groups of three; whatever is read ends with a whole one."""
     write(tmp_path, EVENTS[:1])

@@ -168,6 +168,7 @@ def test_a_signal_that_reaches_a_launcher_after_its_task(
     assert not (engine.directory / "files" / "o").exists()
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_well_before_the_time_of_its_launcher_is_over(engine: Engine) -> None:
     """What the launcher ends itself does not put the ends of others in doubt."""
     engine.start(cores=2, walltime_s=9)

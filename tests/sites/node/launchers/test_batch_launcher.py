@@ -262,6 +262,7 @@ def test_a_full_disk_is_reported(engine: Engine) -> None:
         wait_for(lambda: subprocess.run(["umount", str(exits)], check=False).returncode == 0)
 
 
+@pytest.mark.slow
 def test_many_short_tasks(engine: Engine) -> None:
     engine.start()
     engine.accept()

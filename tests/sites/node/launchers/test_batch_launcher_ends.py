@@ -35,6 +35,7 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
+@pytest.mark.slow
 def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     engine.start(cores=2, walltime_s=9)
@@ -53,6 +54,7 @@ def test_at_the_end_of_its_time_it_ends_its_tasks(engine: Engine, tmp_path: Path
     assert engine.record()["cause"] == "done", "not of the walltime that job.py enforces"
 
 
+@pytest.mark.slow
 def test_its_time_is_over_while_it_drains(engine: Engine) -> None:
     engine.start(cores=1, walltime_s=9)
     engine.accept()
@@ -202,6 +204,7 @@ def test_it_ends_if_job_py_died_before_it_watched(engine: Engine, tmp_path: Path
     wait_for(partial(has_ended, launcher))
 
 
+@pytest.mark.slow
 def test_without_an_engine_it_finishes_its_attempts(engine: Engine, tmp_path: Path) -> None:
     """The next engine gets answers; then the launcher is without an engine for too long."""
     go = tmp_path / "go"
@@ -255,6 +258,7 @@ def start_on_three_nodes(engine: Engine, tmp_path: Path) -> None:
     engine.start(cores=1, nodes=3, walltime_s=3600, env=env)
 
 
+@pytest.mark.slow
 def test_a_launcher_on_each_node(engine: Engine, tmp_path: Path) -> None:
     start_on_three_nodes(engine, tmp_path)
     hellos = [engine.accept() for _ in range(3)]
@@ -281,6 +285,7 @@ def test_a_launcher_on_each_node(engine: Engine, tmp_path: Path) -> None:
     assert engine.record()["cause"] == "done"
 
 
+@pytest.mark.slow
 def test_the_launchers_of_a_job_end_together(engine: Engine, tmp_path: Path) -> None:
     start_on_three_nodes(engine, tmp_path)
     hellos = [engine.accept() for _ in range(3)]

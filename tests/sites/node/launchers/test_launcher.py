@@ -115,6 +115,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
     talk.close()
 
 
+@pytest.mark.slow
 def test_all_that_runs_on_clusters_runs_on_python_3_6() -> None:
     vermin = str(Path(sys.executable).with_name("vermin"))
     check = subprocess.run(
@@ -193,6 +194,7 @@ def test_closed_pipes_do_not_end_tasks(talk: Talk) -> None:
     assert all(outcome["cause"] in ("exit", "done") for outcome in talk.recorded().values())
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_read_delays_no_task(talk: Talk) -> None:
     keys = [f"alone-{n}-{'x' * 100}" for n in range(600)]
     talk.run(*(shell(key, "printf %2000s >&2; exit 2") for key in keys))

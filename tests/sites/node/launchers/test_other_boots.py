@@ -52,6 +52,7 @@ def state(talk: Talk, key: str = "boot-1") -> str:
     return str(found["outcome"]["cause"] if "outcome" in found else found["state"])
 
 
+@pytest.mark.slow
 def test_it_is_waited_for_while_its_heart_beats(tmp_path: Path, talks: list[Talk]) -> None:
     journal = leave(tmp_path, {**ALPHA, "beats": True})
     talks.append(talk := Talk(tmp_path, patience_s=5.0))

@@ -100,6 +100,7 @@ def test_more_slots_than_files_are_used_as_far_as_files_allow(launch: Launch) ->
     assert launcher.causes(keys) == {"done"}
 
 
+@pytest.mark.slow
 def test_the_limit_on_open_files_is_raised_for_the_launcher_alone(launch: Launch) -> None:
     """All tasks run at the same time, each with the limit that the launcher was started with."""
     launcher = launch(64, 4096, 100)

@@ -97,6 +97,7 @@ def test_a_line_that_no_launcher_writes_is_skipped(
     assert own.ends({"k1"}) == {"k1": DONE}
 
 
+@pytest.mark.slow
 def test_what_launchers_read_in_a_damaged_journal_is_true(tmp_path: Path) -> None:
     own = Journal(str(tmp_path))
     history = JournalHistory(str(tmp_path), own)

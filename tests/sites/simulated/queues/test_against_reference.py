@@ -23,6 +23,7 @@ from wfrun.sites.simulated.queues import (
 NAMES = list(LRMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(700), deadline=None)
 @given(workload=workloads())
@@ -39,6 +40,7 @@ def test_same_answers_to_questions(name: str, workload: Workload) -> None:
     assert live(workload, make_lrm(name, workload.processors), ask=True) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(300), deadline=None)
 @given(workload=workloads(max_failures=4))
@@ -158,6 +160,7 @@ class Promising(Conservative):
         return started
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(600), deadline=None)
 @given(workload=workloads(overruns=False))
 def test_conservative_keeps_its_promises(workload: Workload) -> None:
@@ -197,12 +200,14 @@ class WatchedEasy(SlowEasy):
         return started
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(500), deadline=None)
 @given(workload=workloads(overruns=False, cancels=False))
 def test_easy_never_delays_its_head_beyond_the_shadow_time(workload: Workload) -> None:
     live(workload, WatchedEasy(workload.processors))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(workload=workloads(cancels=False))
 def test_fcfs_starts_in_order_and_as_soon_as_its_head_fits(workload: Workload) -> None:

@@ -151,6 +151,7 @@ def _noting(
     return noting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("destination", [1, ORIGIN])
 async def test_a_copy_goes_on_from_what_an_earlier_one_has_left(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, destination: int
@@ -187,6 +188,7 @@ def test_the_client_restarts_only_copies_that_are_not_compared() -> None:
 ODD = ("#%?*[x]~;:@$&+=,{}|<>'\"\\", "-x%20 100% ", "?", "n" * 255)
 
 
+@pytest.mark.slow
 async def test_odd_names_arrive_unchanged(pair: Pair) -> None:
     """Each as a directory at both ends, where the client gets it, and as the name of the source. A
     file beside it would be taken if a pattern were expanded."""

@@ -248,6 +248,7 @@ async def test_a_name_without_end_takes_no_memory(kind: bytes) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begun < 64 << 10
 
 
+@pytest.mark.slow
 async def test_damaged_archives_never_leave_their_directory(tmp_path: Path) -> None:
     """Bytes of an archive are changed at random: what passes is extracted inside, or an error."""
     outside, inside = tmp_path / "outside", tmp_path / "in"

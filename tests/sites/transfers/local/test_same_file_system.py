@@ -87,6 +87,7 @@ def router(sites: list[Endpoint], tmp_path: Path) -> TransferRouter:
     return TransferRouter(sites, {"shared": SameFileSystem(), "stream": Stream()}, tmp_path)
 
 
+@pytest.mark.slow
 async def test_many_files_share_commands_and_pass_by_this_machine(
     router: TransferRouter, stores: list[Path], connections: list[Connection]
 ) -> None:
