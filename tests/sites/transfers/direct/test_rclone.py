@@ -25,8 +25,9 @@ from wfrun.engine.errors import TransientError
 from wfrun.engine.exchange import Content
 from wfrun.engine.model import LinkSpec
 from wfrun.sites.node.tasks.digests import digest_of_bytes
-from wfrun.sites.transfers import METHODS
+from wfrun.sites.transfers import METHODS, rclone
 from wfrun.sites.transfers.bandwidth_cap import BandwidthCaps
+from wfrun.sites.transfers.endpoints.endpoint import longer
 from wfrun.sites.transfers.endpoints.remote_endpoint import RemoteEndpoint
 from wfrun.sites.transfers.method import MethodFailedError
 from wfrun.sites.transfers.router import TransferRouter
@@ -243,9 +244,16 @@ async def test_storage_that_cannot_be_written(rig: Rig) -> None:
 
 
 async def test_storage_that_sends_something_else(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without end, and of the right size: nothing of it gets a name."""
+    """Without end, and of the right size: nothing of it gets a name. One byte too many is taken."""
     content = os.urandom(100_000)
     (rig.stores[0] / "f").write_bytes(content)
+    taken: list[int] = []
+
+    def longer_now(path: str) -> TransientError:
+        taken.extend(part.stat().st_size for part in rig.stores[1].rglob("*") if part.is_file())
+        return longer(path)
+
+    monkeypatch.setattr(rclone, "longer", longer_now)
     with ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
@@ -270,6 +278,7 @@ async def test_storage_that_sends_something_else(rig: Rig, monkeypatch: pytest.M
                 with pytest.raises(TransientError, match=words):
                     await asyncio.wait_for(rig.router.copy(0, "f", 1, "f", whole), PATIENCE_S)
                 assert not list(rig.stores[1].iterdir())
+            assert set(taken) == {len(content) + 1}
         finally:
             server.shutdown()
             serving.join(PATIENCE_S)
