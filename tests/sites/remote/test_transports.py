@@ -336,8 +336,12 @@ async def test_what_a_profile_prints_is_not_part_of_files(
 
 
 @pytest.mark.slow
-async def test_a_process_that_starts_while_its_transport_is_closed_is_ended() -> None:
-    transport = LocalTransport()
+@pytest.mark.parametrize("kind", ["openssh", "local"])
+async def test_a_process_that_starts_while_its_transport_is_closed_is_ended(
+    kind: str, shared_cluster: Cluster
+) -> None:
+    transport = make_transport(kind, shared_cluster)
+    await transport.connect()
     starting = asyncio.ensure_future(transport.start("echo $$; exec sleep 600"))
     await asyncio.sleep(0)  # It has begun.
     await transport.close()

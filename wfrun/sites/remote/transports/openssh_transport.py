@@ -279,6 +279,9 @@ class OpensshTransport:
         options = {**_STRICT, "ControlMaster": "no", "ProxyCommand": "exit 255"}
         argv = self._argv({**options, "LogLevel": "ERROR"}, command)
         session = _Session(await self.spawn(argv), self)
+        if not self._connected:  # meanwhile
+            await session.close()
+            raise TransientError(f"{self.host}: the connection is closed")
         self.sessions.add(session)
         return session
 

@@ -174,10 +174,10 @@ async def _run(copy: RelayedCopy) -> None:
             f"destination:{part}" if destination else part,
         ]
         process = LocalProcess(await one.spawn(argv))
-        if destination is None:
-            process.limit_files(copy.whole.size_bytes or 0)
-        process.end_input()
         try:
+            if destination is None:
+                process.limit_files(copy.whole.size_bytes or 0)
+            process.end_input()
             code = await _wait(process, copy)
             said = process.errors()
         finally:
