@@ -230,6 +230,20 @@ def test_policies_see_other_users_from_the_first_decision_on() -> None:
     assert {event.site for event in placed} == {1}
 
 
+@pytest.mark.parametrize(("arrivals_s", "first"), [(None, {0, 1}), ([0.0, 0.0], {0})])
+def test_documents_of_one_submission_share_the_slots_from_the_start(
+    arrivals_s: list[float] | None, first: set[int]
+) -> None:
+    """As in a real run; of those that come one after another the first takes all."""
+    log = MemoryLog()
+    bag = generate("bag", 8, seed=1)
+    bags = [msgspec.structs.replace(bag, owner=owner) for owner in ("ann", "bea")]
+    platform = Platform(Catalog((SiteSpec("alpha", 4),)))
+    simulate(bags, platform, ev.Settings(selection="s-u-rr"), log=log, arrivals_s=arrivals_s)
+    placed = [event for event in log.events if isinstance(event, ev.AttemptPlaced)]
+    assert {event.workflow for event in placed[:4]} == first
+
+
 @pytest.mark.parametrize("policy", list(PLACEMENT))
 @pytest.mark.parametrize("lrm", LRMS)
 def test_every_policy_and_queue_ends_a_workflow(policy: str, lrm: str) -> None:
@@ -515,7 +529,7 @@ def ranks_and_order(workflow: Workflow, catalog: Catalog) -> tuple[list[float], 
     state = simulate([workflow], Platform(catalog), ev.Settings(policy="heft"))
     order = state.workflows[0].order
     assert order is not None
-    ranks_s = [-key for key in order]
+    ranks_s = [-order[task] for task in range(len(workflow.tasks))]
     return ranks_s, sorted(range(len(ranks_s)), key=lambda task: (round(order[task], 6), task))
 
 

@@ -76,9 +76,19 @@ def simulate(
     log: EventLog | None = None,
     digests: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
+    arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
     """Run workflows to the end in virtual time, as `begun` begins them. Returns the final state."""
-    return begun(workflows, platform, settings, log=log, digests=digests, observers=observers).run()
+    simulation = begun(
+        workflows,
+        platform,
+        settings,
+        log=log,
+        digests=digests,
+        observers=observers,
+        arrivals_s=arrivals_s,
+    )
+    return simulation.run()
 
 
 def begun(
@@ -99,8 +109,9 @@ def begun(
     ``log`` gets the same events as that of a real run; ``digests`` name the workflows there.
     ``reused`` are the tasks of each workflow that are done before, ``runtime_s`` gives the actual
     run times where they are not those of the documents, ``arrivals_s`` the time after the start at
-    which each workflow is submitted; None: all at once. Equal arguments give equal events. Raises
-    InvalidError for a task without a run time.
+    which each workflow is submitted. None: one submission of all of them, which one decision
+    follows, as in a real run; equal times are submissions one after another. Equal arguments give
+    equal events. Raises InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -114,7 +125,8 @@ def begun(
     for number, (workflow, name) in enumerate(zip(workflows, names, strict=True)):
         done = () if reused is None else reused[number]
         at_s = start_s if arrivals_s is None else start_s + arrivals_s[number]
-        added = ev.WorkflowAdded(at_s, number, workflow.name, name, reused=done)
+        more = arrivals_s is None and number + 1 < len(workflows)
+        added = ev.WorkflowAdded(at_s, number, workflow.name, name, reused=done, more=more)
         # After the reports of the information services at that time: policies know them then.
         clock.schedule(at_s, partial(clock.post, added), LAST + 1)
     return simulation

@@ -267,7 +267,7 @@ def run_case(
     )
     log = _Events()
     workflows = [workflow] * case.instances
-    simulate(workflows, world, settings, log=log)
+    simulate(workflows, world, settings, log=log, arrivals_s=[0.0] * len(workflows))
     timings = run_timings(log.events, {str(i): w for i, w in enumerate(workflows)})
     return outcome_of(case, timings, log.events)
 
