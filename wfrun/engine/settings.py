@@ -70,8 +70,8 @@ class Settings(msgspec.Struct, frozen=True):
     )] = ""
     throttle: Annotated[int | Literal["auto", "none"] | None, Option(
         "Maximum number of dispatched tasks of each workflow, or `auto`: hold tasks back that no "
-        "site would start soon, or `none`. Default: auto if the policy orders tasks (heft, "
-        "heft-p, max-min), otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
+        "site would start soon, or `none`. Default: auto if the policy orders tasks, as heft does, "
+        "otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
         resume=True,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0

@@ -153,7 +153,8 @@ def test_policies_that_do_not_estimate_queues_are_followed_while_a_site_is_idle(
 
 def test_the_default_is_that_of_the_policy() -> None:
     auto = {name for name in PLACEMENT if throttle_of(ev.Settings(name)) == "auto"}
-    assert auto == {"heft", "heft-p", "max-min"}
+    assert {"heft", "heft-p", "max-min"} <= auto
+    assert {"file-aware", "rr"}.isdisjoint(auto)
     assert throttle_of(Free) is None
     assert throttle_of(ev.Settings("heft", throttle=7)) == 7
     assert throttle_of(ev.Settings("round-robin", throttle="auto")) == "auto"
