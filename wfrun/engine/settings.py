@@ -42,6 +42,8 @@ class Option(NamedTuple):
     """Whether ``wfrun simulate`` has it, too."""
     resume: bool = False
     """Whether ``wfrun resume`` can change it."""
+    jobs: bool = True
+    """Whether ``wfrun jobs`` has it, too."""
     only_jobs: bool = False
     """Whether ``wfrun jobs`` alone has it."""
 
@@ -57,29 +59,29 @@ class Settings(msgspec.Struct, frozen=True):
     # fmt: off
     policy: Annotated[str, Option(
         "Placement policy, which chooses the site of each task. `wfrun policies` lists them.",
-        SCHEDULING, "NAME", short="-p", resume=True,
+        SCHEDULING, "NAME", short="-p", resume=True, jobs=False,
     )] = "file-aware"
     policy_options: Annotated[Mapping[str, int | float | str], Option(
         "Option of the placement policy, such as `size=50` for coarsening. Repeatable.",
-        SCHEDULING, "NAME=VALUE", flag="--policy-option", short="-O", resume=True,
+        SCHEDULING, "NAME=VALUE", flag="--policy-option", short="-O", resume=True, jobs=False,
     )] = {}
     selection: Annotated[str, Option(
         "Selection policy, which orders the eligible tasks of all workflows and bags together. "
         "Default: s-bot if the run has a bag; otherwise workflows are placed in their order.",
-        SCHEDULING, "NAME",
+        SCHEDULING, "NAME", jobs=False,
     )] = ""
     throttle: Annotated[int | Literal["auto", "none"] | None, Option(
         "Maximum number of dispatched tasks of each workflow, or `auto`: hold tasks back that no "
         "site would start soon, or `none`. Default: auto if the policy orders tasks, as heft does, "
         "otherwise none.", SCHEDULING, "N|auto|none", minimum=1,
-        resume=True,
+        resume=True, jobs=False,
     )] = None
     seed: Annotated[int, Option("Seed of all random choices.", SCHEDULING, "N")] = 0
     predictor: Annotated[Literal["es", "rm", "sm", "last", "last2", "auto"], Option(
         "Method that predicts the run times of tasks and of other users' jobs: exponential "
         "smoothing, running mean, sliding median, the last, the mean of the last two, or for each "
         "class of tasks the one with the best record so far.",
-        SCHEDULING,
+        SCHEDULING, jobs=False,
     )] = "last2"
     retries: Annotated[int, Option(
         "Maximum number of retries of a task after its first attempt has failed.",
@@ -102,24 +104,24 @@ class Settings(msgspec.Struct, frozen=True):
     replicas: Annotated[int | None, Option(
         "Maximum number of replicas of a running task, at other sites if these are idle; the first "
         "attempt to succeed counts. Default: the policy's number; for stragglers at least 1.",
-        REPLICAS, "N", minimum=0, resume=True,
+        REPLICAS, "N", minimum=0, resume=True, jobs=False,
     )] = None
     replication: Annotated[Literal["idle", "stragglers"], Option(
         "Replicate running tasks when cores are idle and no task waits for them, or only tasks "
         "that run much longer than others of their class.",
-        REPLICAS, resume=True,
+        REPLICAS, resume=True, jobs=False,
     )] = "idle"
     replica_share: Annotated[float, Option(
         "Maximum share of all cores that replicas use.",
-        REPLICAS, "X", minimum=0, maximum=1, resume=True,
+        REPLICAS, "X", minimum=0, maximum=1, resume=True, jobs=False,
     )] = 1.0
     straggler_quantile: Annotated[float, Option(
         "Quantile of the run times of a class of tasks to which stragglers are compared.",
-        REPLICAS, "X", minimum=0, maximum=1, resume=True,
+        REPLICAS, "X", minimum=0, maximum=1, resume=True, jobs=False,
     )] = 0.75
     straggler_factor: Annotated[float, Option(
         "A task is a straggler once it has run longer than this factor times the quantile.",
-        REPLICAS, "X", minimum=0, resume=True,
+        REPLICAS, "X", minimum=0, resume=True, jobs=False,
     )] = 1.5
     emulate: Annotated[bool, Option(
         "Replace each task by one that takes its documented run time (divided by the speed of the "
@@ -132,12 +134,12 @@ class Settings(msgspec.Struct, frozen=True):
     )] = 1.0
     size_scale: Annotated[float, Option(
         "Factor on file sizes.",
-        EMULATION, "X", minimum=0, needs="emulate", simulate=False,
+        EMULATION, "X", minimum=0, needs="emulate", simulate=False, jobs=False,
     )] = 1.0
     pack_logs: Annotated[bool, Option(
         "Keep the output of tasks in one file per launcher instead of two files per task, for "
         "bags of very many tasks. `wfrun logs` reads both.",
-        FILES, simulate=False,
+        FILES, simulate=False, jobs=False,
     )] = False
     max_log_bytes: Annotated[int | None, Option(
         "Maximum size of the kept stdout of a task, and of its stderr, such as `10 MB`. Of longer "
@@ -159,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True):
     input_catalog: Annotated[str, Option(
         "Replica catalog of Pegasus, text or YAML, that says where inputs of workflows are: on "
         "this machine, at sites, or at URLs. Its entries replace those of the documents.",
-        FILES, "FILE", simulate=False,
+        FILES, "FILE", simulate=False, jobs=False,
     )] = ""
     allow_urls: Annotated[str, Option(
         "Hosts, separated by commas, from which inputs may be fetched by http, https, sftp, gsiftp "
@@ -253,17 +255,17 @@ class Settings(msgspec.Struct, frozen=True):
     scavenge: Annotated[Literal["persite", "all"] | None, Option(
         "Run on idle processors alone, which are given back as soon as a job of anybody waits: the "
         "owners of the run share those of each site equally, or those of all sites.",
-        SCHEDULING,
+        SCHEDULING, jobs=False,
     )] = None
     most_scavengers: Annotated[int | None, Option(
         "With `--scavenge`: maximum number of owners who share at a time; others wait for their "
         "turn. Default: no limit.",
-        SCHEDULING, "N", minimum=1, needs="scavenge", resume=True,
+        SCHEDULING, "N", minimum=1, needs="scavenge", resume=True, jobs=False,
     )] = None
     preempt: Annotated[str, Option(
         "With `--scavenge`: order in which launchers of an owner at a site give back their "
         "processors. Installed packages offer further ones.",
-        SCHEDULING, "NAME", needs="scavenge", resume=True,
+        SCHEDULING, "NAME", needs="scavenge", resume=True, jobs=False,
     )] = "last-pulled"
     # fmt: on
 

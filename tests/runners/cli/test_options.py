@@ -48,6 +48,10 @@ def test_a_command_has_the_options_that_concern_it() -> None:
     assert {"emulate", "pack_logs"}.isdisjoint(names)
     of_jobs = {name for name, setting in settings.items() if setting.option.only_jobs}
     assert set(settings) - of_jobs <= {param.name for param in run.params}
+    assert {n for n, s in settings.items() if s.option.jobs} == {
+        param.name for param in jobs.params if param.name in settings
+    }
+    assert {"policy", "replicas"}.isdisjoint(param.name for param in jobs.params)
     assert of_jobs <= {param.name for param in jobs.params}
     assert of_jobs.isdisjoint(param.name for param in run.params)
 

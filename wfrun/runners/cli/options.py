@@ -114,9 +114,9 @@ def _concerns(setting: Setting, command: str) -> bool:
     option = setting.option
     if option.only_jobs:
         return command == "jobs"
-    return {"run": True, "jobs": True, "simulate": option.simulate, "resume": option.resume}[
-        command
-    ]
+    return {
+        "run": True, "jobs": option.jobs, "simulate": option.simulate, "resume": option.resume,
+    }[command]  # fmt: skip
 
 
 def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:

@@ -222,10 +222,12 @@ def test_a_simulated_job_without_a_time_is_refused_with_its_line(tmp_path: Path)
 def test_a_simulation_refuses_options_without_effect(tmp_path: Path) -> None:
     document = tmp_path / "jobs.yaml"
     document.write_text("jobs: [{command: x, walltime: 60}]\n")
-    for option in ("--json", "--wait", "--metrics-file=m.prom", "--on=finished=true"):
+    real = ("--wait", "--metrics-file=m.prom", "--on=finished=true", "--keep=all")
+    for option in ("--json", *real):
         result = jobs(document, "--simulate", option)
         assert result.exit_code == 2
-        assert f"{option.partition('=')[0]} has no effect with --simulate" in result.output
+        why = "is for real runs" if option in real else "has no effect with --simulate"
+        assert f"{option.partition('=')[0]} {why}" in result.output
     assert "no effect without a workload log" in jobs(document, "--skip-bad-lines").output
     result = jobs(document, "--simulate", "--allocate", "mct", "--reallocate", "mct-reg")
     assert result.output.count("has no effect with one site") == 2

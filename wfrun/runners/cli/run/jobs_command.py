@@ -19,18 +19,6 @@ from wfrun.runners.cli.options import settings_from, settings_options
 from wfrun.runners.cli.sections import SectionedCommand, option
 
 _SIMULATION = "Simulation"
-_SETTINGS = (
-    "sizing", "reallocate", "reallocate_every_s", "reallocate_gain_s",
-    "pack", "pack_processors", "place", "metric", "tries", "claim_wait_s",
-    "malleable", "precedence", "threshold",
-    "seed", "retries", "retry_delay_s", "on_failure", "wait", "emulate", "time_scale",
-    "max_log_bytes", "checksums", "keep", "allow_urls", "metrics_file", "on", "stalled_after_s",
-)  # fmt: skip
-"""The options of a run that parallel jobs have, too."""
-_REAL = (
-    "wait", "max_log_bytes", "checksums", "allow_urls", "metrics_file", "on", "stalled_after_s",
-)  # fmt: skip
-"""Those of them that have no effect in a simulation."""
 
 
 def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -52,7 +40,7 @@ def _complete_strategy(ctx: click.Context, param: click.Parameter, incomplete: s
         help="Strategy that chooses the cluster of each job: random, mlp, mpl, lbal-s, … "
         "`wfrun policies` lists them with the information that each uses. Default: mst; with "
         "--size the cluster follows from that.")  # fmt: skip
-@settings_options("jobs", only=_SETTINGS)
+@settings_options("jobs")
 @option("--simulate", is_flag=True, section=_SIMULATION,
         help="Simulate the run in virtual time, and submit nothing: each job takes its run "
         "time, else its walltime.")  # fmt: skip
@@ -182,10 +170,10 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
     if options["as_json"] and not settings.malleable:
         raise click.UsageError("--json has no effect with --simulate")
     usual = Settings(policy=settings.policy)
-    for name in _REAL:
-        if getattr(settings, name) != getattr(usual, name):
-            flag = all_settings()[name].flag
-            raise click.UsageError(f"{flag} has no effect with --simulate")
+    for name, setting in all_settings().items():
+        is_real = not (setting.option.simulate or setting.option.only_jobs)
+        if is_real and getattr(settings, name) != getattr(usual, name):
+            raise click.UsageError(f"{setting.flag} is for real runs: give it or --simulate")
 
 
 def _without_choice(options: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:
