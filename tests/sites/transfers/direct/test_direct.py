@@ -23,7 +23,7 @@ from wfrun.sites.transfers.direct.direct_clients import (
     parse_clients,
     probe,
 )
-from wfrun.sites.transfers.direct.direct_copy import Sending
+from wfrun.sites.transfers.direct.direct_copy import DirectMethod, Sending
 from wfrun.sites.transfers.direct.direct_rsync import DirectRsync
 from wfrun.sites.transfers.direct.direct_scp import DirectScp
 from wfrun.sites.transfers.direct.direct_script import is_plain, seen_by_others, sending_script
@@ -168,6 +168,22 @@ def test_the_script_leaves_nothing_and_ends_with_its_input(tmp_path: Path) -> No
     assert out == ""
     assert not place.exists()
     assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_the_reason_is_not_what_a_client_says_once_ssh_has_ended() -> None:
+    why = "ssh: connect to host b.org port 22: Connection refused"
+
+    def reason(method: type[DirectMethod], last: str) -> str:
+        return direct_copy.end_of(f"{why}\n{last}\n", 255, method.after_ssh)
+
+    for method in (DirectScp, DirectSftp):
+        assert reason(method, "scp: Connection closed") == why
+        assert reason(method, "Connection closed") == why
+        assert direct_copy.end_of("Connection closed\n", 255, method.after_ssh) != "exit code 255"
+    closed = "rsync: connection unexpectedly closed (0 bytes received so far) [sender]"
+    assert reason(DirectRsync, f"{closed}\nrsync error: unexplained error (code 255)") == why
+    assert direct_copy.end_of(f"{why}\nclient: gave up\n", 1) == f"{why}; client: gave up"
+    assert direct_copy.end_of(" \n", 3) == "exit code 3"
 
 
 def test_clients_get_a_maximum_rate() -> None:

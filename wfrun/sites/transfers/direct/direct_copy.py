@@ -46,9 +46,8 @@ _LOOKS = 10
 """Number of looks at the size of a part within STALL_S."""
 GRACE_S = 10.0
 """Maximum wait for the end of a client that is stopped."""
-_BY_CLIENT = re.compile(
-    r"rsync error:|rsync: .*connection|(scp: )?Connection closed", re.IGNORECASE
-)
+CLOSED = re.compile(r"(scp: )?Connection closed", re.IGNORECASE)
+"""What clients of OpenSSH print when ssh has ended."""
 _FULL = re.compile(r"no space left|quota", re.IGNORECASE)
 
 
@@ -83,6 +82,9 @@ class DirectMethod:
     name: str
     programs: tuple[Program, ...]
     """What it runs at either site, which sites are asked for."""
+    after_ssh: re.Pattern[str] = CLOSED
+    """The beginnings of lines that the client prints because ssh has ended, which do not say why
+    it did."""
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
@@ -228,7 +230,7 @@ class DirectMethod:
         check_size(source.path, found.size_bytes, whole.size_bytes)
         if is_full_message(said) or await is_full(to, part, whole):
             raise NoSpaceError(f"{destination.path} cannot be written: the disk is full")
-        raise MethodFailedError(f"{self.name} at {name}: {end_of(said, code)}")
+        raise MethodFailedError(f"{self.name} at {name}: {end_of(said, code, self.after_ssh)}")
 
     async def _start(self, from_: RemoteEndpoint, script: str) -> Process:
         transport = await from_.connection.transport()
@@ -315,9 +317,9 @@ async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
     return free_kb is not None and free_kb * 1024 < (whole.size_bytes or 0) - written
 
 
-def end_of(said: str, code: int) -> str:
-    """The end of what ssh or another client said. Clients of ssh only repeat that the connection
-    has ended."""
+def end_of(said: str, code: int, after_ssh: re.Pattern[str] | None = None) -> str:
+    """The last two lines that a client printed, without lines that begin as ``after_ssh`` says
+    unless there are no others; the exit code if it printed nothing."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    by_ssh = [line for line in lines if not _BY_CLIENT.match(line)]
+    by_ssh = [line for line in lines if after_ssh is None or not after_ssh.match(line)]
     return "; ".join((by_ssh or lines)[-2:]) or f"exit code {code}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from wfrun.sites.transfers.direct.direct_clients import SSH, Clients, Program
@@ -20,6 +21,8 @@ class DirectRsync(DirectMethod):
         SSH,
         Program("rsync", "rsync --version 2> /dev/null", r"rsync\s+version v?(\d+)\.(\d+)"),
     )
+
+    after_ssh = re.compile(r"rsync error:|rsync: .*connection", re.IGNORECASE)
 
     def works_between(self, source: Clients, destination: Clients) -> bool:
         versions = [site.get("rsync", (0, 0)) for site in (source, destination)]
