@@ -6,18 +6,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.places import ROOT
 from wfrun.engine.errors import InvalidError
+from wfrun.engine.settings import Settings
+from wfrun.parsers import formats
 from wfrun.parsers.bags.line_template import LineTemplate
 from wfrun.parsers.formats import (
     FORMATS,
     DocumentFormat,
     format_of,
+    has_commands,
+    has_suffix,
     known_formats,
     may_be_table,
 )
+from wfrun.runners.run.prepare.prepare import prepare, this_machine
 
 ODD = {
     "table": ("x.csv", b"a,b\n1,2\n"),
@@ -83,6 +89,23 @@ def test_messages_and_docs_name_every_format() -> None:
     for each in FORMATS:
         assert each.title in known_formats()
         assert f"| {each.title} |" in docs
+
+
+def test_a_further_format_of_a_task_a_line_takes_the_templates_of_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = next(each for each in FORMATS if each.name == "commands")
+    further = msgspec.structs.replace(
+        commands, name="tasks", title="lists of tasks (.tasks)", suffixes=(".tasks",),
+        recognize=has_suffix(".tasks"),
+    )  # fmt: skip
+    monkeypatch.setattr(formats, "FORMATS", (*FORMATS, further))
+    document, template = tmp_path / "x.tasks", LineTemplate(stdout="{index}.out")
+    document.write_text("echo 1\necho 2\n")
+    assert not has_commands(Path("x.csv"))
+    plan = prepare([document], this_machine(), Settings(), template=template)
+    assert [file.name for file in plan.workflows[0].files] == ["0.out", "1.out"]
+    assert "lists of commands (.txt) and lists of tasks (.tasks)" in known_formats()
 
 
 def test_readers_are_imported_when_they_are_needed() -> None:

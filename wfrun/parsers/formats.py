@@ -8,7 +8,7 @@ them take long to import.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -160,17 +160,27 @@ FORMATS: tuple[DocumentFormat, ...] = (
 TABLE = FORMATS[0]
 
 
+def formats_of(holds: Literal["workflow", "bags", "jobs"]) -> list[DocumentFormat]:
+    """The formats of documents that hold this."""
+    return [each for each in FORMATS if each.holds == holds]
+
+
+def line_formats() -> list[DocumentFormat]:
+    """The formats of documents whose lines are tasks."""
+    return [each for each in FORMATS if each.line_options]
+
+
+def titles(found: Sequence[DocumentFormat]) -> str:
+    """The titles of these formats in words, such as ``A, B and C``."""
+    *first, last = [each.title for each in found]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def known_formats() -> str:
     """A sentence that names all formats."""
-    titles = {
-        kind: [each.title for each in FORMATS if each.holds == kind]
-        for kind in ("workflow", "bags", "jobs")
-    }
-    workflows, bags, jobs = (" and ".join((", ".join(t[:-1]), *t[-1:])) if len(t) > 1 else t[0]
-                             for t in titles.values())  # fmt: skip
     return (
-        f"wfrun reads workflows as {workflows}, bags of tasks as {bags}, and parallel jobs as "
-        f"{jobs}."
+        f"wfrun reads workflows as {titles(formats_of('workflow'))}, bags of tasks as "
+        f"{titles(formats_of('bags'))}, and parallel jobs as {titles(formats_of('jobs'))}."
     )
 
 
@@ -180,9 +190,10 @@ def may_be_table(path: Path) -> bool:
     return not any(path.suffix.lower() in suffixes for suffixes in others)
 
 
-def may_be_commands(path: Path) -> bool:
-    """Whether the document may be a list of commands."""
-    return path.suffix.lower() in _COMMANDS
+def has_commands(path: Path) -> bool:
+    """Whether the lines of the document are tasks that have their commands, by its name."""
+    suffix = path.suffix.lower()
+    return any(suffix in each.suffixes for each in line_formats() if each is not TABLE)
 
 
 def format_of(path: Path, template: LineTemplate | None = None) -> tuple[DocumentFormat, Any]:

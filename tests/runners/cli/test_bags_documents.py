@@ -194,7 +194,10 @@ def test_what_is_refused_before_anything_starts(sweep: User) -> None:
         (("--policy", "fplt"), ["sweep.yaml:1: the policy 'fplt'", "Add 'estimate: 90 s'"]),
         (("--command", "echo"), ["--command is for the rows of tables"]),
         (("--delimiter", ";"), ["--delimiter has no effect without --command"]),
-        (("--stdout", "{index}"), ["--stdout and --estimate are for the rows of tables"]),
+        (
+            ("--stdout", "{index}"),
+            ["--stdout and --estimate are for documents whose lines are tasks"],
+        ),
     ):
         assert_refused(sweep.ask("sweep.yaml", *sites, *words), 2, told)
     told = ["sweep.yaml: --replicas is 9999", "cores in all", "at least a core each"]

@@ -10,6 +10,7 @@ import click
 
 from wfrun.engine.explain.visible import message_block
 from wfrun.engine.settings import EMULATION, FILES, SCHEDULING
+from wfrun.parsers.formats import formats_of, titles
 from wfrun.runners.cli.completion import complete_sources
 from wfrun.runners.cli.document_options import DOCUMENTS, document_options, owner_option
 from wfrun.runners.cli.history_options import chosen_history, history_options
@@ -29,7 +30,12 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
                        help="Print only errors and the summary.")  # fmt: skip
 
 
-@click.command(cls=SectionedCommand)
+@click.command(
+    cls=SectionedCommand,
+    help="Run workflows and bags of tasks together, as one run.\n\n"
+    f"Formats of workflows: {titles(formats_of('workflow'))}. "
+    f"Formats of bags: {titles(formats_of('bags'))}.",
+)
 @document_options
 @owner_option
 @line_options(DOCUMENTS, outputs=True)
@@ -59,11 +65,7 @@ _quiet_option = option("--quiet", "-q", is_flag=True, section=FILES,
 @_json_option
 @_quiet_option
 def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> None:
-    """Run workflows and bags of tasks together, as one run.
-
-    Formats of workflows: DAX, Pegasus 5 YAML, WfFormat JSON. Formats of bags: YAML, JSDL, tables
-    (CSV or TSV, with --command), lists of commands (.txt).
-    """
+    """Run workflows and bags of tasks together, as one run."""
     from wfrun.runners.cli.run.driving import drive
     from wfrun.runners.run.prepare.owners import check_owner
     from wfrun.runners.run.prepare.plugins import load_policies

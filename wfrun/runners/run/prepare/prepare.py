@@ -20,7 +20,7 @@ from wfrun.engine.model import Catalog, SiteSpec, Workflow
 from wfrun.engine.policies.placement import placement_class, placement_options
 from wfrun.engine.policies.selection import selection_class
 from wfrun.parsers.bags.line_template import LineTemplate
-from wfrun.parsers.formats import may_be_commands, may_be_table
+from wfrun.parsers.formats import has_commands, line_formats, may_be_table, titles
 from wfrun.parsers.input_catalog import read_input_catalog
 from wfrun.parsers.read import ReadDocument, read_document
 from wfrun.parsers.syntax.yaml_document import read_yaml
@@ -154,12 +154,11 @@ def _check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
                 hint="The command of a YAML document stands in it. The names of tables end with "
                 ".csv, .tsv or .txt.",
             )
-    elif not any(map(may_be_commands, paths)):
+    elif not any(map(has_commands, paths)):
         raise InvalidError(
-            "--input, --output, --stdout and --estimate are for the rows of tables and for lists "
-            "of commands, and no document is one",
-            hint="In a YAML document they are keys. Tables need --command; the names of lists of "
-            "commands end with .txt.",
+            "--input, --output, --stdout and --estimate are for documents whose lines are tasks, "
+            "and no document is one",
+            hint=f"These are {titles(line_formats())}. In a YAML document the options are keys.",
         )
 
 
