@@ -16,15 +16,20 @@ from wfrun.engine.jobs.coallocation.node_links import Metric
 from wfrun.engine.model import Access, Catalog, LauncherSpec, SiteSpec, Workflow
 from wfrun.engine.policies.placement import ALLOCATION_STRATEGIES
 from wfrun.engine.settings import Settings
-from wfrun.parsers.formats import FORMATS, DocumentContent, has_key, unreadable
+from wfrun.parsers.formats import (
+    FORMATS,
+    DocumentContent,
+    DocumentFormat,
+    formats_of,
+    has_key,
+    unreadable,
+)
 from wfrun.parsers.jobs.build import make_jobs
 from wfrun.parsers.jobs.log_jobs import JobLines, is_log, read_log_jobs
 from wfrun.parsers.read import ReadDocument
 from wfrun.parsers.syntax.limits import MAX_SECONDS
 from wfrun.sites.batch.system import BatchJob, BatchSystem
 from wfrun.sites.kinds import make_batch_system
-
-_JOBS = next(each for each in FORMATS if each.holds == "jobs")
 
 DEFAULT_STRATEGY = "mst"
 """The earliest start."""
@@ -59,6 +64,7 @@ def read_job_documents(
     (``synthetic``). ``together``: the jobs of a document are one workflow, whoever owns them.
     ``skip_bad_lines``: lines of logs that cannot be read are dropped. Raises InvalidError, with
     document and line."""
+    known = formats_of("jobs")
     read: list[ReadDocument] = []
     arrivals_s: list[float] = []
     remarks: list[str] = []
@@ -68,25 +74,29 @@ def read_job_documents(
                 _check_synthetic(path, synthetic)
                 workflows, times_s, noted = read_log_jobs(path, skip_bad_lines=skip_bad_lines)
                 lines = JobLines(path)
-                read += [ReadDocument(each, path.parent, _JOBS, lines) for each in workflows]
+                read += [ReadDocument(each, path.parent, known[0], lines) for each in workflows]
                 arrivals_s += times_s
                 remarks += noted
                 continue
-            made = _made(path, together=together)
+            content = DocumentContent(path)
+            found = next((each for each in known if each.recognize(content)), known[0])
+            made = _made(path, content, found, together=together)
         except OSError as error:
             raise unreadable(path, error) from error
-        read += [ReadDocument(jobs, path.parent, _JOBS, lines) for jobs, lines in made]
+        read += [ReadDocument(jobs, path.parent, found, lines) for jobs, lines in made]
         arrivals_s += [0.0] * len(made)
     return JobDocuments(read, arrivals_s, remarks)
 
 
-def _made(path: Path, *, together: bool) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """The jobs of a document, and their lines. The error for a document of another format says
-    what runs it."""
+def _made(
+    path: Path, content: DocumentContent, found: DocumentFormat, *, together: bool
+) -> list[tuple[Workflow, Mapping[str, int]]]:
+    """The jobs of a document of the format ``found``, and their lines. The error for a document
+    that is not of jobs says what runs it."""
     try:
-        return make_jobs(path, together=together)
+        return make_jobs(path, found.load(), together=together)
     except InvalidError:
-        if not _is_for_run(DocumentContent(path)):
+        if not _is_for_run(content):
             raise
         raise InvalidError(
             "not a document of parallel jobs, but of a workflow or of bags of tasks",
@@ -98,7 +108,8 @@ def _made(path: Path, *, together: bool) -> list[tuple[Workflow, Mapping[str, in
 def _is_for_run(content: DocumentContent) -> bool:
     """Whether a document that is none of jobs is clearly one of another format. Among those in
     YAML, which share keys, only keys that jobs never have tell them apart."""
-    others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes != _JOBS.suffixes]
+    shared = [each.suffixes for each in formats_of("jobs")]
+    others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes not in shared]
     return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)
 
 
