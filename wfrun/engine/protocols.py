@@ -157,8 +157,9 @@ class View(Protocol):
         included; 0 without jobs [status, task_runtime, processing_speed]."""
 
     def weighted_completion(self, site: int) -> float:
-        """Sum of expected end times work (cores times run time) of the run's open tasks at a site;
-        ends count from the start of the run [status, task_runtime, processing_speed]."""
+        """Sum over the run's open tasks at a site: the expected end, in seconds from the start of
+        the run, multiplied by the work (cores times run time) [status, task_runtime,
+        processing_speed]."""
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
         """The first of these sites with the smallest ``estimate_completion_s`` of the task [status,

@@ -65,8 +65,8 @@ def _check_all(records: Sequence[object], kind: type, what: str, source: str) ->
 
 
 def check_record(record: Any, what: str, source: str) -> None:
-    """Raise InvalidError for the first field of a record whose value has another type than the
-    field. Lists may stand for tuples."""
+    """Raise InvalidError for the first field of a record whose value is not of the type that the
+    field declares. A list is accepted where a tuple is declared."""
     if _is_exact(record):
         return
     for field in msgspec.structs.fields(record):

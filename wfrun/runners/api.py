@@ -171,10 +171,11 @@ async def resume_async(
     ``observer`` is called with every group of events once it is in the log. Tasks that are done are
     not run again, running tasks are adopted, failed tasks get all their retries again.
     ``dead_hosts`` are names of hosts that are down with all that they ran for the run. ``sites``,
-    a catalog or the path of one, and ``options`` replace those of the run. Raises
-    InvalidError if there is no such run, if another process drives it, if it was simulated, or if
-    other users own or may write its directory and ``trust`` is not set, and InfeasibleError for a
-    site that cannot be used.
+    a catalog or the path of one, and ``options`` replace those of the run.
+
+    Raises InvalidError if there is no such run, if another process drives it, if it was simulated,
+    if it cannot continue with these sites or options, or if other users own or may write its
+    directory and ``trust`` is not set. Raises InfeasibleError for a site that cannot be used.
     """
     load_policies()
     session = Session()

@@ -255,7 +255,8 @@ class FakeWorld:
     def change(self, event: ev.RunChanged, unreachable: Sequence[int] = ()) -> list[ev.Event]:
         """Change the options and sites of the run. Called after `crash`, before the next step.
         ``unreachable``: sites that leave and are out of reach, so that all that the run has there
-        is lost. Returns the events before the resume."""
+        is lost. Returns the events that precede the resume in the log: the change, and the ends of
+        what is lost."""
         for index, spec in enumerate(event.sites):
             if index == len(self._sites):
                 self._sites.append(self._make_site(index, spec))

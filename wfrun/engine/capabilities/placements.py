@@ -19,9 +19,10 @@ from wfrun.engine.tasks.bag import tasks_of
 
 
 class Placements(Part):
-    """Creates the policy object of each workflow, and calls it after each placement.
+    """Creates the policy object of each workflow, takes the order of its tasks from it, and calls
+    its ``placed`` after each placement.
 
-    Cost: constant, if that of the policy's ``placed`` is.
+    Cost: constant, if that of ``placed`` is; of a new workflow, that of the policy's ``order``.
     """
 
     def __init__(self, run: Run) -> None:

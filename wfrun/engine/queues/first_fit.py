@@ -47,8 +47,8 @@ class FirstFit:
         self._set(place, inf)
 
     def first(self, now_s: float, until_s: float) -> tuple[int, QueuedJob] | None:
-        """The job with the lowest number of those whose requests end by ``until_s`` if they start
-        now, with its number; None if there is none."""
+        """The number of a job and the job: the first one whose requested time ends by ``until_s``
+        if it starts at ``now_s``. None if there is none."""
         # ``until_s - now_s`` is rounded: compared with it, a job that ends exactly then may be
         # missed. The sum is rounded too, but never decreases with the request.
         tree, size, node = self._tree, self._size, 1

@@ -29,8 +29,9 @@ class BadLineError(Exception):
 
 
 class FileTally:
-    """The counts of one file. With ``skip_bad_lines`` bad lines are counted, else the first is
-    raised."""
+    """Counts of the lines of one file that its reader drops, corrects or finds strange. With
+    ``skip_bad_lines`` bad lines are dropped and counted; without, the first one raises
+    InvalidError."""
 
     def __init__(self, source: str, *, skip_bad_lines: bool) -> None:
         self.source = source

@@ -120,8 +120,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return [(throttle_of(Settings(policy)), policy) for policy in self.policies]
 
     def identity(self) -> dict[str, str]:
-        """The columns of a file of results that all cells have in common. Each has a description
-        for readers, and a digest of the content that distinguishes experiments."""
+        """By name, the columns of a result file that are equal for all cells. Each value has a
+        description for readers, and a digest that differs between experiments."""
         catalog, background = self.platform.catalog, self.background
         sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
                   bool(s.backfills)) for s in catalog.sites]  # fmt: skip

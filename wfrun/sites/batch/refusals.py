@@ -17,8 +17,8 @@ _NOTHING = re.compile(r"(?!)")
 
 
 class Refusals(NamedTuple):
-    """Patterns of the texts of one submission command. Whatever none matches is a fault that may
-    pass."""
+    """Patterns of the messages by which one submission command refuses a job. A message that
+    matches none is a transient fault."""
 
     limits: re.Pattern[str]
     """A limit on jobs is reached, or the queue is closed: the same request is accepted later."""

@@ -149,8 +149,8 @@ class BatchSystem(Protocol):
         return "", False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
-        """The commands that cancel these jobs or elements. Element None: the whole job, and any job
-        that is not an array."""
+        """The commands that cancel these jobs, or elements of arrays. The element is None for a
+        whole array, and for a job that is not an array."""
 
     def removal(self, jobs: Sequence[str]) -> list[str] | None:
         """The command by which an administrator removes arrays that stay in the queue although all

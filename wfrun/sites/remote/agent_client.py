@@ -182,8 +182,9 @@ class AgentHost:
     # -- start and end
 
     async def start(self) -> None:
-        """Start the agent. Raises NoPythonError, or TransientError when the agent does not
-        answer."""
+        """Start the agent, and wait for its first answer. Raises NoPythonError if the host has no
+        Python that it can run on, and TransientError if it does not answer in time, or not as this
+        version of wfrun expects."""
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(

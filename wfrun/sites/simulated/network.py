@@ -182,8 +182,9 @@ class SimNetwork(Generic[Key]):
 
     @property
     def next_change_s(self) -> float:
-        """Time at which the next transfer ends, or its latency does, if none is started before;
-        infinite: there is no transfer. Not earlier than ``now_s`` of the last call."""
+        """Time of the next end of a transfer, or of the latency at its beginning, if no other
+        transfer is started until then. Infinite if there is no transfer. Never earlier than
+        ``now_s`` of the last call."""
         if self._finished:
             return self._now_s
         if self._change_s is None:
@@ -192,8 +193,8 @@ class SimNetwork(Generic[Key]):
 
     def advance(self, now_s: float) -> list[Key]:
         """Let time pass until ``now_s``, which may be infinite. Returns the transfers that have
-        ended since the last call, in the order of their ends, those of one time in the order of
-        their starts."""
+        ended since the last call, in the order of their ends. Transfers that end at the same time
+        are in the order of their starts."""
         self._run_to(now_s)
         finished, self._finished = self._finished, []
         return finished

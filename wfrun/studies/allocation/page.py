@@ -27,8 +27,8 @@ _FIGURES = {"1": "t_w", "2": "SD_b", "3": "SWCT_w"}
 def allocation_page(
     samples: AllocationSamples, found: Sequence[Answer], pictures: Mapping[str, str], *, quick: bool
 ) -> str:
-    """Markdown. ``pictures`` are the names of files beside the page, by the number of the
-    figure."""
+    """The page of the study, in Markdown. ``pictures`` are names of files beside the page, by the
+    number of the figure that they show."""
     parts = [
         *_head(samples, found, quick),
         *_setting(samples),

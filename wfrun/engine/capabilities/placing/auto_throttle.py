@@ -160,8 +160,8 @@ class AutoThrottle(Capability):
 
     @property
     def placing(self) -> int:
-        """The sites where tasks are placed that the policy wants there, as a mask. They are planned
-        at others."""
+        """Mask of the sites where a task is placed if the policy chooses them. A task for which the
+        policy chooses another site is only planned there."""
         return self.soon if self.plans else -1
 
     @property

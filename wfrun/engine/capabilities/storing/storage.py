@@ -185,9 +185,9 @@ class Storage(Capability):
     # Which sites have room
 
     def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
-        """Bytes that a task adds to a site, as far as they are known: its inputs that are neither
-        there nor on their way, its declared outputs, and what an input has grown by that was
-        written again since it was sent."""
+        """Bytes that a task adds to a site, as far as sizes are known: those of its outputs, and of
+        its inputs that are neither at the site nor on their way. An input that is on its way and
+        was written again meanwhile counts by the difference of its sizes."""
         files, sizes, index = self._sites[site].files, w.sizes, w.index
         definition = w.workflow.tasks[task]
         needed = self._output_bytes(w, task)

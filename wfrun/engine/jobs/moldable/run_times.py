@@ -28,11 +28,12 @@ class MoldableRunTimes(Protocol):
 
 
 class Amdahl(msgspec.Struct, frozen=True):
-    """Amdahl's law: ``serial_s`` seconds on one processor, of which the share ``parallel`` is
-    divided among the processors; at most ``limit`` of them, since communication makes more of them
-    slower.
+    """Run times by Amdahl's law. A job runs for ``serial_s`` seconds on one processor; the share
+    ``parallel`` of this time is divided by the number of processors. ``limit`` is the maximum
+    number of processors, beyond which communication makes the job slower.
 
-    Raises InvalidError for a run time, a share or a limit that is none.
+    Raises InvalidError unless ``serial_s`` is positive and finite, ``parallel`` is from 0 to 1, and
+    ``limit`` is at least 1.
     """
 
     serial_s: float

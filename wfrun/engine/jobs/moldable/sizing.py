@@ -47,11 +47,12 @@ def exhaustive_search(runtimes: MoldableRunTimes, estimator: Estimator, largest:
 
 
 def binary_search(runtimes: MoldableRunTimes, estimator: Estimator, largest: int) -> Sized:
-    """The best size that a binary search meets: at most 2 + ⌈log2(n - 1)⌉ estimates for n sizes.
+    """The best of the sizes that a binary search estimates: at most 2 + ⌈log2(n - 1)⌉ sizes where
+    there are n > 1.
 
-    The smallest and the largest size come first, then the middle of the interval, which is halved
-    towards the better one of its ends. With backfilling the completion may have several minima, of
-    which the search finds one (Fig. 1 of the paper).
+    The search estimates the smallest and the largest size, then repeatedly the middle of the
+    interval, and goes on in the half with the better end. With backfilling the completion may have
+    several minima, of which the search finds one (Fig. 1 of the paper).
     """
     search = _Search(runtimes, estimator, largest)
     low, high = 0, search.count - 1

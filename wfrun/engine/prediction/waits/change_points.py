@@ -71,8 +71,9 @@ def rare_run(autocorrelation: float) -> int:
 class SinceChange:
     """A bound of the waits since the last change point.
 
-    When the waits have exceeded the bound as often in a row as is rare, all but the last 59 are
-    forgotten. Cost of a wait: that of the method; of a change point: that of 59 waits.
+    A change point is the end of `rare_run` consecutive waits above the bound. The method then
+    begins anew with the last 59 waits. Cost of a wait: that of the method; of a change point: that
+    of 59 waits.
     """
 
     def __init__(self, make: Callable[[], Method]) -> None:

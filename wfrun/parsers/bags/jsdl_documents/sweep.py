@@ -58,8 +58,8 @@ class _Target:
 class Sweeps:
     """The sweeps of a document.
 
-    ``read`` gives their axes. ``fill_in`` then puts a parameter in braces wherever a sweep changes
-    the document, and turns the texts of all other elements into templates.
+    ``read`` returns their axes. ``fill_in`` then makes a template of each text and attribute of the
+    document: it puts a parameter in braces wherever a sweep changes it, and escapes the rest.
     """
 
     def __init__(self, root: etree._Element, source: str) -> None:

@@ -228,8 +228,8 @@ def write_links(
     *,
     anew: bool = False,
 ) -> None:
-    """Add copies, and the method of each link. ``anew``: in place of the earlier copies over these
-    links. A file that cannot be written is a warning."""
+    """Add copies over links, and the transfer method of each link, to the history file. With
+    ``anew`` they replace earlier copies over these links. Warns if the file cannot be written."""
     rows = [
         (*pair, sample.at_s, sample.size_bytes, sample.value, method)
         for pair, (samples, method) in links.items()

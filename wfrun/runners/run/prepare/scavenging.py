@@ -21,8 +21,9 @@ MAX_WALLTIME_S = 3600.0
 
 
 def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:
-    """The same sites with launchers of one node, or of as many processors as their entries say,
-    else of one. Raises InvalidError for a site without a batch system, unless it is simulated."""
+    """The catalog with launchers at all sites. A launcher runs on one node, and has as many
+    processors as the site's ``launchers`` says, else ``node_cores``, else one. Raises InvalidError
+    for a site without a batch system, unless ``simulated``."""
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(

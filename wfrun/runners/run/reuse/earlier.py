@@ -118,10 +118,11 @@ def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
 
 
 def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[EarlierRun]:
-    """The runs that a new one may reuse, the latest first: the run that ``choice`` names, or for
-    ``auto`` those of the user with a workflow of one of these names.
+    """Yield the runs that a new run may reuse: the run that ``choice`` names; for ``auto`` the
+    user's latest runs, at most `MAX_RUNS`, that have a workflow with the name of one of
+    ``workflows``, the latest run first.
 
-    Raises InvalidError for a named run that cannot be reused; ``auto`` passes over such ones.
+    Raises InvalidError for a named run that cannot be reused; ``auto`` warns, and skips it.
     """
     if choice != "auto":
         named = _load(find(choice), None)

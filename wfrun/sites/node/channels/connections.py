@@ -252,8 +252,9 @@ class SpoolConnection:
         self.send(is_last=True)
 
     def close(self, is_orderly: bool) -> None:
-        """Close the connection: in order with an empty file, so that the engine reads the rest;
-        otherwise by removing the rest, which belongs to no connection any more."""
+        """Close the connection, and remove the files to this node. In order (``is_orderly``): the
+        engine still reads what was written, up to an empty file that marks the end. Otherwise
+        remove the files that it has not read, since they belong to no connection any more."""
         with contextlib.suppress(OSError):
             if is_orderly:
                 self._write(b"")

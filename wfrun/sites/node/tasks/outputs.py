@@ -32,12 +32,12 @@ OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
 def commit(
     request: "Request", sandbox: str, store: str, committed: "Dict[str, int]"
 ) -> "List[Optional[int]]":
-    """Move the outputs of a successful attempt into the store; returns their sizes in bytes, None
-    for an optional one that was not written.
+    """Move the outputs of a successful attempt into the store. Returns the size of each output in
+    bytes, None for an optional one that was not written.
 
-    ``committed`` has the sizes of those that are there, by their names in the store, also after an
-    error: the commit can be repeated. Raises AttemptError before anything is moved if a required
-    output is missing or cannot be kept.
+    The size of each output that is moved is added to ``committed``, under its name in the store.
+    After an error the commit can be repeated with it: outputs in ``committed`` are not moved again.
+    Raises AttemptError before anything is moved if a required output is missing or cannot be kept.
     """
     outputs = request["outputs"]
     missing = []

@@ -391,8 +391,8 @@ class Starter:
 
 
 def inherited(names: "Optional[List[str]]") -> "Dict[str, str]":
-    """The variables of this process that tasks get: those with these names, in which a ``*`` at the
-    end stands for any further characters; None: all."""
+    """The environment variables of this process that tasks inherit: those with one of ``names``,
+    where a final ``*`` stands for any characters. None: all variables."""
     if names is None:
         return dict(os.environ)
     whole = {name for name in names if not name.endswith("*")}

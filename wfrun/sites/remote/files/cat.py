@@ -72,9 +72,11 @@ async def answer(transport: Transport, script: str, failure: str) -> bytes:
 
 
 async def begun(process: Process, failure: str) -> bytes:
-    """Read the first bytes after the separator of ``PRINT_BEGIN``; empty at the end of the output.
+    """Skip what the login shell prints before the separator of ``PRINT_BEGIN``. Returns the first
+    bytes after it; empty if the output ends there.
 
-    Raises an error that begins with ``failure`` if the command fails before.
+    Raises an error whose message begins with ``failure`` if the command fails or ends before the
+    separator, or if there are more than `_NOISE_BYTES` before it.
     """
     head = b""
     while _BEGIN not in head:
