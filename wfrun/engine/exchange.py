@@ -34,14 +34,14 @@ class ClaimedNode(msgspec.Struct, frozen=True, gc=False):
     """A node that is held for a job by a placeholder."""
 
     name: str
-    """Its name in the job's node file, which no other node of the claim has: hosts of different
-    sites may have the same name."""
+    """Its name in the job's node file. Unique within the claim, since hosts of different sites may
+    have the same name."""
     processes: int
     """Number of its processors that the job has."""
     launcher: str
     """Key of the placeholder."""
     node: int
-    """Number of the node in that, from 0."""
+    """Number of the node in that placeholder, from 0."""
 
 
 class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
@@ -61,11 +61,11 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     avoid_hosts: tuple[str, ...] = ()
     """Hosts where several attempts in a row have failed. Sites with a single host ignore this."""
     job_walltime_s: float | None = None
-    """Walltime that its job requests; None: that of ``resources``, or else of the site. Unlike that
-    of ``resources`` it is no limit of the task itself."""
+    """Walltime that its job requests; None: the walltime of ``resources``, or else of the site. It
+    does not limit the task itself, as the walltime of ``resources`` does."""
     expected_s: float | None = None
-    """Expected run time at this site; None if unknown. A launcher does not start an attempt that
-    would outlast it."""
+    """Expected run time at this site; None if unknown. A launcher does not start an attempt that is
+    expected to outlast it."""
     hosts: tuple[str, ...] = ()
     """Hosts of the cores of a task of several nodes, in a launcher; the task starts on the
     first."""
@@ -76,8 +76,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     checksums: bool = False
     """Whether the exit record has digests of the outputs."""
     claim: str = ""
-    """Key of the claim that it runs in, see `claim_of`; empty: any launcher runs it that is no
-    placeholder."""
+    """Key of the claim that it runs in, see `claim_of`. Empty: any launcher that is no placeholder
+    may run it."""
     claimed: tuple[ClaimedNode, ...] = ()
     """The nodes of that claim. The placeholder of the first one runs it."""
     malleable: bool = False
@@ -103,8 +103,9 @@ _PLACEHOLDER = re.compile(r"(.+\.C[0-9]+)\.[0-9]+")
 
 
 def claim_of(launcher: str) -> str:
-    """The key of the claim that a launcher holds processors for; empty if it is none of a claim.
-    The names say it, so that every engine and site knows it without a record."""
+    """The key of the claim that a launcher holds processors for; empty if the launcher belongs to
+    no claim. The key is part of the launcher's name, so that every engine and site knows it without
+    a record."""
     found = _PLACEHOLDER.fullmatch(launcher)
     return "" if found is None else found[1]
 
@@ -143,9 +144,9 @@ CopyCause = Literal[
 """Why a copy failed."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
-"""A time or a duration that a site reports, which calendars and sums take."""
+"""A time or a duration that a site reports, within a range that calendars and sums can handle."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""A number or a size that a site reports, which a database takes."""
+"""A number or a size that a site reports, within a range that a database can store."""
 _Code = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)]
 _FileName = Annotated[str, msgspec.Meta(pattern=r"\A(?!\.\.?\Z)[^/\0]+\Z", max_length=255)]
 
@@ -167,14 +168,15 @@ Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """What a file has to contain, or a directory."""
+    """The contents that a file or a directory must have."""
 
     size_bytes: int | None = None
-    """Of all its files, for a directory. None: unknown."""
+    """Size in bytes, for a directory the size of all its files; None: unknown."""
     digest: str | None = None
     """None: unknown."""
     verify: bool = False
-    """Whether a copy is compared by digest, also by one that is computed on its way."""
+    """Whether a copy is checked by its digest, if need be by one that is computed during the
+    copy."""
     sha256: str | None = None
     """Checksum of the image of a container, in hexadecimal digits; None for other files."""
     is_stated: bool = False
@@ -186,8 +188,8 @@ ANYTHING = Content()
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The exit record of an attempt. Its site may write anything: what has other types, or numbers
-    out of bounds, cannot be decoded."""
+    """The exit record of an attempt. Its site may write anything: a record with values of other
+    types, or with numbers out of bounds, cannot be decoded."""
 
     cause: Cause
     exit_code: _Code | None = None
@@ -202,11 +204,12 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """Size of each output in bytes, in the order of the request; None for an optional output that
     is absent."""
     digests: tuple[Digest | None, ...] = ()
-    """The digest of each output in the same order, if the request asks for checksums."""
+    """Digest of each output, in the order of the request, if the request asks for checksums."""
     message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
-    """None if it printed nothing, or has log files of its own."""
+    """Location of its output in a log file of the launcher. None if it printed nothing, or has log
+    files of its own."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -226,10 +229,11 @@ class Receipt(msgspec.Struct, frozen=True):
     size_bytes: int
     elapsed_s: float
     digest: str | None = None
-    """Of what has arrived; None: it was not computed."""
+    """Digest of the bytes that have arrived; None: it was not computed."""
     method: str = ""
     """Name of the transfer method; empty: nothing was transferred."""
     fallback: str = ""
-    """Why an earlier method is not used any more for this pair of sites; once for each."""
+    """Why an earlier method is no longer used for this pair of sites; stated once for each
+    method."""
     sent_bytes: int | None = None
-    """Bytes that were sent, where the rest was there already from an earlier copy; else None."""
+    """Bytes that were sent if the rest had arrived with an earlier copy; None otherwise."""

@@ -43,8 +43,8 @@ class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
     url: str
     """A path or a URL."""
     site: str = ""
-    """Name of the site in whose file system the path is. Empty: that of this machine, or it is a
-    URL of another scheme."""
+    """Name of the site in whose file system the path is. Empty: the path is on this machine, or the
+    place is a URL of another scheme."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
@@ -60,15 +60,15 @@ class File(msgspec.Struct, frozen=True, gc=False):
     producer: int | None = None
     """Index of the task that writes it; None for an initial input."""
     url: str | None = None
-    """Location by the replica catalog of the document: a path or a URL."""
+    """Location that the replica catalog of the document states: a path or a URL."""
     executable: bool = False
     collect: bool = False
     """Whether it is a final output, which is copied to the run's ``outputs/``."""
     sources: tuple[InputSource, ...] = ()
-    """Places of an initial input by replica catalogs, in their order; once it is located, those
-    beside ``url``."""
+    """Places that replica catalogs state for an initial input, in their order. Once the input is
+    located, the places other than ``url``."""
     sha256: str | None = None
-    """Checksum of an initial input by a replica catalog, in hexadecimal digits."""
+    """Checksum that a replica catalog states for an initial input, in hexadecimal digits."""
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -182,7 +182,8 @@ class OptionalTasks(msgspec.Struct, frozen=True):
     within_s: float | None = None
     """Time from the arrival of the bag to its deadline; None: see ``until_s``."""
     until_s: float | None = None
-    """Time of day of the deadline, in seconds after midnight. None with both: no deadline."""
+    """Time of day of the deadline, in seconds after midnight. Without ``within_s`` and ``until_s``
+    the bag has no deadline."""
 
 
 class Bag(msgspec.Struct, frozen=True):
@@ -222,7 +223,7 @@ class Bag(msgspec.Struct, frozen=True):
     """Priority of the owner and of the tasks; larger goes first."""
     warnings: tuple[str, ...] = ()
     optional: OptionalTasks | None = None
-    """Which tasks are optional; None: none."""
+    """Which tasks are optional; None: all tasks are mandatory."""
 
     def __len__(self) -> int:
         count = 1
@@ -240,7 +241,7 @@ class Moldable(msgspec.Struct, frozen=True):
     walltimes_s: tuple[float, ...]
     """Walltime with each size on the reference processor. It never grows with the size."""
     ppn: int | None = None
-    """Processors on each node; None: all on one."""
+    """Processors on each node; None: all processors are on one node."""
     malleable: bool = False
     """Whether it can change between these sizes while it runs."""
 
@@ -261,20 +262,21 @@ class Workflow(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     """Irregularities that the reader accepted, with counts."""
     owner: str = ""
-    """The owner whose usage it counts for; empty: the user."""
+    """Owner whose usage includes that of the workflow; empty: the user."""
     priority: int = 0
     """Priority of the owner; larger goes first."""
     bag: Bag | None = None
     """The bag that it was expanded from (`wfrun.engine.tasks.bag.expand`); None for a workflow.
     Tasks and files of a bag are created on access, so avoid iterating over all of them."""
     moldable: dict[int, Moldable] = {}
-    """The tasks whose size is chosen when they are submitted; they request their smallest one until
-    then."""
+    """The tasks whose size is chosen when they are submitted. Until then each requests its smallest
+    size."""
     weights: dict[int, float] = {}
-    """Of the completions of parallel jobs, where they are packed; of the others 1."""
+    """Weights of the completion times of parallel jobs, by task, for packing; other jobs have
+    weight 1."""
     components: dict[int, Components] = {}
-    """The tasks that may run over several sites. They request one processor, for the process that
-    starts the others; the rest is claimed."""
+    """The tasks that may run over several sites. Each requests one processor, for the process that
+    starts the others; the other processors are claimed."""
 
     def sized(self, task: int, size: int) -> Resources:
         """The request of a moldable job with one of its sizes."""
@@ -325,8 +327,8 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     min: int = 0
     """Minimum number of launchers, kept until the run ends even if no work waits for them."""
     max: int = 1
-    """Maximum number of queued and running launchers; 0: there are placeholders of claims alone,
-    which do not count."""
+    """Maximum number of queued and running launchers, placeholders of claims not counted; 0: the
+    site has only placeholders."""
     backlog: int = 2
     """Maximum number of queued launchers."""
     idle_timeout_s: float = 60.0
@@ -340,8 +342,8 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     address: str | None = None
     """Address at which nodes reach the head node; None: detected."""
     encrypt: bool = True
-    """Whether launchers connect by tcp and ssh with TLS. Where their Python cannot, they do not
-    connect by these."""
+    """Whether launchers use TLS for connections by tcp and ssh. A launcher whose Python lacks TLS
+    does not use these channels then."""
     patience_s: float = 600.0
     """Time for which a launcher without an engine waits for the next one before it ends."""
 
@@ -391,24 +393,25 @@ class Access(msgspec.Struct, frozen=True):
     patience_s: float = 60.0
     """Time that the exit record of an ended job may take to appear."""
     gridftp: GridFtpServer | None = None
-    """None: the catalog names none."""
+    """GridFTP server of the site; None: the catalog names none."""
     direct: Literal["forward", "key"] | None = None
-    """How copies that the site itself sends to another site log in there: with the user's forwarded
-    SSH agent, or with a key that is at the site. None: the site sends none."""
+    """How the site logs in at another site to which it sends copies itself: with the user's
+    forwarded SSH agent, or with a key that is at the site. None: the site sends no copies."""
     direct_key: str | None = None
-    """Path, at the site, of the private key for ``direct: key``. None: those of its SSH client."""
+    """Path, at the site, of the private key for ``direct: key``. None: the default keys of its SSH
+    client."""
     direct_host: str | None = None
     """Address of the site for other sites; None: the one that wfrun connects to."""
     direct_port: int | None = None
     """SSH port of the site for other sites; None: the one that wfrun connects to."""
     rclone: str | None = None
-    """Where files of large copies stay meanwhile, as the site's rclone calls it: ``remote:path``.
-    None: the catalog names none."""
+    """Intermediate place for the files of large copies, as the site's rclone names it:
+    ``remote:path``. None: the catalog names none."""
 
 
 class NodeLink(msgspec.Struct, frozen=True):
-    """The link between the nodes of a site and those of one site, perhaps the same. Files of a run
-    do not go over it; processes of a parallel job talk over it."""
+    """The link between the nodes of a site and the nodes of another site, or of the same site.
+    Processes of a parallel job communicate over it; files of a run do not use it."""
 
     site: str
     latency_s: float | None = None
@@ -470,7 +473,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Cores of its largest node, the maximum of a task on each of its nodes; None: only the batch
     system knows. Launchers have a width of their own."""
     scavenge: ScavengeRules | None = None
-    """Which of its idle processors owners may scavenge; None: the catalog does not say, so all."""
+    """Which of its idle processors owners may scavenge; None: all, since the catalog states no
+    rules."""
 
     @property
     def has_batch_system(self) -> bool:

@@ -60,7 +60,7 @@ class View(Protocol):
 
     def candidates(self, task: int) -> tuple[int, ...]:
         """The sites that may get this task now, in catalog order: healthy, large enough and with
-        room for it. A site where the task has failed is left out while there is another."""
+        room for it. A site where the task has failed is left out as long as there are others."""
 
     def lacks_room(self, task: int, site: int) -> bool:
         """Whether only a lack of room keeps a site from being a candidate for this task."""
@@ -83,10 +83,10 @@ class View(Protocol):
     # To be declared
 
     def idle(self, site: int) -> int:
-        """Number of free cores: those that no job of any user holds. At a site with launchers only
-        live ones count. 0 if more is dispatched than fits, and at a site whose queue is strictly
-        first come, first served, while jobs of other users wait there: a task would wait behind
-        them [status]."""
+        """Number of free cores: cores that no job of any user holds. At a site with launchers only
+        the cores of live launchers count. 0 if more is dispatched than fits. Also 0 at a site whose
+        queue is strictly first come, first served while jobs of other users wait there: a task
+        would wait behind them [status]."""
 
     def load(self, site: int) -> float:
         """Cores requested by all running and queued jobs of all users, relative to the size of the
@@ -111,9 +111,9 @@ class View(Protocol):
         class [task_runtime]."""
 
     def predict(self, task: int, site: int) -> Prediction | None:
-        """The same with an interval, the method and the number of run times that it was made from;
-        None if unknown, where ``predict_s`` assumes one hour on the reference processor
-        [task_runtime]."""
+        """``predict_s`` with an interval, the method, and the number of run times that it was made
+        from. None if the run time is unknown; ``predict_s`` then assumes one hour on the reference
+        processor [task_runtime]."""
 
     def size_bytes(self, file: int) -> int:
         """Size of a file; 0 if unknown. With file_size=R it is known once the file has been
@@ -142,15 +142,18 @@ class View(Protocol):
         [status]."""
 
     def open_time_s(self, site: int) -> float:
-        """Sum of the expected run times of these tasks [status, task_runtime]."""
+        """Sum of the expected run times of the open tasks of the run at a site [status,
+        task_runtime]."""
 
     def open_work_s(self, site: int) -> float:
-        """Sum of their cores times expected run times [status, task_runtime]."""
+        """Sum of cores times expected run time over the open tasks of the run at a site, in
+        core-seconds [status, task_runtime]."""
 
     def mean_wait(self, site: int, weight: Weight = "one") -> float:
-        """Mean of wait times weight of these tasks: of running ones the wait from submission to
-        start, of waiting ones to their planned start; 0 without open tasks. In seconds times the
-        unit of the weight [status, task_runtime, processing_speed]."""
+        """Mean of wait times weight over the open tasks of the run at a site; 0 without open tasks.
+        A wait begins at the submission of a task and ends at its start, for a waiting task at its
+        planned start. In seconds times the unit of the weight [status, task_runtime,
+        processing_speed]."""
 
     def last_end_s(self, site: int) -> float:
         """Seconds from now until all jobs at a site are expected to have ended, other users' jobs
@@ -166,8 +169,8 @@ class View(Protocol):
         task_runtime, processing_speed=K]."""
 
     def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
-        """The same with ``transfer_s`` of the task as its ``staging_s`` at each site [status,
-        task_runtime, processing_speed=K, link_speed, file_size]."""
+        """``earliest_completion`` with ``transfer_s`` of the task as its ``staging_s`` at each site
+        [status, task_runtime, processing_speed=K, link_speed, file_size]."""
 
 
 class Placement(Protocol):
@@ -192,13 +195,14 @@ class Placement(Protocol):
     """Whether tasks for which it prefers a busy site stay with the engine, and are planned again at
     each decision, whatever the throttle is."""
     completes_earliest: ClassVar[bool]
-    """Whether it places each task where it is completed first, so that its answer stays the same
-    while only other sites get more to do. Such answers are kept."""
+    """Whether it places each task at the site where the task completes first. Its answer for a task
+    then stays the same while only other sites get more work, so the engine keeps its answers."""
     replicas: ClassVar[int]
     """Maximum number of replicas of a task, unless the user sets it; 0: no replication."""
     throttle: ClassVar[Literal["auto", "none"]]
-    """The throttle, unless the user sets it. A policy with an ``order`` of its own needs ``auto``
-    to keep it, except if it binds late: queues of sites are first come, first served."""
+    """Default throttle; the user may set another one. A policy with an ``order`` of its own needs
+    ``auto`` unless it binds late: the queues of sites are first come, first served, and would not
+    keep its order."""
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         """``options`` has a value for every name in the class attribute ``options``, of the type of
@@ -236,8 +240,8 @@ class Selection(Protocol):
         """``queue`` is always current."""
 
     def select(self) -> Iterable[tuple[int, int | None]]:
-        """Return bags of ``queue`` and the number of tasks of each to consider; None: all. At least
-        one bag, if one waits."""
+        """Return bags of ``queue``, each with the number of its tasks to consider (None: all). At
+        least one bag if any bag waits."""
 
     def arrived(self, bag: int) -> bool:
         """Whether the tasks of a bag that starts to wait join the eligible set immediately."""
@@ -277,19 +281,19 @@ class Queue(Protocol):
         """CPU seconds of the tasks of an owner, running ones up to now."""
 
     def expected_s(self, owner: str) -> float:
-        """CPU seconds of the tasks of an owner once the dispatched ones of its waiting bags have
-        ended, by the mean of ended tasks; at least `usage_s`."""
+        """CPU seconds that the tasks of an owner have used once the dispatched tasks of its waiting
+        bags have ended, estimated from the mean of ended tasks; at least `usage_s`."""
 
     def dispatched(self, owner: str) -> int:
         """Number of dispatched tasks of the waiting bags of an owner."""
 
     def mandatory(self, bag: int) -> int:
-        """Number of eligible tasks of a bag that are mandatory: all, unless it has optional
-        ones."""
+        """Number of mandatory tasks among the eligible tasks of a bag; all of them if the bag has
+        no optional tasks."""
 
     def draw(self, owners: Sequence[str]) -> str:
-        """One of these owners at random. The choice depends on the run's seed and id, the time
-        and the owner of the last placed task alone."""
+        """One of these owners at random. The choice depends only on the run's seed and id, the
+        time, and the owner of the last placed task."""
 
 
 class Site(Protocol):
@@ -313,8 +317,8 @@ class Site(Protocol):
         """
 
     async def cancel(self, keys: Sequence[str], *, queued_only: bool = False) -> None:
-        """Cancel attempts, or only those that have not started. AttemptEnded (``cancelled``)
-        follows for each attempt that this ends; unknown keys are ignored."""
+        """Cancel attempts; with ``queued_only`` only those that have not started. AttemptEnded
+        (``cancelled``) follows for each attempt that this ends; unknown keys are ignored."""
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The state of attempts of this or an earlier connection. The answer has every key."""
@@ -343,8 +347,8 @@ class LauncherSite(Site, Protocol):
 
     LauncherStarted, LauncherDraining and LauncherEnded report the states of launchers;
     AttemptStarted names the launcher that runs an attempt. An attempt that is cut off by the end of
-    its launcher's walltime ends with the cause ``expired``. One whose launcher died ends with
-    ``lost``, as soon as it is certain that it has ended without an exit record.
+    its launcher's walltime ends with the cause ``expired``. An attempt whose launcher died ends
+    with the cause ``lost`` as soon as it is certain that the attempt ended without an exit record.
     """
 
     async def start_launchers(self, launchers: Sequence[LauncherRequest]) -> None:
@@ -352,9 +356,9 @@ class LauncherSite(Site, Protocol):
         whose key was ever submitted, by any engine, is not submitted again."""
 
     async def stop_launchers(self, keys: Sequence[str], *, now: bool = False) -> None:
-        """Cancel queued launchers, and end live ones after their running attempts; their other
-        attempts go to other launchers. ``now``: their running attempts are ended, with the cause
-        ``reclaimed``. LauncherEnded follows."""
+        """Cancel queued launchers, and end live launchers after their running attempts; attempts
+        that have not started go to other launchers. With ``now``, running attempts are ended, too,
+        with the cause ``reclaimed``. LauncherEnded follows."""
 
     async def resize(
         self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
@@ -370,7 +374,7 @@ class LauncherSite(Site, Protocol):
 
 
 OnRoute = Callable[[str, str], None]
-"""Takes a transfer method, and the one to try when it is late."""
+"""Callback that takes a transfer method, and the method to try when the copy is late."""
 
 
 class Transfer(Protocol):

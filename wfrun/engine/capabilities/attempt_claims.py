@@ -8,8 +8,8 @@ from wfrun.engine.core.state import RunState
 
 
 def attempt_claim(state: RunState, workflow: int, task: int) -> str:
-    """The key of the claim that the next attempt of a task runs in: of its job, or of its owner;
-    empty if any launcher runs it."""
+    """The key of the claim that the next attempt of a task runs in: the claim of its job, or of its
+    owner. Empty if any launcher may run it."""
     scavenging = state.find(Scavenging)
     if scavenging is not None:
         return scavenging.claim_of(workflow)

@@ -12,19 +12,19 @@ from wfrun.engine.policies.placement import placement_class, throttle_of
 from wfrun.engine.tasks.pace import Pace
 
 MAX_COMMITTED_RATIO = 2
-"""Maximum cores of dispatched attempts relative to the slots of a site, for policies that assign
-tasks to queues. Without a limit such a site would take all eligible tasks before other sites, or
-launchers, have room for them."""
+"""Maximum ratio of the cores of dispatched attempts to the slots of a site, for policies that
+assign tasks to queues. Without a limit such a site would take all eligible tasks before other
+sites, or launchers, have room for them."""
 
 LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
-"""Latency of a site that is assumed before one is observed: of a local site, over SSH, and through
-a batch system."""
+"""Assumed latency of a site before one is observed: of a local site, over SSH, and through a batch
+system."""
 
 
 class Binding(Part):
     """Limits the capacity of sites: to their free slots for policies that assign tasks to free
-    processors, to a multiple of their slots for others. Short tasks are prefetched beyond that, so
-    that slots do not wait for the engine between two tasks.
+    processors, to a multiple of their slots for other policies. Short tasks are prefetched beyond
+    that, so that slots do not wait for the engine between two tasks.
 
     The limit is what makes binding late: tasks that no site has room for stay eligible, and go to
     the site that gets room first.
@@ -33,8 +33,8 @@ class Binding(Part):
     """
 
     dormant = frozenset({"on_ended", "on_done"})
-    """Simulations of a single DAG need no pace of their sites. In a real run displays advise by
-    it, and a bag among several workflows may come when some attempts have ended."""
+    """Simulations of a single DAG do not need the pace of their sites. In a real run, displays base
+    advice on it; among several workflows, a bag may come when some attempts have ended."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -44,7 +44,7 @@ class Binding(Part):
         self._prefetches = not packed
         self.state.binds_late = packed or placement_class(self.state.settings.policy).binds_late
         self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
-        """What was observed of each site; nothing of sites with launchers."""
+        """The observed pace of each site; nothing is observed at sites with launchers."""
         self.prefetched_cores = [0] * len(self.state.sites)
         """Cores of attempts to dispatch to each site beyond its slots."""
         self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
@@ -99,7 +99,7 @@ class Binding(Part):
         self.run.site_changed(index)
 
     def on_workflow_added(self, w: WorkflowState) -> None:
-        """Late binding begins with the first bag: its tasks are all eligible at once, and the sites
+        """Begin late binding with the first bag: its tasks are all eligible at once, and the sites
         would take all of them."""
         if w.workflow.bag is not None and not self.state.is_bounded:
             self._limit_capacity()
@@ -109,7 +109,8 @@ class Binding(Part):
             self._update(site)
 
     def on_resumed(self, dismissed: bool) -> None:
-        """What was dispatched was not observed while there was no engine."""
+        """Discard what was not observed while there was no engine: whether open attempts found idle
+        slots, and the time since the last end."""
         for attempt in self.state.attempts.values():
             attempt.found_idle = False
         for pace in self.paces:

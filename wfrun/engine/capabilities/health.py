@@ -28,8 +28,8 @@ as the one before."""
 
 MAX_PAUSES = 7
 """Number of pauses without a success in between, about two hours in all, after which a site gets
-nothing until the run is resumed. The number of retries, if larger: who allows many retries expects
-many failures."""
+nothing until the run is resumed. The number of retries is the limit if it is larger: a user who
+allows many retries expects many failures."""
 
 HOST_AVOIDANCE_S = 3600.0
 """Time for which a host is avoided after its last failure."""
@@ -38,7 +38,8 @@ MAX_AVOIDED_HOSTS = 8
 """Maximum number of hosts that a site is asked to avoid."""
 
 QUICK_FAILURE_S = 1.0
-"""A failure within this time after the start is a quick one: the task has done no work yet."""
+"""Maximum time in seconds from the start of an attempt to a *quick* failure: the task has done no
+work yet."""
 
 QUICK_FAILURES_IN_A_ROW = 20
 """Number of quick failures in a row that pause a site while another site has fewer. Such a site
@@ -48,7 +49,7 @@ have started any."""
 _PAUSED_FOR = " (it gets no more for "
 
 _TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "launch-failed", "output"})
-"""Causes for which the task or the site may be to blame: they count if they come quickly."""
+"""Causes for which the task or the site may be to blame. They count if the failures are quick."""
 _SITE: frozenset[Cause] = frozenset(
     {"staging", "environment", "disk-full", "node", "lost", "refused"}
 )
@@ -106,7 +107,7 @@ class HostStreak:
     def __init__(self, done_before: int) -> None:
         self.failures = 0
         self.done_before = done_before
-        """Number of attempts that the site had done before the first of them."""
+        """Number of attempts that the site had done before the first failure of the streak."""
         self.last_s = 0.0
 
 
@@ -117,7 +118,7 @@ class SiteHealth:
 
     def __init__(self) -> None:
         self.breaker: Breaker | None = None
-        """None after a success: no failure counts."""
+        """The failures since the last success; None if there are none."""
         self.failing_hosts: dict[str, HostStreak] = {}
         self.good_hosts: set[str] = set()
         """Hosts whose last attempt succeeded."""
@@ -148,15 +149,15 @@ class Health(Capability):
         return {"breaker": self._pause_over, "trial": self._trial_over}
 
     def on_placed(self, attempt: Attempt) -> None:
-        """A site on trial gets one attempt at a time."""
+        """Let the attempt try a site on trial, which gets one attempt at a time."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.probe = attempt.key
             self._update_condition(attempt.site)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """A trial ends early when its attempt has run for as long as the last pause, since a task
-        may be long."""
+        """Set the timer that ends a trial early, once its attempt has run for as long as the last
+        pause: a task may be long."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.probe == attempt.key:
             self.run.set_timer(_trial_timer(attempt.site), self.state.now_s + breaker.pause_s)

@@ -9,12 +9,12 @@ from wfrun.engine.core.capability import Capability, Run
 from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded, RunStarted
 
 Occurrence = tuple[str, int | None]
-"""What happened, as the option ``on`` names it, and the site; None: it happened to the run."""
+"""An occurrence, as the option ``on`` names it, and its site; None: it concerns the run."""
 
 
 class Notifications(Capability):
-    """Keeps the occurrences that last, and those among them that the user was notified of, also by
-    an earlier engine. Cost: constant."""
+    """Keeps the occurrences that last, and which of them the user was notified of, by this or an
+    earlier engine. Cost: constant."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -38,7 +38,7 @@ class Notifications(Capability):
         self.logins, self._handled = before.logins, before._handled
 
     def due(self) -> Iterator[Occurrence]:
-        """The occurrences that last and that the user was not notified of."""
+        """The occurrences that last and of which the user was not notified."""
         for occurrence in self._lasting():
             if occurrence not in self._handled:
                 yield occurrence

@@ -56,7 +56,7 @@ class OptionalBag:
         self.allocated_core_s = 0.0
         """Core seconds of ended attempts, killed ones included."""
         self.ended = 0
-        """Number of attempts that these are of."""
+        """Number of these attempts."""
         self.killed = 0
         """Number of attempts that were killed for mandatory tasks."""
 
@@ -81,16 +81,16 @@ class Optionals(Capability):
         """Cores of attempts that are being cancelled, by site."""
         name = self.state.settings.selection
         self._kills = bool(name) and getattr(selection_class(name), "kills_optional", False)
-        """Whether optional attempts are killed. Other selection policies might give the cores to
-        optional tasks again."""
+        """Whether the selection policy lets optional attempts be killed. Other policies might give
+        their cores to optional tasks again."""
         self._asking: set[int] = set()
         """Workflows that may have eligible mandatory tasks."""
         self._ended: tuple[float, int] | None = None
-        """Core seconds and number of the ended attempts of all bags; None: to be summed up."""
+        """Core seconds and number of the ended attempts of all bags; None: not summed up yet."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Any run may get a bag with optional tasks; until then one hook is called."""
+        """Any run may get a bag with optional tasks. Until it gets one, a single hook is called."""
         return True
 
     def take_over(self, before: Optionals) -> None:
@@ -123,7 +123,7 @@ class Optionals(Capability):
             self.run.set_timer(f"{_TIMER}:{w.index}", w.deadline_s)
 
     def is_mandatory(self, workflow: int, task: int) -> bool:
-        """Whether a task is mandatory. All tasks of other workflows are."""
+        """Whether a task is mandatory; tasks of workflows without optional tasks always are."""
         bag = self.bags.get(workflow)
         return bag is None or task < bag.mandatory
 
@@ -133,8 +133,9 @@ class Optionals(Capability):
         return w.eligible.count if bag is None else w.status.count(ELIGIBLE, 0, bag.mandatory)
 
     def expected_core_s(self, w: WorkflowState) -> float:
-        """Core seconds of the dispatched tasks of a workflow until their ends, by the mean of its
-        attempts that have ended, else by that of all bags with optional tasks; 0 without any."""
+        """Expected core seconds of the dispatched tasks of a workflow until their ends, from the
+        mean of its ended attempts, or else of the ended attempts of all bags with optional tasks; 0
+        if there are none."""
         bag = self.bags.get(w.index)
         if bag is not None and bag.ended:
             return w.dispatched * bag.allocated_core_s / bag.ended
@@ -154,7 +155,8 @@ class Optionals(Capability):
                 self._drop(w, bag.most if bag.closed_s is None else bag.mandatory)
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Failed tasks are eligible again, which only mandatory ones may be after the end."""
+        """Give up optional tasks that failed and are eligible again although their bag has
+        ended."""
         for index, bag in self.bags.items():
             if bag.closed_s is not None:
                 self._drop(self.state.workflows[index], bag.mandatory)
@@ -169,7 +171,8 @@ class Optionals(Capability):
             self._close_if_due(w, bag, besides=attempt.task)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """After the deadline: ask again when it is known whether the task is tried again."""
+        """After the deadline, check the end of the bag again, once it is known whether the task is
+        tried again."""
         w = self.state.workflows[attempt.workflow]
         if w.deadline_s is not None and w.deadline_s <= self.state.now_s:
             self.run.set_timer(f"{_TIMER}:{w.index}", self.state.now_s)
@@ -180,7 +183,8 @@ class Optionals(Capability):
         settle(self.state, w, self.state.now_s)
 
     def _close_if_due(self, w: WorkflowState, bag: OptionalBag, besides: int = -1) -> None:
-        """End a bag at its deadline if no mandatory task is left, ``besides`` one that is done."""
+        """End a bag at its deadline if no mandatory task is left. ``besides``: a task that is done,
+        although its status does not say so yet."""
         if bag.closed_s is not None or w.deadline_s is None or self.state.now_s < w.deadline_s:
             return
         left = sum(w.status.count(status, 0, bag.mandatory) for status in _OPEN)
@@ -253,8 +257,8 @@ class Optionals(Capability):
     # Decisions
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
-        """Kill optional attempts for mandatory tasks that wait while no site has room for them, and
-        for those that were prefetched behind optional ones."""
+        """Kill optional attempts for mandatory tasks that no site has room for, and for mandatory
+        attempts that were prefetched behind optional ones."""
         if not possible or not self._kills or not any(self._open):
             return
         sites = self.state.sites
@@ -272,8 +276,8 @@ class Optionals(Capability):
                 decisions.take(ev.AttemptsKilled(self.state.now_s, index, keys))
 
     def _make_room_in_queue(self, index: int, free: list[int], chosen: list[Attempt]) -> None:
-        """Choose attempts at a site to kill for mandatory ones that were placed later and wait
-        behind them. Optional ones behind those do no harm."""
+        """Choose optional attempts at a site to kill for mandatory attempts that were placed later
+        and wait behind them. Optional attempts behind the last of these do no harm."""
         site = self.state.sites[index]
         ahead = queued = cores = 0
         before: list[Attempt] = []
@@ -313,7 +317,8 @@ class Optionals(Capability):
                 free[site] -= kind.cores
 
     def _room(self, index: int, free: list[int], victims: list[list[Attempt]]) -> int:
-        """Cores of a site that are free when all its optional attempts have been killed."""
+        """Number of cores of a site that are free once all its optional attempts have been
+        killed."""
         if not self.state.sites[index].is_healthy:
             return 0
         cores = sum(attempt.cores for attempt in self._open[index].values())
@@ -323,8 +328,8 @@ class Optionals(Capability):
 def _choose(
     found: list[Attempt], cores: int, index: int, free: list[int], chosen: list[Attempt]
 ) -> None:
-    """Choose attempts of this number of cores, or of more: those that have not started, then the
-    latest ones, of which the least is lost."""
+    """Choose attempts with at least this number of cores in all: first those that have not started,
+    then those that started last, which lose the least work."""
     found.sort(key=lambda a: inf if a.started_s is None else a.started_s)
     while found and cores > 0:
         attempt = found.pop()

@@ -30,8 +30,8 @@ class Placements(Part):
         self.by_workflow: list[Placement] = []
         """Policy objects by workflow."""
         self._sites: list[array[int]] = []
-        """By workflow: the site of the last placement of each task, -1 before; empty for policies
-        that do not follow placements."""
+        """By workflow: the site of the last placement of each task, -1 before the first. Empty if
+        the policy does not follow placements."""
         settings = self.state.settings
         self._policy = placement_class(settings.policy)
         self._options = placement_options(self._policy, settings.policy_options)
@@ -50,7 +50,7 @@ class Placements(Part):
         self._sites.append(array("h", [-1]) * (len(w.status) if self._follows else 0))
 
     def _checked(self, order: Sequence[float] | None, tasks: int) -> Sequence[float] | None:
-        """Raises PolicyError for an order that is no number for each task."""
+        """Return the order. Raises PolicyError unless it is None or has a number for each task."""
         try:
             if order is None or len(array("d", order)) == tasks:
                 return order
@@ -67,7 +67,8 @@ class Placements(Part):
         self._sites[attempt.workflow][attempt.task] = attempt.site
 
     def take_over(self, before: Placements) -> None:
-        """A policy that keeps tasks together goes on with the sites that it has chosen."""
+        """Report earlier placements to the policies that follow them: a policy that keeps tasks
+        together goes on with the sites that it has chosen."""
         for number, sites in enumerate(before._sites):
             own = self._sites[number]
             for task, site in enumerate(sites if own else ()):
@@ -77,8 +78,8 @@ class Placements(Part):
 
 
 def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
-    """Run time of each task on the reference processor. Unknown ones get the mean of tasks with the
-    same name, else of all tasks, else 1."""
+    """Run time of each task on the reference processor. A task without one gets the mean of tasks
+    with the same name, else of all tasks, else 1."""
     if workflow.bag is not None:
         return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
     documented = [task.runtime_s for task in workflow.tasks]

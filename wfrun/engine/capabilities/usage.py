@@ -12,11 +12,11 @@ from wfrun.engine.exchange import Outcome
 
 
 class Usage:
-    """Resource consumption of one owner: core seconds of ended attempts, and of running ones up to
-    now (thesis section 5.1.3).
+    """Resource consumption of one owner: core seconds of ended attempts, and of running attempts up
+    to now (thesis section 5.1.3).
 
-    The sum over running attempts is kept in two numbers, so that a query costs the same however
-    many run.
+    The sum over running attempts is kept in two numbers, so that the cost of a query does not
+    depend on how many run.
     """
 
     __slots__ = ("_began_core_s", "_running_cores", "earlier_s", "past_s")
@@ -36,7 +36,7 @@ class Usage:
         self._began_core_s += cores * now_s
 
     def stopped(self, cores: int, started_s: float) -> None:
-        """Stop counting an attempt as running. Its use is added to ``past_s`` by the caller."""
+        """Stop counting an attempt as running. The caller adds its use to ``past_s``."""
         self._running_cores -= cores
         self._began_core_s -= cores * started_s
 
@@ -82,7 +82,7 @@ class Usages(Part):
         self._of(attempt).started(attempt.cores, event.at_s)
 
     def on_absent(self, attempt: Attempt) -> None:
-        """The attempt was believed to run and never started, so it used nothing."""
+        """Stop counting an attempt that was believed to run but never started: it used nothing."""
         if attempt.started_s is not None:
             self._of(attempt).stopped(attempt.cores, attempt.started_s)
 

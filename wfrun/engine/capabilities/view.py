@@ -30,7 +30,7 @@ class StateView:
     def __init__(
         self, run: Run, workflow: WorkflowState, information: Information | None = None
     ) -> None:
-        """``information``: the declaration to use instead of that of the run's policy."""
+        """``information``: the declaration to use instead of the one of the run's policy."""
         self._run = run
         self._state = run.state
         self._workflow = workflow
@@ -182,7 +182,7 @@ class StateView:
 
 @lru_cache(maxsize=4096)
 def _sites_of(mask: int) -> tuple[int, ...]:
-    """The sites of a mask. Policies ask for few different ones, and often."""
+    """The sites of a mask. A cache, since policies ask often, and for few different masks."""
     return tuple(site for site in range(mask.bit_length()) if mask >> site & 1)
 
 

@@ -1,4 +1,4 @@
-"""Withdrawals: attempts that wait at one site are taken back when another one could start them
+"""Withdrawals: attempts that wait at one site are taken back when another site could start them
 sooner."""
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ MAX_ANSWER_S = 1.0
 not wait for the queue."""
 
 MAX_EXAMINED = 256
-"""Maximum number of waiting attempts examined at a site, the latest first, since they would wait
-longest. Those that fit no idle site are skipped."""
+"""Maximum number of waiting attempts examined at a site, the latest first, since these would wait
+longest. Attempts that fit no idle site are skipped."""
 
 
 class _Surplus(NamedTuple):
-    """Attempts at a site that others could start sooner."""
+    """Attempts at a site that other sites could start sooner."""
 
     cores: int
     others: int
-    """The sites with idle slots that could, as a mask."""
+    """The sites with idle slots that could start them, as a mask."""
 
 
 _NO_SURPLUS = _Surplus(0, 0)
@@ -82,17 +82,18 @@ class Withdrawals(Capability):
         self._leaving_cores = [0] * count
         """Cores of withdrawn attempts that the site has not answered for, by site."""
         self._moved_s = [-inf] * count
-        """Time of the latest start or end at a site, or since which an attempt waits there."""
+        """By site: time of the latest start or end there, or the time since which an attempt waits
+        there."""
         self._stalled = 0
         """Sites from which attempts were withdrawn because their queue stalls; a mask."""
         self._wake_up_s = inf
-        """When to decide again if nothing happens before. The log does not state it: each engine
-        sets its own."""
+        """When to decide again without an event. The log does not record it: each engine sets its
+        own timer."""
         self._due = False
 
     def stalls(self, site: int) -> bool:
-        """Whether attempts were withdrawn from a site because its queue stalls, and it has started
-        and ended nothing since."""
+        """Whether attempts were withdrawn from a site because its queue stalls, and no attempt has
+        started or ended there since."""
         return bool(self._stalled >> site & 1)
 
     @classmethod
@@ -108,8 +109,8 @@ class Withdrawals(Capability):
         }
 
     def _wake(self, event: Event) -> None:
-        """Begin as soon as sites bind late: with a workflow, or after a change of the run. Without
-        late binding, tasks wait where the policy wants them."""
+        """Begin as soon as sites bind late: when a workflow is added, or after a change of the run.
+        Without late binding, tasks wait where the policy wants them."""
         if not self.dormant or not self.state.is_bounded:
             return
         self.run.hooks.wake(self)
@@ -126,7 +127,8 @@ class Withdrawals(Capability):
             self._due = self.run.decision_due = True
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Nothing was observed while there was no engine, and its timers ended with it."""
+        """Measure stalls from now on: nothing was observed while there was no engine, and the
+        timers of the previous engine ended with it."""
         self._moved_s = [self.state.now_s] * len(self._moved_s)
         self._wake_up_s = inf
         self._due = self.run.decision_due = True
@@ -169,7 +171,7 @@ class Withdrawals(Capability):
             self._move(attempt.site)
 
     def _move(self, site: int) -> None:
-        """Note that the queue of a site moves."""
+        """Note that an attempt has started or ended at a site."""
         self._moved_s[site] = self.state.now_s
         if self._stalled >> site & 1:
             self._stalled &= ~(1 << site)
@@ -193,8 +195,8 @@ class Withdrawals(Capability):
             self._due = self.run.decision_due = True
 
     def limit_candidates(self, w: object, task: int, cores: int, mask: int) -> int:
-        """Leave out stalled sites where there are others. While nothing is under way, no site is
-        left out: the policy may want one of them alone."""
+        """Leave out stalled sites if there are other sites. While nothing is under way no site is
+        left out, since the policy may want only a stalled one."""
         return (mask & ~self._stalled if self.state.attempts else mask) or mask
 
     def end_replay(self) -> None:
@@ -232,7 +234,7 @@ class Withdrawals(Capability):
                 decisions.take(AttemptsWithdrawn(state.now_s, index, keys))
 
     def _surplus(self, index: int, idle: list[int]) -> _Surplus:
-        """What waits at a site that those with idle slots could start sooner."""
+        """The attempts that wait at a site and that sites with idle slots could start sooner."""
         site, pool = self.state.sites[index], self._pools.get(index)
         runs = max(site.slots_now, 0 if pool is None else pool.busy_cores)
         behind = site.committed_cores - self._leaving_cores[index] - runs
@@ -243,8 +245,8 @@ class Withdrawals(Capability):
         return _Surplus(behind, sum(1 << i for i, cores in enumerate(idle) if cores and i != index))
 
     def _surplus_of_queue(self, index: int, behind: int, idle: list[int]) -> _Surplus:
-        """The same for a site without launchers. ``behind`` are the cores of attempts that wait for
-        others to end."""
+        """`_surplus` for a site without launchers. ``behind``: cores of attempts that wait there
+        for others to end."""
         site, pace = self.state.sites[index], self._paces[index]
         if not site.holds_prefetch:
             return _NO_SURPLUS
@@ -273,8 +275,8 @@ class Withdrawals(Capability):
         return _Surplus(most, others)
 
     def _moving_s(self, pace: Pace, other: int) -> float:
-        """Time until an attempt that is withdrawn from a site of this pace starts at another
-        one."""
+        """Time from the withdrawal of an attempt at a site of this pace to its start at site
+        ``other``."""
         answer_s = min(pace.latency_s, MAX_ANSWER_S)
         pool = self._pools.get(other)
         if pool is not None:
@@ -289,7 +291,7 @@ class Withdrawals(Capability):
             self.run.outbox.append(SetTimer(_TIMER, at_s))
 
     def _choose(self, index: int, surplus: _Surplus, room: int) -> list[Attempt]:
-        """The latest attempts at a site, as many as others have cores for."""
+        """Choose the latest attempts at a site, as many as other sites have cores for."""
         chosen = []
         for looked, attempt in enumerate(reversed(self._waiting[index].values())):
             if room <= 0 or looked >= MAX_EXAMINED:
@@ -304,12 +306,12 @@ class Withdrawals(Capability):
         return chosen
 
     def _is_new(self, attempt: Attempt) -> bool:
-        """Whether an attempt was submitted by the same decision, perhaps."""
+        """Whether an attempt may have been submitted by the same decision."""
         return attempt.phase is Phase.SUBMITTING and attempt.ready_s == self.state.now_s
 
 
 def _is_worth_it(pool: LauncherPool) -> bool:
-    """Whether attempts at a site with launchers would wait long enough."""
+    """Whether attempts at a site with launchers would wait long enough to be moved."""
     if not pool.live_slots:
         return True
     moving_s = pool.latency_s + pool.staging_s

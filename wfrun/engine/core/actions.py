@@ -28,7 +28,7 @@ class CancelAttempts(Action, frozen=True):
     site: int
     keys: tuple[str, ...]
     queued_only: bool = False
-    """Only attempts that have not started."""
+    """Cancel only attempts that have not started."""
 
 
 class FindAttempts(Action, frozen=True):
@@ -51,7 +51,7 @@ class StopLaunchers(Action, frozen=True):
     site: int
     keys: tuple[str, ...]
     now: bool = False
-    """End what runs in them, too, with the cause ``reclaimed``."""
+    """Whether attempts in them are ended, too, with the cause ``reclaimed``."""
 
 
 class ResizeAttempt(Action, frozen=True):
@@ -60,9 +60,10 @@ class ResizeAttempt(Action, frozen=True):
     site: int
     key: str
     launcher: str
-    """The placeholder that runs it."""
+    """The placeholder that runs the attempt."""
     number: int
-    """A question with a number that is not above that of an earlier one is not asked again."""
+    """Number of the question. If it is not above the number of an earlier question, the question is
+    not asked again."""
     nodes: tuple[ClaimedNode, ...] = ()
     shrink: int = 0
     """Processors to reclaim; 0: nodes are offered."""
@@ -84,7 +85,8 @@ class CopyFile(Action, frozen=True, gc=False):
     source: int
     destination: int
     avoid: tuple[str, ...] = ()
-    """Transfer methods that are used only if no other one carries the file: it was late by them."""
+    """Transfer methods that are used only if no other one carries the file: it was late with
+    them."""
 
 
 class RemoveFiles(Action, frozen=True):

@@ -49,15 +49,17 @@ class Run:
         self.decision_due = False
         """Whether a capability has to decide after this event even if no placement is possible."""
         self.has_new_room = False
-        """Whether a decision made room for a placement, which follows the same event: nothing else
-        may happen any more."""
+        """Whether a decision has made room, so that placements are decided again in the same step:
+        no further event may come."""
         self.awaits_more = False
         """Whether decisions wait for the workflow that the next event adds."""
         self.is_watched = True
-        """Whether people may look at the run. What informs them alone is not wanted otherwise."""
+        """Whether people may look at the run. Otherwise parts that only inform people are left
+        out."""
         self.hypothetical: tuple[WorkflowState, int, int] | None = None
-        """A hypothetical question to a placement policy: a workflow, one of its tasks, and the
-        candidates to assume, a mask, although they have no room. None outside such a question."""
+        """A hypothetical question to a placement policy: a workflow, one of its tasks, and the mask
+        of the sites to take for candidates although they have no room. None outside such a
+        question."""
 
     def set_timer(self, timer: str, at_s: float) -> None:
         """Set or reset a timer. Its name is ``kind:number:number…``; the function that is
@@ -137,9 +139,9 @@ class Part:
     """
 
     dormant: frozenset[str] = frozenset()
-    """Hooks, by method name, that are not called until the part calls
-    ``run.hooks.wake(self)``, after which it has none; `EVERY_HOOK` for all. An instance may have
-    other ones than its class. Saves the calls in the many runs that need them late or never."""
+    """Names of hooks that are not called until the part calls ``run.hooks.wake(self)``, which makes
+    all its hooks active; `EVERY_HOOK` for all. An instance may have other names than its class.
+    Saves the calls in the many runs that need these hooks late or never."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -161,9 +163,9 @@ class Part:
         return {}
 
     def take_over(self, before: Any) -> None:
-        """Take over what ``before``, the same part until a change of the run's options or
-        sites, has observed. Called once the workflows and open attempts are known. Sites have the
-        numbers that they had; there may be more."""
+        """Take over the observations of ``before``, the instance of this part before a change of
+        the run's options or sites. Called once the workflows and open attempts are known. Sites
+        keep their numbers; there may be new ones."""
 
     # Facts
 
@@ -195,8 +197,8 @@ class Part:
         """After a crash: the site has this attempt."""
 
     def on_absent(self, attempt: Attempt) -> None:
-        """After a crash: the site never started this attempt, which is submitted again.
-        ``started_s`` says whether it was believed to run."""
+        """After a crash: the site never started this attempt, which is submitted again. Its
+        ``started_s`` is set if it was believed to run."""
 
     def on_left(self, attempt: Attempt) -> None:
         """An attempt is no longer dispatched, for whatever reason. Its site has more room."""
@@ -216,8 +218,8 @@ class Part:
         which has left."""
 
     def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
-        """A copy that waited or was late is not made: no attempt waits for it any more. ``copy`` is
-        (workflow, file, destination)."""
+        """A copy that waited or was late is dropped, since no attempt waits for it any more.
+        ``copy`` is (workflow, file, destination)."""
 
     def on_redone(self, w: WorkflowState, task: int) -> None:
         """A task that was done is repeated: a file that it wrote is lost."""
@@ -226,7 +228,7 @@ class Part:
         """Another attempt of the task was done first."""
 
     def on_withdrawn(self, attempt: Attempt) -> None:
-        """The cancellation of an attempt was ordered, in case it has not started."""
+        """An attempt is being withdrawn: its site is asked to cancel it if it has not started."""
 
     def on_reopened(self, site: int) -> None:
         """A site reports that it works, or a new engine begins. All problems held against the site
@@ -250,17 +252,17 @@ class Part:
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """The sites of a mask that may get this task."""
+        """The sites in ``mask`` that may get this task."""
         return mask
 
     def limit_walltime(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """The walltime that the job of a task at a site requests, although no document states one,
-        in seconds; None: as for any other job. Asked when the task is placed."""
+        """Walltime in seconds for the job of a task at a site if no document states one; None: this
+        part knows none. Asked when the task is placed."""
         return None
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
-        """The number of processors of a moldable job at a site; 0: not known here. Asked when it is
-        placed, until a capability knows it."""
+        """Number of processors of a moldable job at a site; 0: this part does not know it. When the
+        job is placed, parts are asked in order until one knows it."""
         return 0
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
@@ -271,17 +273,17 @@ class Part:
         number of decisions."""
 
     def settle(self, decisions: Decisions) -> None:
-        """Decide what waited until nothing that matters is under way: superseded attempts may be
-        left. The hook is called after each such event while tasks may be placed. The run ends
-        after it if nothing can start any more."""
+        """Decide what was put off until nothing is under way except superseded attempts. Called
+        after each event that leaves the run in this state, while tasks may be placed. The run ends
+        afterwards if nothing can start any more."""
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
-        """The policy left this task unplaced although these sites, a mask, had room for it. The log
-        does not state that."""
+        """The policy left this task unplaced although the sites in the mask ``sites`` had room for
+        it. The log does not record this."""
 
     def explain_end(self) -> str | None:
-        """Why eligible tasks are left although nothing is under way; None: not for a reason of this
-        capability."""
+        """Why this capability leaves eligible tasks unplaced although nothing is under way; None if
+        it does not."""
         return None
 
     def expects(self) -> bool:
@@ -381,8 +383,9 @@ class Hooks:
             self._call(part, names)
 
     def _call(self, part: Part, names: frozenset[str]) -> None:
-        """Call these hooks, by method name, in registry order, whichever part woke first: a limit
-        that leaves out sites only while others remain must see what the others have left."""
+        """Let the hooks of a part with these method names be called, in registry order whichever
+        part woke first: a limit that leaves out sites only while others remain must see what
+        earlier limits have left."""
         kind = type(part)
         rank = self._ranks[kind]
         for name, calls in self._by_name.items():

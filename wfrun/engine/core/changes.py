@@ -32,8 +32,8 @@ _LEFT = "catalog"
 
 def change_sites(run: Run, event: ev.RunChanged) -> None:
     """Give the sites their new descriptions, and add new sites, to all resource managers. Sites
-    that left the catalog are closed. Attempts that wait for inputs there, or at a site that they do
-    not fit any more, are given up."""
+    that left the catalog are closed. Attempts that wait for inputs are given up at these sites, and
+    at sites that they do not fit any more."""
     state = run.state
     before = state.network.bit(ORIGIN)
     for site, spec in zip(state.sites, event.sites, strict=False):
@@ -69,8 +69,8 @@ def _reset(site: SiteState, *, has_left: bool) -> None:
 
 
 def introduce(run: Run, before: Mapping[type, object]) -> None:
-    """Tell new parts of the workflows and open attempts, and let them take over what those
-    before the change have observed. Attempts that wait at a site that left are withdrawn."""
+    """Announce the workflows and open attempts to the new parts, and let these take over the
+    observations of the former ones. Attempts that wait at a site that left are withdrawn."""
     state = run.state
     state.openings.clear()
     for w in state.workflows:

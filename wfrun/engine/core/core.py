@@ -50,8 +50,8 @@ class Core:
     def _replay(self, events: Iterable[Event]) -> None:
         run = self.run
         decides = True
-        """Whether the core that lived decided after the event: not from a change of the run until
-        it was resumed."""
+        """Whether the live core decided after the event. It did not from a change of the run until
+        the next resume."""
         for event in events:
             if decides and isinstance(event, RunChanged):
                 self._end_replay()  # As the engine did that made the change.
@@ -153,9 +153,9 @@ class Core:
         self._decided.append(placed)
 
     def _settle(self) -> None:
-        """Decide what waited until nothing that matters is under way, and end the run if nothing
-        can start any more. The run waits for superseded attempts while their timer runs, so that
-        their cancellations reach the sites first."""
+        """Decide what was put off until nothing is under way except superseded attempts, and end
+        the run if nothing can start any more. While the timer of superseded attempts runs, the run
+        waits for them, so that their cancellations reach the sites first."""
         state = self.state
         if self.run.awaits_more or (state.attempts and SUPERSEDED in state.timers):
             return
@@ -188,7 +188,7 @@ class Core:
         self.run.outbox.append(EndRun(outcome))
 
     def _explain_paused(self) -> str | None:
-        """Which sites get no attempts, and why; None if there is none."""
+        """Which sites get no attempts, and why; None if all sites get attempts."""
         paused = [f"{s.spec.name}: {s.pause_reason}" for s in self.state.sites if s.pause_reason]
         return "no site is left that could run the rest: " + "; ".join(paused) if paused else None
 
@@ -207,7 +207,7 @@ class Core:
         return f"policy {state.settings.policy!r} places none of the eligible tasks"
 
     def _end_avoidance(self) -> bool:
-        """Let tasks go to sites where they have failed rather than end the run without them.
+        """Let tasks go to sites where they have failed if the run would end without them otherwise.
         Returns whether the run goes on."""
         state = self.state
         tasks = avoiding_tasks(state) if state.open_workflows else ()
@@ -230,7 +230,7 @@ class Core:
 
     def _may_go_on(self) -> bool:
         """Whether the run may go on after a timer. Without a healthy site the retry of a task leads
-        to nothing; while a site may recover, it has a timer of its own."""
+        to nothing; a site that may recover has a timer of its own."""
         state = self.state
         if state.is_any_held:
             return True  # The user may free the site.

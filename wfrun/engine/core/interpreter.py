@@ -58,8 +58,8 @@ LOCAL_PAUSE_TIMEOUT_S = 60.0
 Then the run ends as failed."""
 
 CLUSTER_PAUSE_TIMEOUT_S = 3600.0
-"""Maximum time of the same wait for a cluster: its connection may recover, or its user may log in
-again."""
+"""Maximum time that a run with nothing else to do waits for a cluster that reports a problem: its
+connection may recover, or its user may log in again."""
 
 
 Interpret = Callable[[Run, Any], None]
@@ -91,8 +91,8 @@ class Interpreter:
         self._add_parts(event)
 
     def _change(self, run: Run, event: ev.RunChanged) -> None:
-        """Change the options and sites of the run, with new parts. Nothing is decided until it is
-        resumed, which follows."""
+        """Change the options and sites of the run, and make its parts anew. Nothing is decided
+        until the run is resumed, which follows."""
         state = run.state
         change_sites(run, event)
         _configure(state, event.settings, event.links)

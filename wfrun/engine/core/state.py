@@ -66,36 +66,38 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     placed_s: float
     cores: int
     walltime_s: float | None = None
-    """The walltime that its job requests, as the decision to place it states it: learned from
-    earlier tasks; None: no such one."""
+    """Walltime that its job requests, if the decision to place it states one that was learned from
+    earlier tasks; None otherwise."""
     phase: Phase = Phase.STAGING
     missing: int = 0
     """Number of inputs that have not arrived yet."""
     ready_s: float | None = None
     """Time when the last input arrived."""
     found_idle: bool = False
-    """Whether its site had idle slots for it when it was placed, and an engine has observed it
-    since. Noted here, for late binding: a hook of it would cost each placement a call."""
+    """Whether its site had idle slots for it when it was placed, and an engine has observed it ever
+    since. Kept here for late binding, since a hook would cost each placement a call."""
     started_s: float | None = None
     launcher: str = ""
     """Key of the launcher that runs it, as its start was reported; empty if none does."""
     host: str = ""
     """Node that it runs on, as the batch system names it; empty: unknown."""
     withdrawn: bool = False
-    """Whether its cancellation was ordered, in case it has not started (`Run.withdraw`)."""
+    """Whether it is being withdrawn: its site was asked to cancel it if it has not started
+    (`Run.withdraw`)."""
     is_leaving: bool = False
-    """Whether it is not submitted again if its site has never started it: its task is to go
-    elsewhere, or to get another size."""
+    """Whether its task is to go to another site, or to get another size. If the site has never
+    started the attempt, it is not submitted there again."""
     is_replica: bool = False
     killed: bool = False
-    """Whether it is being cancelled for a mandatory task, and its task is tried again."""
+    """Whether it is being cancelled to make room for a mandatory task; its own task is tried
+    again."""
     superseded: bool = False
     """Whether another attempt of its task was done first. It is being cancelled, and its outcome
     does not matter."""
 
 
 class Siblings:
-    """The open attempts of a task with replicas, present or past, since it was dispatched."""
+    """The open attempts of a dispatched task that has, or has had, replicas."""
 
     __slots__ = ("attempts", "first_failed")
 
@@ -147,11 +149,12 @@ class SiteState:
         self.slots_now = spec.slots
         """Cores that our attempts hold or could use immediately."""
         self.capacity: float = inf
-        """Maximum number of cores of dispatched attempts: running and prefetched. Set by what knows
-        the slots, late binding or the launchers of the site; each update of `Openings` reads it."""
+        """Maximum number of cores of dispatched attempts, running and prefetched. Set by late
+        binding or by the launchers of the site, which know the slots; each update of `Openings`
+        reads it."""
         self.holds_prefetch = False
-        """Whether attempts beyond ``slots_now`` are prefetched, as late binding sets it. No task
-        joins them while another site has idle slots for it."""
+        """Whether attempts beyond ``slots_now`` are prefetched; set by late binding. A task is not
+        prefetched while another site has idle slots for it."""
         self.committed_cores = 0
         """Cores of all attempts that are dispatched to the site."""
         self.attempts: dict[str, Attempt] = {}
@@ -166,11 +169,12 @@ class SiteState:
         self.bytes_in = 0
         self.used_core_s = 0.0
         self.job_limit: int | None = None
-        """Number of our jobs in its queue when that took no further one; None: it takes them."""
+        """Number of our jobs in its queue when the queue refused a further job; None while it
+        accepts jobs."""
         self.wait_reason = ""
-        """Why jobs of ours wait in its queue, as its batch system says it; empty: unknown."""
+        """Reason that its batch system states for our waiting jobs; empty: unknown."""
         self.held_jobs = 0
-        """Number of those that nothing will start until somebody acts."""
+        """Number of our waiting jobs that do not start until somebody acts."""
         self.connections = 0
         """Number of connections to its head node so far, as reported."""
         self.commands: Counter[str] = Counter()
@@ -187,8 +191,8 @@ class SiteState:
         return phases
 
     def wait_text(self, waiting: int) -> str:
-        """What its batch system says of this number of our jobs in its queue, to follow their
-        number; empty: nothing."""
+        """What its batch system says of ``waiting`` jobs of ours in its queue, as text to follow
+        this number; empty: nothing."""
         if not waiting or not (self.wait_reason or self.held_jobs):
             return ""
         if not self.held_jobs:
@@ -215,7 +219,7 @@ class SiteState:
 
     @property
     def pause_text(self) -> str:
-        """The same as a phrase, such as ``paused by the user``; empty if it is open."""
+        """``pause_reason`` as a phrase, such as ``paused by the user``; empty if it is open."""
         reason = (self.pause_reason or "").strip()
         return f"paused: {reason}" if reason and HELD not in self.conditions else reason
 
@@ -227,11 +231,11 @@ class Openings:
 
     def __init__(self) -> None:
         self.open = 0
-        """Sites that take such a task now."""
+        """Sites that take a task of this number of cores now."""
         self.idle = 0
-        """Those with idle slots for it."""
+        """Sites in ``open`` with idle slots for it."""
         self.prefetching = 0
-        """Those that would prefetch it."""
+        """Sites in ``open`` that would only prefetch it."""
 
 
 class WorkflowState:
@@ -284,14 +288,15 @@ class WorkflowState:
         self.class_masks: list[int] = []
         """Per class: the sites that could ever run its tasks."""
         self.task_classes: list[TaskClass] = []
-        """Per class: the class in the eligible set of tasks that have not failed anywhere."""
+        """Per class: the class in the eligible set to which its tasks belong while they have failed
+        nowhere."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
         self.originals: dict[int, int] = {}
-        """Sites that have an initial input where its replica catalog says, and not in their store,
-        as a mask. Tasks read a copy, which they may damage."""
+        """By initial input, as a mask: sites that have it where its replica catalog says, outside
+        their store. Tasks read a copy in the store, since they may damage it."""
         self.lost: set[int] = set()
-        """Files that were written and are at no place any more."""
+        """Files that were written and are no longer at any place."""
         self.remakes: dict[int, int] = {}
         """Number of times that a file vanished and was made again, since the start or the
         resume."""
@@ -318,27 +323,28 @@ class WorkflowState:
         """Make the facts about tasks that follow from failures: mappings with entries for few
         tasks."""
         self.failures: dict[int, int] = {}
-        """Number of failures by task, since the task got all its retries."""
+        """By task: number of failures since its retries were last reset."""
         self.setbacks: dict[int, int] = {}
         """Number of failures that were not the fault of the task, by task."""
         self.avoid: dict[int, int] = {}
         """Sites to avoid while there are others, by task; a mask."""
         self.max_sizes: dict[tuple[int, int], int] = {}
-        """Maximum size of moldable jobs at sites that have refused a larger one, by task and
-        site: what the retry rules leave."""
+        """By (task, site): maximum size of a moldable job at a site that has refused a larger size.
+        Set by the retry rules."""
         self.refused: dict[int, int] = {}
         """Sites that never accept the task, by task; a mask."""
         self.barred: dict[int, int] = {}
-        """Sites that a capability bars the task from for now, as without room for its files, by
-        task; a mask. Here because the classes of eligible tasks depend on it."""
+        """By task, as a mask: sites from which a capability bars it for now, for example since its
+        files find no room there. Kept here because the classes of eligible tasks depend on it."""
         self.asks: dict[int, Resources] = {}
         """Requests of tasks that differ from those in the document."""
         self.masks: dict[int, int] = {}
-        """Sites that could ever run a task, by task, if they differ from those of its class."""
+        """By task, as a mask: sites that could ever run it, if they differ from those of its
+        class."""
 
     def count(self, status: TaskStatus) -> int:
-        """Number of tasks with a status. Cost: a search through the bytes of ``status``, about a
-        nanosecond for ten tasks, which displays pay instead of each change."""
+        """Number of tasks with a status. Cost: a scan of the bytes of ``status``, about a
+        nanosecond for ten tasks. Displays pay this, so that a change of a status does not."""
         return self.status.count(status)
 
     @property
@@ -372,8 +378,8 @@ class WorkflowState:
         return self.ended_s is None
 
     def variant_of(self, file: int) -> int:
-        """Number of the attempt whose file of this name counts; 0: the first one, or no task writes
-        the file. The file may not exist yet."""
+        """Number of the attempt whose version of a file is valid; 0 for the first attempt, and for
+        a file that no task writes. The file may not exist yet."""
         if not self.variants:
             return 0
         producer = self.workflow.files[file].producer
@@ -425,8 +431,8 @@ class WorkflowState:
 
     def runtime_s(self, task: int) -> float:
         """The documented run time of the next attempt of a task on the reference processor; 0 if
-        unknown. That of a moldable job follows its walltime, and is within it if it is with the
-        smallest size."""
+        unknown. For a moldable job it is proportional to the walltime of its size: it stays within
+        the walltime if the run time with the smallest size does."""
         runtime_s = self.workflow.tasks[task].runtime_s or 0.0
         moldable = self.workflow.moldable.get(task)
         if moldable is None or task not in self.asks:
@@ -448,8 +454,8 @@ class WorkflowState:
         return TaskClass(self.allowed_sites(task), self.workflow.tasks[task].resources.cores)
 
     def allowed_sites(self, task: int) -> int:
-        """The feasible sites that may get a task now, as a mask: not those that it is barred from,
-        nor those where it has failed, if there are others."""
+        """The feasible sites that may get a task now, as a mask: without sites from which it is
+        barred, and without sites where it has failed if there are others."""
         if not (self.masks or self.avoid or self.barred):
             return self.class_masks[self.resource_class[task]]
         mask = self.feasible_sites(task) & ~self.barred.get(task, 0)
@@ -519,15 +525,15 @@ class RunState:
         self.parts: dict[type, object] = {}
         """The core parts and the capabilities of this run, by class."""
         self.throttle: int | None = None
-        """Maximum number of dispatched tasks of each workflow; None: no fixed one."""
+        """Maximum number of dispatched tasks of each workflow; None: no fixed maximum."""
         self.is_bounded = False
         """Whether sites take only as many attempts as their capacity allows."""
         self.binds_late = False
-        """Whether the policy assigns tasks to free processors. A task that a site takes although
-        others hold its cores counts as prefetched then."""
+        """Whether the policy assigns tasks to free processors. If so, a task also counts as
+        prefetched at a site where we have no other attempt and other users hold the cores."""
         self.openings: dict[int, Openings] = {}
-        """Sites with room, by the number of cores of a task. Its size is the number of different
-        widths of tasks, which the size of the largest site bounds."""
+        """By number of cores of a task: the sites with room for it. It has one entry for each
+        different width of tasks, so at most as many as the largest site has cores."""
         self.expected = 1
         """Number of workflows that the run has from the start; -1 if unknown yet."""
         self.arrivals: tuple[tuple[str, float], ...] = ()
@@ -535,8 +541,8 @@ class RunState:
         self.requests: set[str] = set()
         """Requests of the user that have added a workflow each."""
         self.awaited = 0
-        """Number of workflows that the run has at least, with those that wait to be added when it
-        is resumed."""
+        """Lower bound of the number of workflows of the run; includes workflows that wait to be
+        added when it is resumed."""
         self.workflows: list[WorkflowState] = []
         self.attempts: dict[str, Attempt] = {}
         """Open attempts by key."""
@@ -554,7 +560,8 @@ class RunState:
         self.history: str | None = None
         """File that keeps run times and usage across runs; None without one."""
         self.link_history: str | None = None
-        """The same file, if it keeps links; what copies have shown is added to it."""
+        """The same file, if it also keeps links: measurements of the copies of this run are added
+        to it. None otherwise."""
         self.max_replicas = 0
         """Maximum number of replicas of a task."""
         self.own_outputs = False
@@ -590,12 +597,12 @@ class RunState:
         self.transfer_methods: Counter[str] = Counter()
         """Number of files that were copied, by transfer method."""
         self.fallbacks: list[str] = []
-        """Why files went by another transfer method between two sites than the first one."""
+        """Why files between two sites went by another transfer method than the first one."""
         self.moved_bytes = 0
         self.vanished: Counter[int] = Counter()
         """Number of files that vanished, by site. One that vanished again counts again."""
         self.redone = 0
-        """Number of tasks that were repeated, since files that they wrote were lost."""
+        """Number of tasks that were repeated because files that they wrote were lost."""
         self.recent_failures: deque[Failure] = deque(maxlen=8)
         self.failure_groups = FailureGroups()
         self.eligible_serial = 0
@@ -665,7 +672,7 @@ class RunState:
 
     @property
     def end_s(self) -> float:
-        """Time at which the run ended; of a run that has not ended, that of its last event."""
+        """Time at which the run ended; the time of its last event if it has not ended."""
         # Events that follow the end, such as the removal of files, are not part of the run's time.
         return self.now_s if self.ended_s is None else self.ended_s
 

@@ -25,7 +25,8 @@ Kind = Literal[
 ]  # fmt: skip
 
 MAX_WORKFLOWS = 2000
-"""Maximum number of workflows whose eligible tasks are looked at; the explanation costs as much."""
+"""Maximum number of workflows whose eligible tasks are examined; the cost of an explanation is
+proportional to it."""
 MIN_FACTOR = 1.05
 """Minimum ratio of the speeds of two sites that is named."""
 
@@ -37,7 +38,7 @@ class Idleness(NamedTuple):
     text: str
     """For the user, without the name of the site."""
     since_s: float | None = None
-    """Begin of what is waited for; None: unknown."""
+    """Begin of the wait; None: unknown."""
 
 
 class _Waiting(NamedTuple):
@@ -51,9 +52,9 @@ class _Waiting(NamedTuple):
 
 
 def explain_idleness(state: RunState) -> list[Idleness | None]:
-    """For each site the reason why it has free cores; None for one that has none. After the end of
-    the run only paused sites have one. Cost: the open attempts, and the sites times the workflows
-    that are looked at."""
+    """For each site the reason why it has free cores; None if it has none. After the end of the run
+    only paused sites have a reason. Cost: the open attempts, and the sites times the workflows that
+    are examined."""
     if state.ended is not None:
         return [_pause(site) for site in state.sites]
     used = [0] * len(state.sites)
@@ -136,7 +137,7 @@ def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int
 
 
 def _queued(site: SiteState, pool: LauncherPool | None, submitting_s: float | None) -> Idleness:
-    """The tasks in the queue of a site, and those that it has not accepted since some time."""
+    """The tasks in the queue of a site, and the tasks that it has not accepted for some time."""
     queued, submitting = site.phases[Phase.QUEUED], site.phases[Phase.SUBMITTING]
     cores = site.foreign_cores
     others = f", other users hold or want {cores} cores" if cores else ""
@@ -229,7 +230,7 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
 
 def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> Idleness:
     """The throttle ``auto`` holds all eligible tasks back: the policy expects them to end sooner at
-    busy sites, or the free cores are those of other users."""
+    busy sites, or other users hold the free cores."""
     held = f"{auto.name} holds {_tasks(count)} back"
     if auto.soon >> index & 1:
         text = _refusal(state, index) + _slower(state, index)
@@ -254,8 +255,8 @@ def _refusal(state: RunState, index: int) -> str:
 
 
 def _slower(state: RunState, index: int) -> str:
-    """By what factor a site is slower than one that has work, if the policy knows speeds and the
-    factor is large enough to be named; otherwise nothing."""
+    """The factor by which a site is slower than the fastest site with work, as text. Empty if the
+    policy does not know speeds, or if the factor is below `MIN_FACTOR`."""
     if state.information.processing_speed is Knowledge.UNKNOWN:
         return ""
     speeds = [s.spec.speed_ratio for s in state.sites if s.committed_cores]

@@ -31,11 +31,11 @@ class Reason(NamedTuple):
     text: str
     """For the user, without the name of ``site``."""
     site: int | None = None
-    """The site that it is about."""
+    """The site that the reason concerns."""
     since_s: float | None = None
-    """Begin of what is waited for; None: unknown."""
+    """Begin of the wait; None: unknown."""
     until_s: float | None = None
-    """When the waiting ends; None: unknown."""
+    """Expected end of the wait; None: unknown."""
 
 
 def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason | None:

@@ -9,8 +9,8 @@ from wfrun.engine.jobs.scavenging.idleness import is_within
 
 
 def share_bound(state: RunState, index: int) -> str:
-    """What bounds the number of launchers at a site, for the user; empty: nothing but the work of
-    the owners."""
+    """The limit on the number of launchers at a site, as text for the user; empty if only the work
+    of the owners limits it."""
     scavenging, site = state.get(Scavenging), state.sites[index]
     idle, rules = scavenging.idle[index], scavenging.idle[index].rules
     if site.pause_text:
@@ -39,8 +39,8 @@ def share_bound(state: RunState, index: int) -> str:
 
 
 def share_text(state: RunState, index: int) -> str:
-    """The launchers of each owner at a site, for the user; after the end of the run, what was given
-    back, empty if nothing was."""
+    """The launchers of each owner at a site, as text for the user. After the end of the run, the
+    launchers that were given back; empty if there were none."""
     scavenging = state.get(Scavenging)
     given = scavenging.reclaims[index]
     if state.ended is not None:
@@ -60,7 +60,7 @@ def share_text(state: RunState, index: int) -> str:
 
 
 def turns_text(state: RunState) -> str:
-    """The owners who wait for their turn; empty: none does."""
+    """The owners who wait for their turn, as text; empty if there are none."""
     scavenging = state.get(Scavenging)
     names = [name_line(scavenging.owners.all[n].name or "-") for n in scavenging.owners.waiting()]
     if not names or state.ended is not None:

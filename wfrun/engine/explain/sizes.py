@@ -8,7 +8,7 @@ from wfrun.engine.core.state import RunState
 
 
 def size_reason(state: RunState, job: GrownJob) -> str:
-    """What a malleable job that runs waits for or is bounded by, for the user."""
+    """What a running malleable job waits for, or what bounds its size, as text for the user."""
     claims, site = state.get(ProcessorClaims), state.sites[job.site].spec.name
     asked, threshold = job.question, state.settings.threshold
     if asked is not None and asked.offered:

@@ -21,7 +21,8 @@ _SHOWN = frozenset("\n\t\u00a0\u202f\u3000")
 
 
 _CACHED = 1 << 16
-"""Codes below this are kept once computed: those of nearly all text, and a bound of the memory."""
+"""Results for character codes below this are cached: they cover nearly all text, and this bounds
+the memory."""
 
 
 class _Shown(dict[int, int | str]):

@@ -31,8 +31,8 @@ _UNFINISHED = (TaskStatus.WAITING, TaskStatus.ELIGIBLE, TaskStatus.DISPATCHED, T
 
 
 def explain_task(run: Run, w: WorkflowState, task: int) -> list[Reason]:
-    """Why a task does not run now, the most general reason first; what its open attempts do. Empty
-    for a task that is done or has failed. Cost: the tasks of its workflow, and the open
+    """The reasons why a task does not run now, the most general first, and what its open attempts
+    do. Empty for a task that is done or has failed. Cost: the tasks of its workflow, and the open
     attempts."""
     status = w.status[task]
     if status == TaskStatus.WAITING:
@@ -57,7 +57,7 @@ def explain_task(run: Run, w: WorkflowState, task: int) -> list[Reason]:
 
 
 def _predecessors(state: RunState, w: WorkflowState, task: int) -> Iterator[Reason]:
-    """The predecessors that are not done, those that are nearest to their end first."""
+    """The predecessors that are not done, those nearest to their end first."""
     parents = [p for p in w.workflow.parents[task] if w.status[p] != TaskStatus.DONE]
     parents.sort(key=lambda p: w.status[p] == TaskStatus.WAITING)
     for parent in parents[:MAX_NAMED]:
@@ -107,7 +107,8 @@ def _blocked(w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def task_state(state: RunState, w: WorkflowState, task: int) -> tuple[str, float | None]:
-    """The state of a task as the end of a sentence, and since when if that is known."""
+    """The state of a task as the end of a sentence, and the time since which it has it, if
+    known."""
     status = w.status[task]
     if status == TaskStatus.DISPATCHED:
         attempts = open_attempts(state, w, task)
@@ -180,8 +181,8 @@ def _passed_over(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def present_scores(run: Run, w: WorkflowState, task: int) -> Scores | None:
-    """The scores of the sites that may get a task now; None: there is none, or the policy has no
-    scores."""
+    """The scores of the sites that may get a task now; None if there is no such site, or if the
+    policy has no scores."""
     if not run.candidates(w, task, w.workflow.tasks[task].resources.cores):
         return None
     return scores_of(run.state.get(Placements).by_workflow[w.index], task)
@@ -227,8 +228,8 @@ def _dispatched(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator
 
 
 def _queue_position(state: RunState, attempt: Attempt) -> Reason:
-    """Where an attempt is among those that wait at its site, in the order in which their inputs
-    arrived: then they are submitted."""
+    """The position of an attempt among those that wait at its site. They are in the order in which
+    their inputs arrived, which is the order of submission."""
     site = state.sites[attempt.site]
     waiting = [
         other

@@ -16,14 +16,16 @@ from wfrun.engine.files.staging import transfer_s
 from wfrun.engine.model import ORIGIN
 
 SMALL_BYTES = 64 * 1024
-"""Maximum size of a file for which no program is started at a site unless the catalog says so: the
-start would take longer than the copy."""
+"""Maximum size of a file that is copied without starting a program at a site, unless the catalog
+says otherwise: the start would take longer than the copy."""
 SHARED_BYTES = 1 << 20
-"""Maximum size of a file that shares messages with others, so that its copy needs no bound."""
+"""Maximum size of a file that shares messages with other files; the number of such copies needs no
+bound."""
 
 
 def request_inputs(run: Run, w: WorkflowState, attempt: Attempt, site: int) -> None:
-    """Copy the inputs of an attempt that are not at a site where it runs. It waits for them."""
+    """Copy the inputs of an attempt that are not at a site where it runs. The attempt waits for the
+    copies."""
     state = run.state
     present, originals = w.present, w.originals
     bit, rank_s = 1 << site, -1.0
@@ -79,8 +81,8 @@ def restart_copies(run: Run) -> None:
 
 
 def copy_late(run: Run, event: ev.CopyLate) -> None:
-    """Give up a late copy, and copy the file from another place or by another method, if an attempt
-    still waits for it. It goes before those that wait."""
+    """Give up a late copy, and copy the file from another place or by another method if an attempt
+    still waits for it. The new copy goes before those that wait."""
     key = event.workflow, event.file, event.destination
     copy = run.state.copies.get(key)
     if copy is None:
@@ -129,7 +131,7 @@ def _say_late(state: RunState, event: ev.CopyLate) -> None:
 
 
 def outdate_copies(state: RunState, w: WorkflowState, file: int) -> None:
-    """Note that a file was written again: its copies under way are of what was there before."""
+    """Note that a file was written again: its copies under way have the earlier contents."""
     queue = state.copy_queue
     for place in range(ORIGIN, len(state.sites)):
         key = w.index, file, place
@@ -138,11 +140,11 @@ def outdate_copies(state: RunState, w: WorkflowState, file: int) -> None:
 
 
 def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
-    """Note that a copy has ended. Returns whether it was of a file that was written again since:
-    it counts for nothing then, and a copy that is still wanted begins.
+    """Note that a copy has ended. Returns whether its file was written again in the meantime. Such
+    a copy does not count, and starts again if it is still wanted.
 
-    It would be the file of the earlier attempt under the name of the new one, beside other outputs
-    of the new one.
+    Otherwise the file of the earlier attempt would be stored under the name of the new one, beside
+    other outputs of the new attempt.
     """
     key, ended = (event.workflow, event.file, event.destination), (event.source, event.avoided)
     queue = run.state.copy_queue
@@ -163,7 +165,7 @@ def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
 
 
 def source_reopened(run: Run, site: int) -> None:
-    """Count from now on the failures of copies from a site: it is paused no more."""
+    """Count failures of copies from a site from now on, since it is no longer paused."""
     for copy in run.state.copies.values():
         if copy.source == site:
             copy.awaits_source = False

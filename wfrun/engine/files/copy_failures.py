@@ -30,20 +30,21 @@ class Treatment(NamedTuple):
     """What follows for a copy after one cause of failure."""
 
     retries: int
-    """Maximum number of retries. Failures of a copy that started at a paused source do not count
-    until that is reopened: it may hold the only copy. Those of a connection that each copy breaks
-    count."""
+    """Maximum number of retries. While its source is paused, failures of a copy that started there
+    do not count: that site may hold the only copy of the file. They count if each copy breaks the
+    connection."""
     factor: float = 1.0
-    """Of the option `retry_delay_s`: the delay before the first retry; doubled for each further."""
+    """Factor of the option `retry_delay_s` for the delay before the first retry. The delay doubles
+    with each further retry."""
     max_delay_s: float = 60.0
     fails: Cause = "staging"
-    """The cause of the attempts that waited for the copy. ``disk-full`` pauses their site."""
+    """Cause with which the attempts that waited for the copy fail. ``disk-full`` pauses their
+    site."""
     site_is_full: bool = False
-    """Whether another site is tried at once, rather than this copy again. Outputs have no other
-    place to go."""
+    """Whether another site is tried immediately, rather than this copy again. Outputs are retried,
+    since they have no other destination."""
     remakes: bool = False
-    """Whether the file is forgotten at the site that had it, and made again if it is nowhere
-    else."""
+    """Whether the file is forgotten at its source, and made again if no other place has it."""
     advice: str = ""
 
 
@@ -112,7 +113,8 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
 
 
 def _note_left(state: RunState, file: File, event: ev.TransferFailed) -> None:
-    """Say once for each place that an input which it should have is copied from another one."""
+    """Note for displays, once for each place, that an input which should be there is copied from
+    another place."""
     is_here = event.source == ORIGIN
     place = "origin" if is_here else state.sites[event.source].spec.name
     begin = f"{place}: inputs are copied from elsewhere, because"
@@ -121,7 +123,7 @@ def _note_left(state: RunState, file: File, event: ev.TransferFailed) -> None:
 
 
 def _copy_from_elsewhere(run: Run, key: Key, copy: Copy) -> None:
-    """Start a copy again whose source was forgotten, if another place has the file."""
+    """Start a copy again from another place that has the file, after its source was forgotten."""
     if key in run.state.copies:
         copy.failures = 0
         request_again(run, key, copy)
@@ -179,7 +181,7 @@ def _give_up(run: Run, key: Key, copy: Copy, event: ev.TransferFailed, *, is_gon
 
 
 def _blames_destination(event: ev.TransferFailed) -> bool:
-    """Whether the destination is at fault. Of ORIGIN and a site only the site can lose the
+    """Whether the destination is at fault. Between ORIGIN and a site only the site can lose the
     connection; between two sites either can."""
     if event.cause in ("absent", "changed") or event.end == "source":
         return False

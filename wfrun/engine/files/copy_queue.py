@@ -30,7 +30,7 @@ class Copy(msgspec.Struct, eq=False, gc=False):
     """Keys of the attempts that wait for it."""
     failures: int = 0
     awaits_source: bool = False
-    """Whether its source has been paused since before the copy started."""
+    """Whether its source was paused when the copy started, and has been paused since."""
     rank: Rank | None = None
     """Its place in the queue; None: it does not wait for room."""
     slow: int = 0
@@ -45,8 +45,8 @@ class Copy(msgspec.Struct, eq=False, gc=False):
         return bool(self.slow or self.avoid)
 
     def is_given_up(self, source: int, bit: int, avoided: tuple[str, ...]) -> bool:
-        """Whether the copy from this place, with this bit in masks, that avoided these methods was
-        given up for another."""
+        """Whether the copy from ``source``, which is ``bit`` in masks, with the methods ``avoided``
+        avoided, was given up for another copy."""
         return (bool(self.slow & bit) and self.source != source) or self.avoid != avoided
 
 
@@ -55,23 +55,25 @@ class CopyQueue:
 
     def __init__(self) -> None:
         self.running: dict[Key, tuple[int, int]] = {}
-        """The ends of each large copy under way. The run may have given it up."""
+        """Source and destination of each large copy under way. The run may have given up the
+        copy."""
         self.waiting: dict[tuple[int, int], list[tuple[Rank, Key]]] = {}
         """Heaps by source and destination. An entry is void if the copy has another rank now."""
         self.under_way: dict[Key, Begun] = {}
         """All copies under way, also those that the run has given up."""
         self.outdated: dict[Key, Begun] = {}
-        """Those of files that were written again since they began."""
+        """The copies under way whose file was written again since they began."""
         self._load: defaultdict[int, int] = defaultdict(int)
         """Large copies under way to or from a login host."""
         self._hosts: list[int] = []
-        """The first site with the same login host, by site: they share its room."""
+        """By site: the first site with the same login host. Sites with the same host share its
+        room."""
         self._room: list[float] = []
         """Maximum number of large copies at a time, by site."""
         self._link_load: defaultdict[tuple[int, int], int] = defaultdict(int)
-        """Large copies under way over a link that has a bound."""
+        """By link with a maximum: number of large copies under way."""
         self._link_room: dict[tuple[int, int], int] = {}
-        """Maximum number of large copies at a time, by link that has a bound."""
+        """By link with a maximum: the maximum number of large copies at a time."""
         self._serial = 0
         self.is_bounded = False
         """Whether large copies may have to wait."""
@@ -113,7 +115,7 @@ class CopyQueue:
         self._count((source, destination), 1)
 
     def end(self, key: Key) -> None:
-        """Count no longer a copy that has ended or failed, if it was counted."""
+        """Stop counting a copy that has ended or failed, if it was counted."""
         if (ends := self.running.pop(key, None)) is not None:
             self._count(ends, -1)
 
@@ -125,7 +127,8 @@ class CopyQueue:
                 self._load[self._hosts[site]] += change
 
     def take_serial(self) -> int:
-        """A number for a rank: copies with equal times start in the order of their requests."""
+        """A serial number for a rank: copies with equal times start in the order of their
+        requests."""
         self._serial += 1
         return self._serial
 

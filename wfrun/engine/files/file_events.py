@@ -96,10 +96,10 @@ def _count_arrival(state: RunState, event: ev.TransferEnded) -> None:
 def files_discarded(run: Run, event: ev.FilesDiscarded) -> None:
     """Forget the places of files that are removed from a site.
 
-    The decision is durable before the removal begins. After a crash between the two, files are left
-    at the site that no task reads until the end of the run; in the other order, the next engine
-    would count on files that are gone. One that is at no place any more is lost: if a task that
-    read it must be repeated, its producer is repeated first.
+    The decision is durable before the removal begins. After a crash between the two, files that no
+    task reads are left at the site until the end of the run. In the other order, the next engine
+    would count on files that are gone. A file that is left at no place is lost: if a task that read
+    it must be repeated, its producer is repeated first.
     """
     others = ~run.state.network.bit(event.site)
     workflows, removed = run.state.workflows, run.hooks.file_removed
@@ -127,8 +127,8 @@ def files_lost(run: Run, event: ev.FilesLost) -> None:
 
 
 def remake(run: Run, w: WorkflowState, file: int, site: int) -> bool:
-    """Forget a file that vanished at a site: who needs it copies it from another place, or its task
-    runs again. Returns False, and forgets nothing, if it was made again too often."""
+    """Forget a file that vanished at a site, so that it is copied from another place, or its task
+    runs again. Returns False, and forgets nothing, if the file was made again too often."""
     if not w.present[file] & ~run.state.network.bit(site):
         if w.remakes.get(file, 0) >= MAX_REMAKES:
             w.worn_out.add(file)
@@ -241,7 +241,7 @@ def collect_missing(run: Run, w: WorkflowState) -> None:
 
 
 def sites_with(state: RunState, file: File) -> int:
-    """The sites that have an initial input by its replica catalog, as a mask."""
+    """The sites that have an initial input according to its replica catalog, as a mask."""
     names = {source.site for source in file.sources if source.site}
     if not names:
         return 0
@@ -259,7 +259,8 @@ def add_originals(state: RunState, w: WorkflowState) -> None:
 
 
 def keep_original(state: RunState, w: WorkflowState, file: int, site: int) -> None:
-    """Count on the original again where the copy in the store is removed or has vanished."""
+    """Count on the original of a file again at a site where its copy in the store is removed or has
+    vanished."""
     bit = state.network.bit(site)
     if file in w.originals and sites_with(state, w.workflow.files[file]) & bit:
         w.originals[file] |= bit
@@ -268,8 +269,9 @@ def keep_original(state: RunState, w: WorkflowState, file: int, site: int) -> No
 
 
 def restore_originals(state: RunState, w: WorkflowState, file: int) -> None:
-    """Count again on all originals of an input that is at no other place: a copy from each has
-    failed, and may succeed now. Without a place it would be taken for one that nobody wrote."""
+    """Count again on all originals of an input that is at no other place. A copy from each of them
+    has failed, and may succeed now. Without a place the input would be taken for a file that nobody
+    wrote."""
     mask = sites_with(state, w.workflow.files[file]) & ~state.left
     w.originals[file] = mask
     w.present[file] = mask

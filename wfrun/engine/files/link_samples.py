@@ -15,13 +15,13 @@ from math import inf
 from typing import NamedTuple
 
 WINDOW = 16
-"""Maximum number of copies that an estimate is made of: the latest ones."""
+"""Maximum number of copies in an estimate: the latest ones."""
 MIN_COPIES = 3
-"""Minimum number of copies that an estimate is made of: the median of fewer is no protection
-against one outlier."""
+"""Minimum number of copies in an estimate: the median of fewer copies is no protection against an
+outlier."""
 LATENCY_BYTES = 64 * 1024
-"""Maximum size of a file whose copy shows the latency. It crosses most links in a few milliseconds;
-larger ones show the bandwidth."""
+"""Maximum size of a file whose copy shows the latency. Such a file crosses most links in a few
+milliseconds; larger files show the bandwidth."""
 
 
 class LinkSample(NamedTuple):
@@ -53,11 +53,11 @@ class LinkSamples:
         self._small: deque[_Copy] = deque(maxlen=WINDOW)
         self._large: deque[_Copy] = deque(maxlen=WINDOW)
         self.method = ""
-        """The transfer method of the latest large copy; without one, of the latest small one, which
-        may go by another. Empty if unknown."""
+        """The transfer method of the latest large copy; without a large copy, of the latest small
+        copy, which may use another method. Empty if unknown."""
 
     def add(self, ended_s: float, elapsed_s: float, size_bytes: int, method: str = "") -> None:
-        """Add a copy. One that took no time, as a simulated one may, shows nothing; nor does one
+        """Add a copy. A copy that took no time, as in a simulation, shows nothing; nor does a copy
         without bytes: an image in a site's cache is not sent."""
         if 0 < elapsed_s < inf and size_bytes > 0:
             copies = self._small if size_bytes <= LATENCY_BYTES else self._large
@@ -94,19 +94,19 @@ class LinkSamples:
 
 
 def split(samples: Sequence[LinkSample]) -> tuple[list[LinkSample], list[LinkSample]]:
-    """Those that show the latency, and those that show the bandwidth."""
+    """The samples that show the latency, and the samples that show the bandwidth."""
     small = [sample for sample in samples if sample.is_latency]
     return small, [sample for sample in samples if not sample.is_latency]
 
 
 def latency_of(latencies: Sequence[LinkSample]) -> float | None:
-    """Their median in seconds; None if there are too few."""
+    """Median of the latencies in seconds; None if there are too few."""
     return _weighted_median((s.value, 1) for s in latencies) if _suffice(latencies) else None
 
 
 def bandwidth_of(bandwidths: Sequence[LinkSample]) -> float | None:
-    """Their median in bytes per second, weighted by the sizes of the copies, since short copies end
-    before a connection is at full speed; None if there are too few."""
+    """Median of the bandwidths in bytes per second, weighted by the sizes of the copies, since
+    short copies end before a connection is at full speed; None if there are too few."""
     weighted = ((s.value, s.size_bytes) for s in bandwidths)
     return _weighted_median(weighted) if _suffice(bandwidths) else None
 

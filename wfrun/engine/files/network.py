@@ -39,9 +39,9 @@ class Network:
         self.samples: dict[tuple[int, int], LinkSamples] = {}
         """Measurements of the copies of this run, by source and destination."""
         self._known: set[tuple[int, int]] = set()
-        """Links whose bandwidth is known from the catalog or from a copy."""
+        """Links with a bandwidth known from the catalog or from a copy."""
         self._least: dict[tuple[int, int], float] = {}
-        """Minimum number of seconds per byte of links with a maximum bandwidth."""
+        """By link with a maximum bandwidth: minimum number of seconds per byte."""
         self.learns = learns
         self._history: Sequence[LinkHistory] = ()
         index = self._index = {name: i for i, name in enumerate(site_names)} | {"origin": ORIGIN}
@@ -67,7 +67,7 @@ class Network:
         """Results of ``best_links``, by mask of places."""
 
     def take_over(self, before: Network) -> None:
-        """Take over the measurements of the run before a change of its sites. Sites keep their
+        """Take over the measurements made before a change of the run's sites. Sites keep their
         numbers."""
         self.believe(before._history)
         self.samples = before.samples
@@ -84,8 +84,8 @@ class Network:
 
     def observe(self, copy: TransferEnded) -> None:
         """Measure a link by a copy; `LinkSamples` has the formula. A resumed copy counts with the
-        bytes that it sent. It is ignored if it sent less than half of the file: the check of the
-        part at the destination took most of its time. Cost: constant."""
+        bytes that it sent. It is ignored if it sent less than half of the file: it spent most of
+        its time on checking the part that was at the destination. Cost: constant."""
         sent_bytes = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
         if 2 * sent_bytes < copy.size_bytes:
             return
@@ -117,7 +117,7 @@ class Network:
 
     def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
         """Expected seconds of a copy that is alone on its link; None if nothing is known of the
-        link. Bandwidth measured by this run has precedence. Cost: constant."""
+        link. Bandwidth measured in this run has precedence. Cost: constant."""
         samples = None if self.learns else self.samples.get((source, destination))
         bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
         if bandwidth is None and (source, destination) not in self._known:
@@ -133,7 +133,8 @@ class Network:
 
     def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
         """The place in the mask ``present`` with the fastest link to ``destination``. The mask is
-        not 0. Of equal links that of the lowest index is taken, that of ORIGIN last.
+        not 0. Of equal links, the one from the place with the lowest index is taken, and the one
+        from ORIGIN last.
 
         Returns (site, seconds per byte, latency in seconds).
         """

@@ -70,10 +70,10 @@ def _add_class(
 
 
 def site_mask(task: Task, sites: Sequence[SiteSpec], source: str, allowed: int = -1) -> int:
-    """The sites, of those in the mask ``allowed``, that could ever run a task; a mask.
+    """The sites in the mask ``allowed`` that could ever run a task, as a mask.
 
-    Raises InvalidError, which names the document ``source``, if there is none, or if the cores of
-    the task cannot be spread evenly over its nodes.
+    Raises InvalidError, which names the document ``source``, if there is no such site, or if the
+    cores of the task cannot be spread evenly over its nodes.
     """
     cores, nodes = task.resources.cores, task.resources.nodes
     if nodes < 1 or cores % nodes:
@@ -122,9 +122,9 @@ def admitted_sizes(
     site: SiteSpec,
     growth: Growth = Growth(),  # noqa: B008
 ) -> tuple[int, ...]:
-    """The sizes of a moldable job that fit a site, ascending: smaller ones may need too much time
-    there. ``growth``: what retries have added. Cost: the logarithm of the number of sizes, and the
-    result."""
+    """The sizes of a moldable job that fit a site, ascending. Small sizes may be missing, since
+    they may need too much time there. ``growth``: what retries have added. Cost: the logarithm of
+    the number of sizes, and the result."""
     moldable = workflow.moldable[task]
     sizes, walltimes_s, nodes = moldable.sizes, moldable.walltimes_s, most_nodes(site)
     most = site.slots
@@ -146,7 +146,7 @@ def admitted_sizes(
 
 def greatest_growth(workflow: Workflow, task: int, site: SiteSpec, growth: Growth) -> float:
     """The greatest factor on the walltimes of a moldable job with which a site still admits one of
-    its sizes; 0: it admits none."""
+    its sizes; 0 if it admits none."""
     sizes = admitted_sizes(workflow, task, site, growth._replace(walltimes=0.0))
     if not sizes:
         return 0.0
@@ -158,8 +158,8 @@ def greatest_growth(workflow: Workflow, task: int, site: SiteSpec, growth: Growt
 
 def check_storage(workflow: Workflow, sites: Sequence[SiteSpec], allowed: int = -1) -> None:
     """Raise InvalidError for a task whose inputs and declared outputs together exceed the storage
-    of all sites, of those in the mask ``allowed``, that it fits otherwise. Files of unknown size
-    count as empty."""
+    of every site in the mask ``allowed`` that it fits otherwise. Files of unknown size count as
+    empty."""
     if all(site.storage_bytes is None for site in sites):
         return
     largest: dict[Resources, float] = {}
@@ -229,8 +229,8 @@ def granted_memory_bytes(site: SiteSpec) -> float:
 
 
 def granted_walltime_s(site: SiteSpec, asked: Resources) -> float:
-    """Maximum walltime that the document of such a task may state; infinite without a bound. That
-    of a parallel job is requested at the speed of the site (`at_speed`)."""
+    """Maximum walltime that the document of a task with this request may state; infinite without a
+    bound. The walltime of a parallel job is requested at the speed of the site (`at_speed`)."""
     launchers = None if site.access is None else site.access.launchers
     walltime_s = site.walltime_s if launchers is None else launchers.walltime_s
     if walltime_s is None:
@@ -255,8 +255,8 @@ def misfit(asked: Resources, site: SiteSpec) -> str:
 
 
 def _narrower(asked: Resources, sites: Sequence[SiteSpec]) -> str:
-    """How a parallel job that is wider than the nodes of sites would fit them, as the end of a
-    hint; empty if its width is not all that keeps it from them."""
+    """How a parallel job that is wider than the nodes of these sites would fit them, as the end of
+    a hint; empty if another part of its request does not fit either."""
     widths = [
         site.node_cores
         for site in sites

@@ -54,8 +54,8 @@ def uses_queues(information: Information) -> bool:
 
 
 def observed_for(information: Information, *, binds_late: bool) -> Observed:
-    """What a run observes of other users' jobs. No more than needed, since every observation is
-    logged. ``binds_late``: the run fills free cores, which depend on the load even if the policy
+    """What a run observes of other users' jobs: no more than needed, since every observation is
+    logged. ``binds_late``: the run fills free cores. These depend on the load, even if the policy
     does not declare it."""
     if uses_queues(information):
         return "jobs"

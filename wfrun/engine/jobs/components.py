@@ -21,12 +21,12 @@ class Components(msgspec.Struct, frozen=True):
     size: int
     """Number of processors of the whole job."""
     splits: tuple[tuple[Component, ...], ...] = ()
-    """Ways to divide it in the order of preference, each of ``size`` processors in all. Either all
-    or none of the components of a split have a site. Empty: flexible."""
+    """Ways to divide the job, in the order of preference, each of ``size`` processors in all. In a
+    split either all components have a site, or none. Empty: flexible."""
     most: int | None = None
-    """Maximum number of components if flexible; None: the number of sites."""
+    """Maximum number of components of a flexible job; None: the number of sites."""
     least: int = 1
-    """Minimum number of processors of each component if flexible; a multiple of ``ppn``, and at
-    most ``size``."""
+    """Minimum number of processors of each component of a flexible job: a multiple of ``ppn``, and
+    at most ``size``."""
     ppn: int | None = None
     """Processors on each node; None: each component is on one node."""

@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import Generic, Literal, TypeVar
 
 Weight = Literal["one", "size", "time", "work"]
-"""By what the wait of a task is weighted: nothing, its cores, its expected run time in seconds, or
-the product of both."""
+"""Weight of the wait of a task: 1, its cores, its expected run time in seconds, or the product of
+the latter two."""
 
 
 KeyT = TypeVar("KeyT", int, str)
@@ -19,8 +19,8 @@ TICKS = 1e6
 
 
 class Overdue(Generic[KeyT]):
-    """Tasks with their expected completions, and how much those that are overdue add to the sum of
-    completion times weighted by work: they are completed now at the earliest.
+    """Tasks with their expected completions. Overdue tasks are completed now at the earliest, and
+    so add to the sum of completion times weighted by work.
 
     Times of questions never decrease. Cost of a change or of a question: O(log n), amortized;
     without a question a change costs no more than an entry.
@@ -35,8 +35,8 @@ class Overdue(Generic[KeyT]):
         self._expected: dict[KeyT, tuple[float, float]] = {}
         """(completion in seconds, work in core-seconds) by task."""
         self._due: list[tuple[float, KeyT]] | None = None
-        """A heap of the completions of tasks that are not overdue, with stale ones of tasks that
-        have changed; None until the first question."""
+        """A heap of the completions of tasks that are not overdue. Entries of tasks that have
+        changed are stale. None until the first question."""
         self._late: set[KeyT] = set()
         """Overdue tasks, as of the latest question."""
         self._work = 0
@@ -45,7 +45,7 @@ class Overdue(Generic[KeyT]):
         """… and of their work times completion."""
 
     def expect(self, key: KeyT, completion_s: float, work_s: float) -> None:
-        """A task is expected to be completed then. ``work_s``: cores times run time."""
+        """Expect a task to be completed at ``completion_s``. ``work_s``: cores times run time."""
         if key in self._late:
             self._count(key, -1)
         self._expected[key] = (completion_s, work_s)
@@ -92,8 +92,8 @@ def _ticks(number: float) -> int:
 
 
 class OpenSums:
-    """Sums over tasks that were submitted and have not ended. The wait of a task is that which it
-    has had, or is planned to have. Cost of a change and of a question: constant."""
+    """Sums over tasks that were submitted and have not ended. The wait of a task is its actual
+    wait, or the planned one until it starts. Cost of a change and of a question: constant."""
 
     __slots__ = ("_completion", "_size", "_time", "_wait_s", "_work", "jobs", "time_s", "work_s")
 
@@ -131,7 +131,7 @@ class OpenSums:
         self.wait(cores, runtime_s, -wait_s)
 
     def wait(self, cores: int, runtime_s: float, more_s: float) -> None:
-        """The wait of a task has grown by ``more_s``, which may be negative."""
+        """Note that the wait of a task has grown by ``more_s``, which may be negative."""
         if more_s:
             weighted = more_s * runtime_s
             self._wait_s += more_s

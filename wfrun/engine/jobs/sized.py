@@ -21,15 +21,15 @@ class Growth(NamedTuple):
 
 
 def shaped(size: int, ppn: int | None) -> tuple[int, int] | None:
-    """The nodes of a job and its cores on each; None for a size that cannot be spread evenly over
-    nodes with ``ppn`` processes each. ``ppn`` None: all on one node."""
+    """The number of nodes of a job and of its cores on each; None for a size that cannot be spread
+    evenly over nodes with ``ppn`` processes each. ``ppn`` None: all are on one node."""
     if ppn is None or size <= ppn:
         return 1, size
     return (size // ppn, ppn) if size % ppn == 0 else None
 
 
 def sized(asked: Resources, size: int, ppn: int | None, walltime_s: float | None) -> Resources:
-    """The request of a job with this number of processors, which its nodes can have."""
+    """The request of a job with this number of processors, which must suit its nodes."""
     shape = shaped(size, ppn)
     assert shape is not None, "the reader keeps sizes that nodes can have"
     return msgspec.structs.replace(asked, cores=size, nodes=shape[0], walltime_s=walltime_s)
@@ -37,7 +37,7 @@ def sized(asked: Resources, size: int, ppn: int | None, walltime_s: float | None
 
 def at_speed(asked: Resources, speed_ratio: float) -> Resources:
     """The request of a parallel job at a site: its document states the walltime on processors of
-    speed 1. Other tasks request the same everywhere."""
+    speed 1. Other tasks have the same request at all sites."""
     if not asked.parallel or asked.walltime_s is None or speed_ratio == 1.0:
         return asked
     return msgspec.structs.replace(asked, walltime_s=asked.walltime_s / speed_ratio)

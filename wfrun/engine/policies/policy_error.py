@@ -16,13 +16,13 @@ _ADVICE = "Correct the policy, then continue the run with `wfrun resume`."
 
 
 class PolicyError(InfeasibleError):
-    """A policy raised an exception, or gave a forbidden answer. Nothing is lost: the run goes on
+    """A policy raised an exception, or gave a forbidden answer. Nothing is lost: the run can go on
     with a corrected policy."""
 
 
 def policy_error(error: Exception, settings: Settings) -> PolicyError | None:
-    """The error that names the policy of the run, its file and its line, if ``error`` comes out of
-    one of them; None if it comes from elsewhere."""
+    """The error that names the policy of the run, its file and its line, if ``error`` was raised in
+    a policy; None otherwise."""
     for kind, policies, name in (
         ("policy", PLACEMENT, settings.policy),
         ("selection policy", SELECTION, settings.selection),
@@ -62,8 +62,7 @@ def _hint(error: Exception) -> str:
 
 
 def _last_place(error: Exception, module: str) -> tuple[str, int] | None:
-    """File and line of the last call in a module on the way to the error; None if there is
-    none."""
+    """File and line of the last call in a module before the error; None if there is none."""
     place, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__") == module:

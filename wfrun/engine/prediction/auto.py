@@ -20,9 +20,9 @@ from wfrun.engine.prediction.regression import Regression
 MEMORY = 20
 """Number of jobs that a record remembers: each new one has at least the weight 1/20."""
 LEAST = 5
-"""Number of jobs of an application from which on it gets a record of its own."""
+"""Minimum number of jobs of an application for a record of its own."""
 PRIOR = 5
-"""Weight of the record of the more general class in a new one, in jobs."""
+"""Weight, in jobs, of the record of the more general class from which a new record starts."""
 
 _LEVELS = (
     CLASSIFICATIONS["application"],
@@ -35,10 +35,12 @@ _LEVELS = (
     CLASSIFICATIONS["user"],
     CLASSIFICATIONS["site"],
 )
-"""Classifications, the most specific first: of two equal records that one counts."""
+"""Classifications, the most specific first. Of candidates with equal records the more specific one
+is used."""
 _APPLICATION, _USER = 0, 2
 _TITLES = tuple(f"{kind.title} of {level.title}" for level in _LEVELS for kind in METHODS.values())
-"""Titles of the candidates that need only run times; the two others follow them."""
+"""Titles of the candidates that need only run times. The user's estimate and regression follow
+them."""
 _ESTIMATE, _REGRESSION = len(_TITLES), len(_TITLES) + 1
 _KEYS = tuple(level.key for level in _LEVELS)
 
@@ -49,7 +51,7 @@ class _Record:
     __slots__ = ("_weight", "means")
 
     def __init__(self, means: Sequence[float]) -> None:
-        """``means``: those of a more general class."""
+        """``means``: the mean accuracies of a more general class."""
         self.means = list(means)
         self._weight = PRIOR
 
@@ -67,9 +69,9 @@ class _Record:
 
 
 class Auto:
-    """Predicts each job by the candidate with the best record for jobs of its class: the same
-    application, user and size at the site, or as long as there is none, the same user there, or
-    all.
+    """Predicts each job by the candidate with the best record for the job's class: the same
+    application, user and size at the site; while that has no record, the same user there; or else
+    all jobs.
 
     A candidate of a class without a history answers from the next more general one. Its record
     consists of what it would have predicted just before each job of the class ended. Cost:
@@ -125,8 +127,9 @@ class Auto:
             record.observe(accuracies)
 
     def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> list[_Record]:
-        """The records of a job: that of its application, and those of the user and of all as long
-        as more specific ones are not full. They serve new applications and new users."""
+        """The records of a job: that of its application, and those of its user and of all jobs
+        while the more specific ones are not full. The general records serve new applications and
+        new users."""
         records: list[_Record] = []
         if is_known:
             record = self._of_applications.get(keys[_APPLICATION])
@@ -175,9 +178,9 @@ class Auto:
 
 
 def _values_s(found: Sequence[AllMethods | None]) -> list[float] | None:
-    """What each candidate predicts, in the order of ``_TITLES``; None: nothing is known. A class
-    without a history answers from the next more general one that has some, or else from the next
-    more specific one: a site without a history, from the user elsewhere."""
+    """The prediction of each candidate, in the order of ``_TITLES``; None if nothing is known. A
+    class without a history answers from the next more general class that has one, or else from the
+    next more specific one: a site without a history from the user's jobs elsewhere."""
     values_s: list[float] = []
     for level, one in enumerate(found):
         if one is None:

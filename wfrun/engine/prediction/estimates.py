@@ -47,7 +47,8 @@ class HistoryModel(NamedTuple):
     title: str
     """As the paper names it, ``k`` being the window."""
     is_recent: bool
-    """Hrecent: all of a full window, or else the user's estimate. H: what there is of it."""
+    """Whether it is Hrecent, which averages a full window only and otherwise answers with the
+    user's estimate. H averages the jobs that the window has."""
     same_estimate: bool = False
     same_size: bool = False
 
@@ -68,9 +69,9 @@ HISTORY_MODELS: dict[str, HistoryModel] = {
 class UserHistory:
     """The mean run time of the last ``window`` matching jobs of the same user (M1-M8).
 
-    With fewer jobs, Hrecent answers with the user's estimate and H with the mean of those that
-    there are. Without any, where the paper defines no H, both answer with the estimate. Cost:
-    that of the window.
+    With fewer jobs, Hrecent answers with the user's estimate, and H with the mean of these jobs.
+    Without any job, a case for which the paper does not define H, both answer with the estimate.
+    Cost: that of the window.
     """
 
     def __init__(self, model: HistoryModel, window: int) -> None:
@@ -159,14 +160,14 @@ class UniformRange:
 
 class UniformHalves:
     """The user's estimate times a uniform draw between the mean of the smaller half and the mean of
-    the larger half of the accuracies so far (U2, M12). Of an odd number, the middle one belongs to
-    both. Each question is a new draw. Keeps all accuracies, as the paper defines it; the cost of an
-    observation is logarithmic in their number."""
+    the larger half of the accuracies so far (U2, M12). If their number is odd, the middle one
+    belongs to both halves. Each question is a new draw. Keeps all accuracies, as the paper defines
+    it; the cost of an observation is logarithmic in their number."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._smaller: list[float] = []
-        """A heap of the negated smaller half, and the middle one."""
+        """A heap of the negated smaller half, including the middle accuracy."""
         self._larger: list[float] = []
         self._smaller_sum = self._larger_sum = 0.0
 

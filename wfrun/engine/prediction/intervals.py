@@ -27,8 +27,8 @@ _RATE = 0.3
 _MAX_MARGIN = log(10.0)
 """A margin is at most a factor of 10: the window soon has new values of a class that changes."""
 _LAG = 20
-"""A run time is compared with the tightest of this number of latest bounds: its job was submitted
-before other jobs of the class had ended, of which the present bound is made."""
+"""Number of latest bounds of which the tightest is compared with a run time. The job was submitted
+before other jobs of its class had ended, from which the present bound is made."""
 
 
 class ClassBounds:
@@ -72,7 +72,7 @@ class ClassBounds:
 
     def upper_s(self, coverage: float = COVERAGE) -> float | None:
         """A bound that at least this share of run times does not exceed; None if there are too few
-        observations for it: 19 are needed for 0.95."""
+        observations: a coverage of 0.95 needs 19."""
         count = len(self._sorted_s)
         if ceil((count + 1) * coverage) > count:
             return None
@@ -112,8 +112,9 @@ class Intervals:
     def __init__(
         self, predictor: Predictor, classifications: Sequence[str] = ("application", "user-site")
     ) -> None:
-        """``classifications``: names in ``CLASSIFICATIONS``, the most specific first. Others than
-        the default say little of one job: all jobs of a site differ by orders of magnitude."""
+        """``classifications``: names in ``CLASSIFICATIONS``, the most specific first.
+        Classifications other than the default ones say little about one job: all jobs of a site
+        differ by orders of magnitude."""
         self._predictor = predictor
         self._levels: list[tuple[str, dict[Hashable, ClassBounds]]] = [
             (name, {}) for name in classifications

@@ -6,7 +6,7 @@ from math import inf
 from typing import NamedTuple, Protocol
 
 MAX_RUNTIME_S = 10 * 365.25 * 86_400.0
-"""Longer run times are not believed, in seconds: ten years."""
+"""Maximum plausible run time in seconds: ten years."""
 
 
 class Job(NamedTuple):
@@ -23,11 +23,11 @@ class Job(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """An expected run time. The interval is (0, inf) as long as none is known."""
+    """An expected run time. The interval is (0, inf) if none is known."""
 
     value_s: float
     method: str
-    """What it was made with, in words for users: ``Last2 of user, application, size on site``."""
+    """How it was made, as text for users: ``Last2 of user, application, size on site``."""
     observations: int
     """Number of run times that it was made from."""
     low_s: float = 0.0

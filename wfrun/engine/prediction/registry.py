@@ -14,7 +14,8 @@ from wfrun.engine.prediction.methods import METHODS
 
 
 class Chain:
-    """The prediction of the first predictor that has one. All observe. Cost: their sum."""
+    """Answers with the prediction of the first predictor that has one. All of them observe. Cost:
+    their sum."""
 
     def __init__(self, predictors: Sequence[Predictor]) -> None:
         self._predictors = predictors
@@ -42,8 +43,9 @@ PREDICTORS: dict[str, Callable[[], Predictor]] = {
     "estimate": UserEstimate,
     "auto": Auto,
 }
-"""Predictors that choose the classes of jobs themselves, by name: each method applied to the most
-specific class of a job that has a history, the user's own estimate, and the best so far."""
+"""Predictors that choose the classes of jobs themselves, by name. They are each method, applied to
+the most specific class of a job that has a history, the user's own estimate, and the best so
+far."""
 
 
 def make_predictor(name: str) -> Predictor:

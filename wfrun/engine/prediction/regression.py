@@ -9,18 +9,20 @@ from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.job import MAX_RUNTIME_S, Job, Prediction
 
 LEAST = 5
-"""Number of run times that a line is fitted to before it is used."""
+"""Minimum number of run times to which a line is fitted before it is used."""
 _KEPT_WEIGHT = 0.98
-"""Factor of the weight of a run time with each later one: users change their programs."""
+"""Factor by which each later run time reduces the weight of a run time: users change their
+programs."""
 _HUBER = 3.0
-"""Deviations beyond this number of mean absolute deviations count as this number (Huber 1964)."""
+"""Maximum deviation, in mean absolute deviations; larger deviations are reduced to it (Huber
+1964)."""
 _LATEST_WEIGHT = 0.1
 """Weight of the latest deviation, and of the latest accuracy, in its mean."""
 
 
 class RegressionLine:
     """A line through points that are observed one after another: weighted least squares, in which
-    late points weigh more and distant ones are brought nearer."""
+    later points weigh more, and points far from the line are moved towards it."""
 
     __slots__ = ("_covariance", "_deviation", "_mean_x", "_mean_y", "_variance", "_weight")
 
@@ -50,8 +52,8 @@ class RegressionLine:
         self._covariance = (1 - share) * (self._covariance + share * dx * dy)
 
     def at(self, x: float) -> float:
-        """The ordinate of the line at ``x``; the mean of the ordinates if all points have one
-        abscissa."""
+        """The ordinate of the line at ``x``; if all points have the same abscissa, the mean of
+        their ordinates."""
         slope = self._covariance / self._variance if self._variance > 0 else 0.0
         return self._mean_y + slope * (x - self._mean_x)
 
@@ -63,7 +65,7 @@ class RegressionLine:
 
 class _Fit:
     """Run times of one class as a function of the size: linear, or a power of the size, whichever
-    was more accurate so far."""
+    has been more accurate so far."""
 
     __slots__ = ("_accuracies", "_lines", "count")
 

@@ -30,15 +30,15 @@ class Moment(NamedTuple):
 
 
 class PredictionOutcome(NamedTuple):
-    """A prediction made when the job was submitted, and the run time that it is of."""
+    """A prediction made when a job was submitted, with the actual run time of the job."""
 
     past: PastJob
     prediction: Prediction | None
 
 
 def moments_of(jobs: Iterable[PastJob]) -> list[Moment]:
-    """Submissions and ends in the order of time. Of those at one moment ends come first, each kind
-    in the order of ``jobs``. Ends of jobs without a plausible run time are left out. It serves
+    """Submissions and ends in the order of time. At one moment ends come first, and each kind is in
+    the order of ``jobs``. Ends of jobs without a plausible run time are left out. The result serves
     any number of replays. Cost: a sort."""
     timed = []
     for number, past in enumerate(jobs):
@@ -60,8 +60,8 @@ def replay(moments: Sequence[Moment], predictor: Predictor) -> Iterator[Predicti
 
 
 def accuracy(predicted_s: float, actual_s: float) -> float:
-    """The accuracy of a prediction, in [0, 1] (thesis, equation 7.1): the smaller of the two
-    divided by the larger. 1 for two zeros."""
+    """The accuracy of a prediction, in [0, 1] (thesis, equation 7.1): the smaller of the two values
+    divided by the larger. 1 if both are zero."""
     if predicted_s == actual_s:
         return 1.0
     return min(predicted_s, actual_s) / max(predicted_s, actual_s)

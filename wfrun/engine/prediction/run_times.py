@@ -37,8 +37,9 @@ NO_DETAILS = Details()
 class RunTimes:
     """Predicts run times of tasks at sites of different speeds, by one method.
 
-    A task is predicted from those of its class at the site. Without any: from those of its class at
-    other sites, or else from all tasks, at the speed of this site. Cost: constant.
+    A task is predicted from tasks of its class at the site. If there are none, it is predicted from
+    tasks of its class at other sites, or else from all tasks, at the speed of this site. Cost:
+    constant.
     """
 
     uses_details: ClassVar[bool] = False
@@ -51,12 +52,12 @@ class RunTimes:
         self._classes: dict[tuple[JobClass, str], Method] = {}
         """Series of run times by class and name of the site."""
         self._counts: dict[tuple[JobClass, str], int] = {}
-        """Number of run times of each of these series."""
+        """Number of run times in each series of ``_classes``."""
         self._recent: dict[Hashable, deque[float]] = {}
         """The latest run times by class and site, and by class on the reference processor."""
         self._bounds: dict[Hashable, ClassBounds] = {}
-        """The bounds that were made from them. A cache, since few runs ask for bounds: they follow
-        from ``_recent`` alone, so that it does not matter who has asked before."""
+        """Bounds made from ``_recent``. A cache, since few runs ask for bounds: they follow from
+        ``_recent`` alone, so that it does not matter who has asked before."""
         self._anywhere: dict[JobClass, Method] = {}
         """Series by class, of run times on the reference processor at any site."""
         self._anywhere_counts: dict[JobClass, int] = {}
@@ -109,8 +110,8 @@ class RunTimes:
     def predict(
         self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
     ) -> Prediction | None:
-        """``predict_s`` with what it was made from, and its interval once the class has enough run
-        times."""
+        """``predict_s`` with what the prediction was made from, and with an interval once the class
+        has enough run times."""
         found = self._predict(kind, site, speed_ratio, details)
         chosen = None if found is None else self._bounds_for(kind, site, speed_ratio)
         if found is None or chosen is None:
@@ -137,7 +138,7 @@ class RunTimes:
     def _bounds_for(
         self, kind: JobClass, site: str, speed_ratio: float
     ) -> tuple[ClassBounds, float] | None:
-        """Bounds of a class with enough run times, and the speed that they are to be divided by."""
+        """Bounds of a class with enough run times, and the speed by which to divide them."""
         for key, speed in (((kind, site), 1.0), (kind, speed_ratio)):
             bounds = self._bounds_of(key)
             if bounds.upper_s() is not None:
@@ -157,8 +158,8 @@ MAX_CACHED = 10_000
 
 class AutoRunTimes(RunTimes):
     """Predicts by the method with the best record so far (`Auto`), of run times on the reference
-    processor. A class that has run only at other sites is predicted from them by Last2, as it is
-    more alike than other tasks at the site. Cost: constant."""
+    processor. A class that has run only at other sites is predicted from its run times there by
+    Last2, since these are more alike than other tasks at the site. Cost: constant."""
 
     uses_details = True
 
@@ -166,7 +167,8 @@ class AutoRunTimes(RunTimes):
         super().__init__()
         self._auto = Auto()
         self._cache: dict[tuple[JobClass, str, Details], Prediction | None] = {}
-        """Predictions since the last observation: policies compare many sites for each task."""
+        """Predictions since the last observation. A cache, since policies compare many sites for
+        each task."""
 
     def observe(
         self,
@@ -214,5 +216,5 @@ def _job(kind: JobClass, site: str, speed_ratio: float, details: Details) -> Job
 
 
 def make_run_times(predictor: str) -> RunTimes:
-    """Predictions by the predictor that a run has chosen: a name in ``METHODS``, or ``auto``."""
+    """Make the predictions of a run with its predictor: a name in ``METHODS``, or ``auto``."""
     return AutoRunTimes() if predictor == "auto" else RunTimes(predictor)

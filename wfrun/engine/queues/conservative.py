@@ -29,7 +29,8 @@ from wfrun.engine.queues.queue import QueueCounts
 from wfrun.engine.queues.running import Running
 
 SHORTEST_S = 1.0
-"""Minimum length of a reservation in seconds: one of no length would reserve nothing."""
+"""Minimum length of a reservation in seconds: a reservation of length zero would reserve
+nothing."""
 
 CORRECTIONS_S = (
     60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0,
@@ -47,8 +48,8 @@ class _Waiting(msgspec.Struct, gc=False):
     """Position in the order of submission."""
     start_s: float
     is_late: bool
-    """Whether it may be possible to start it earlier although no processors became free, as another
-    scheduler has planned it."""
+    """Whether an earlier start may be possible although no processors became free, because another
+    scheduler has planned its start."""
 
 
 class Conservative(QueueCounts):
@@ -85,8 +86,8 @@ class Conservative(QueueCounts):
         self.plan_number = 0
 
     def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
-        """See `Lrm`. ``from_s``: its reservation begins then or later, until jobs leave before it:
-        the start that another scheduler has planned."""
+        """See `Lrm`. ``from_s``, the start that another scheduler has planned, is the earliest
+        begin of the reservation until jobs before it leave."""
         self._check(job)
         self._keep_up(now_s)
         self._submissions += 1
@@ -159,8 +160,8 @@ class Conservative(QueueCounts):
         return max(now_s, self._profile.last_step_s)
 
     def _wakeup_s(self, now_s: float) -> float:
-        """The next planned start. If one is due and waits for an overdue job, at most a minute from
-        now."""
+        """Time of the next planned start. If a job whose start is due waits for an overdue job, at
+        most a minute from now."""
         by_start = self._by_start
         if not by_start:
             return float("inf")
@@ -250,7 +251,7 @@ class Conservative(QueueCounts):
 
     def _move_up(self, gap_from_s: float, gap_to_s: float, now_s: float) -> None:
         """Give each job in turn its earliest start. The processors that a moved job leaves widen
-        the gap for the jobs after it, and are the next gap for those before it."""
+        the gap for later jobs, and form the next gap for earlier jobs."""
         profile = self._profile
         search = _Search(profile, gap_from_s, gap_to_s, now_s)
         for waiting in self._queue.values():
@@ -275,12 +276,12 @@ class Conservative(QueueCounts):
 
 
 class _Search:
-    """Looks for earlier starts of jobs that had none before a gap was freed.
+    """Looks for earlier starts of jobs that had no earlier start before a gap was freed.
 
     An earlier start uses, before the old start, a time at which too few processors were free. All
-    such times are in the gap, so that only starts that reach it need to be tried. If there is none
-    for one job, there is none for another that is as wide and at least as long, unless processors
-    have been freed since.
+    such times are in the gap, so only starts that reach the gap need to be tried. If a job has no
+    such start, then no job of the same width and at least the same length has one, unless
+    processors have been freed since.
     """
 
     __slots__ = ("_failed", "_from_s", "_gap_to_s", "_now_s", "_profile", "_seen", "_widened_s",
@@ -342,14 +343,14 @@ class _Search:
 
 
 class StartBounds:
-    """For jobs of one number of processors: the time before which a job of a length, and therefore
-    any longer one, has no start. A query or a change costs a binary search."""
+    """Bounds for jobs of one number of processors: a job of some length, and therefore any longer
+    one, has no start before a bound. A query or a change costs a binary search."""
 
     __slots__ = ("_bounds_s", "_lengths_s")
 
     def __init__(self) -> None:
         self._lengths_s: list[float] = []
-        """Ascending, and so are the bounds."""
+        """Lengths in seconds, ascending; their bounds ascend, too."""
         self._bounds_s: list[float] = []
 
     def bound_s(self, length_s: float) -> float:

@@ -43,7 +43,7 @@ class Easy(LrmQueue):
         """The waiting jobs by number of processors."""
         self._submitted = 0
         self._shadow_s = float("-inf")
-        """Shadow time of the head after the last pass; in the past if a full pass is due."""
+        """Shadow time of the head after the last pass; -inf if a full pass is due."""
         self._extra = 0
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
@@ -139,7 +139,8 @@ class Easy(LrmQueue):
         started.append(job.id)
 
     def _until_s(self, cores: int) -> float:
-        """Time by which the request of a job of this width ends if it does not delay the head."""
+        """Latest time at which the request of a job of this width may end without delaying the
+        head."""
         return inf if cores <= self._extra else self._shadow_s
 
     def _fits(self, job: QueuedJob, now_s: float) -> bool:

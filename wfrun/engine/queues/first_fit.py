@@ -7,7 +7,7 @@ from math import inf
 from wfrun.engine.queues.lrm import JobId, QueuedJob
 
 FOREVER_S = 1e300
-"""The request of a job without a time limit, in seconds. Places without a job are above it."""
+"""Request, in seconds, of a job without a time limit. Places without a job have a larger one."""
 
 
 class FirstFit:
@@ -47,8 +47,8 @@ class FirstFit:
         self._set(place, inf)
 
     def first(self, now_s: float, until_s: float) -> tuple[int, QueuedJob] | None:
-        """The number of a job and the job: the first one whose requested time ends by ``until_s``
-        if it starts at ``now_s``. None if there is none."""
+        """The first job whose requested time ends by ``until_s`` if it starts at ``now_s``, with
+        its number; None if there is none."""
         # ``until_s - now_s`` is rounded: compared with it, a job that ends exactly then may be
         # missed. The sum is rounded too, but never decreases with the request.
         tree, size, node = self._tree, self._size, 1
@@ -72,7 +72,7 @@ class FirstFit:
             tree[node] = least
 
     def _renew(self) -> None:
-        """Give up the places of jobs that were removed, and make room for as many again."""
+        """Remove the places of removed jobs, and make room for as many jobs again."""
         entries = [entry for entry in self._entries if entry is not None]
         while self._size < 2 * len(entries) + 4:
             self._size *= 2

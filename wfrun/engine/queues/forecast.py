@@ -17,11 +17,11 @@ from wfrun.engine.queues.running import Running
 
 
 class Forecast:
-    """The plan of a queue, made for the first estimate, and extended by each new job as long as
-    starts and ends follow it. A job past its request counts as about to end.
+    """The plan of a queue. It is made for the first estimate, and extended by each new job as long
+    as starts and ends follow it. A job past its request counts as about to end.
 
-    A job that requests no time delays no other in a plan, but does so in the queue. As long as one
-    waits, each estimate has a plan of its own.
+    A job that requests no time delays no other job in a plan, but does so in the queue. While such
+    a job waits, each estimate has a plan of its own.
 
     ``in_order``: no job starts before one that was submitted earlier.
     """
@@ -36,17 +36,16 @@ class Forecast:
         self._queue = queue
         self._in_order = in_order
         self.profile: Profile | None = None
-        """The plan; None: there is none. The queue drops it after an event that it does not
-        contain."""
+        """The plan; None if there is none. An event that the plan does not contain removes it."""
         self._starts_s: dict[JobId, float] = {}
         self._bounds_s: dict[tuple[int, float], float] = {}
-        """By cores and request: the start of the last such job of the plan. A plan only fills, so
-        that the next such job does not start earlier: users submit thousands of equal jobs."""
+        """By cores and request: the start of the last such job in the plan. A plan only fills, so
+        the next such job does not start earlier. Users submit thousands of equal jobs."""
         self._last_s = 0.0
         self._made_s = -inf
         """When the plan was made."""
         self.number = 0
-        """Number of plans so far: while it stays, planned starts stay, too."""
+        """Number of plans so far. While it does not change, planned starts do not change either."""
 
     def submitted(self, job: QueuedJob, now_s: float) -> None:
         """Extend the plan by a new job."""
@@ -62,16 +61,16 @@ class Forecast:
             self.profile = None
 
     def start_s(self, cores: int, requested_s: float, now_s: float) -> float:
-        """The start of such a job at the end of the queue."""
+        """The start of a job with this request at the end of the queue."""
         return self._find_s(self._plan(now_s), cores, requested_s, now_s)
 
     def planned_s(self, job_id: JobId, now_s: float) -> float:
-        """The start of a job of the queue; KeyError if it is not there."""
+        """The planned start of a job in the queue. Raises KeyError for another job."""
         self._plan(now_s)
         return max(now_s, self._starts_s[job_id])
 
     def starts_s(self, now_s: float) -> Mapping[JobId, float]:
-        """The planned start of every job of the queue; some may be over, and mean now."""
+        """The planned start of every job of the queue. A start that has passed means now."""
         self._plan(now_s)
         return self._starts_s
 

@@ -52,10 +52,10 @@ class Lrm(Protocol):
         """Time of the next pass without an event, as of the last ``schedule``; infinite: none."""
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
-        """A job joins the end of the queue.
+        """Add a job to the end of the queue.
 
-        Raises InfeasibleError if it asks for more than the cluster has, InvalidError if it asks
-        for no processor, or for a time that is negative or no number.
+        Raises InfeasibleError if it asks for more than the cluster has, InvalidError if it asks for
+        no processor, or for a time that is negative or not a number.
         """
 
     def end(self, job_id: JobId, now_s: float) -> None:
@@ -65,33 +65,34 @@ class Lrm(Protocol):
         """A job leaves, waiting or running."""
 
     def occupy(self, job: QueuedJob, now_s: float) -> None:
-        """Idle processors go out of service immediately, until ``end``: for the queue, a job that
-        has started and is expected to take its requested time. Reservations that it collides with
-        are planned again.
+        """Take idle processors out of service immediately, until ``end``. For the queue they are a
+        job that has started and is expected to take its requested time. Reservations that collide
+        with it are planned again.
 
-        Raises InvalidError if fewer processors are free, and what ``submit`` raises.
+        Raises InvalidError if fewer processors are free, and the errors of ``submit``.
         """
 
     def schedule(self, now_s: float) -> list[JobId]:
         """The jobs that start now, in the order of their starts. They are running then."""
 
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
-        """The start of such a job if it were submitted now, according to the requests of all
-        others. Valid between ``schedule`` and the next event. Raises what ``submit`` raises."""
+        """The start of a job with this request if it were submitted now, according to the requests
+        of all other jobs. Valid between ``schedule`` and the next event. Raises the errors of
+        ``submit``."""
 
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
         """The start of a waiting job, according to the requests of all others."""
 
     def planned_starts_s(self, now_s: float) -> Mapping[JobId, float]:
-        """The starts of all waiting jobs, read-only; those before now mean now."""
+        """The planned starts of all waiting jobs, read-only. A start before now means now."""
 
     @property
     def plan_number(self) -> int:
-        """Number of the latest plan, which an estimate or ``planned_starts_s`` may renew. As long
-        as it stays, the planned starts of the jobs that still wait stay, too."""
+        """Number of the latest plan, which an estimate or ``planned_starts_s`` may renew. While it
+        does not change, the planned starts of the jobs that still wait do not change either."""
 
     def last_end_s(self, now_s: float) -> float:
-        """The end of the last job, according to the requests of all; now if there is none."""
+        """The end of the last job, according to the requests of all jobs; now if there is none."""
 
 
 def check_request(cores: int, requested_s: float, processors: int) -> None:

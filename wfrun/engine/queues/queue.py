@@ -39,7 +39,7 @@ class QueueCounts:
 
 
 class LrmQueue(QueueCounts):
-    """All of an ``Lrm`` but ``name`` and ``schedule``."""
+    """Implements ``Lrm`` except ``name`` and ``schedule``."""
 
     next_wakeup_s: ClassVar[float] = float("inf")
     """Jobs start only when another one is submitted or leaves."""

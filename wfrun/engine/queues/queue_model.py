@@ -26,13 +26,13 @@ from wfrun.engine.jobs.open_sums import OpenSums, Overdue
 from wfrun.engine.queues.profile import Profile
 
 MAX_PASSED_S = 600.0
-"""Maximum time since the planned start of a job that still waits, in seconds. Schedulers plan again
-within minutes, so an older plan says nothing."""
+"""Maximum time by which the planned start of a job that still waits may have passed, in seconds.
+Schedulers plan again within minutes, so an older plan says nothing."""
 MAX_AHEAD_S = 366 * 86_400.0
-"""Maximum time until a planned start in seconds: a later one is no plan."""
+"""Maximum time until a planned start, in seconds. A later start is taken for no plan."""
 
 Predict = Callable[[], float | None]
-"""The run time that a job is expected to have by now, in seconds; None if unknown."""
+"""Returns the run time that is expected of a job at present, in seconds; None if unknown."""
 
 
 class Expected(NamedTuple):
@@ -51,8 +51,8 @@ class Expected(NamedTuple):
 
 
 def planned_start_s(planned_s: float | None, now_s: float) -> float | None:
-    """The start of a waiting job as its queue plans it, not before now; None if it shows none, or
-    none that can be."""
+    """The start of a waiting job as its queue plans it, but not before now. None if the queue shows
+    no start, or an implausible one."""
     if planned_s is None or not -MAX_PASSED_S <= planned_s - now_s <= MAX_AHEAD_S:
         return None
     return max(now_s, planned_s)
@@ -67,7 +67,7 @@ class _Open(msgspec.Struct):
     predict_s: Predict | None
     submitted_s: float
     wait_s: float
-    """From submission to start, as it was or as it is planned."""
+    """Wait from submission to start, in seconds: the actual or the planned one."""
     requested_s: float | None
     """Its walltime; None: without one."""
     started_s: float | None = None
@@ -81,7 +81,7 @@ class QueueModel(ABC):
         self._slots = slots
         self._keeps_totals = keeps_totals
         self._overdue: Overdue[str] = Overdue()
-        """All open tasks, with the completions that count in ``sums``."""
+        """All open tasks, with the completion times that count in ``sums``."""
         self._open: dict[str, _Open] = {}
         self._background: tuple[Expected, ...] = ()
         self._deviations = 0
@@ -92,15 +92,16 @@ class QueueModel(ABC):
         self.follows_plan = False
         """Whether the queue shows the starts that it plans itself."""
         self._starts_s: Mapping[str, float] = {}
-        """These starts of our tasks, by key, as of the latest observation."""
+        """Starts of our waiting tasks as the queue plans them, by key, as of the latest
+        observation."""
         self._held_cores = 0
         """Cores of all open tasks."""
         self.sums = OpenSums()
-        """Of all open tasks."""
+        """Sums over all open tasks."""
         self._last_end_s = float("-inf")
         """Latest expected end since the last rebuild, other users' jobs included."""
         self._planned: list[tuple[int, float, float]] = []
-        """Cores, run time and earliest start of the tasks that are planned."""
+        """Cores, run time and earliest start of each task added by ``plan``."""
         self._clear(float("-inf"))
 
     @abstractmethod
@@ -165,12 +166,12 @@ class QueueModel(ABC):
             self.plan(*task)
 
     def held_s(self, duration_s: float, requested_s: float | None) -> float:
-        """Time for which a task needs a hole of the plan: its walltime if the plan is the queue's,
-        else its expected duration."""
+        """Time for which a task needs a hole in the plan: its walltime if the model follows the
+        plan that the queue shows, otherwise its expected duration."""
         return requested_s if self.follows_plan and requested_s else duration_s
 
     def plan(self, cores: int, runtime_s: float, from_s: float) -> None:
-        """Plan a task at the end of the queue that is not placed yet, until ``end_plan``."""
+        """Plan a task that is not placed yet at the end of the queue, until ``end_plan``."""
         if not self._planned:
             self._save()
         self._planned.append((cores, runtime_s, from_s))
@@ -182,7 +183,7 @@ class QueueModel(ABC):
         return bool(self._planned)
 
     def end_plan(self) -> Sequence[tuple[int, float, float]]:
-        """Forget the tasks that were planned. Returns them."""
+        """Forget the tasks that were added by ``plan``. Returns them."""
         planned = self._planned
         if planned:
             self._planned = []
@@ -199,7 +200,7 @@ class QueueModel(ABC):
                 self._expect_completion(key, job)
 
     def unstart(self, key: str) -> None:
-        """Note that a task waits that was believed to run."""
+        """Note that a task waits although it was believed to run."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = None
@@ -259,10 +260,10 @@ class QueueModel(ABC):
         self._rebuild(now_s)
 
     def _rebuild(self, now_s: float) -> None:
-        """Plan all jobs anew: running ones first, since they hold their cores, then waiting ones,
-        those first whose starts the queue plans. Of the others jobs of other users come first,
-        because their arrival times are unknown. Running jobs are added from the latest end to the
-        earliest: each then comes before all steps of the profile, which is the cheapest order."""
+        """Plan all jobs anew. Running jobs come first, since they hold their cores; then waiting
+        jobs with a start that the queue plans; then the others, those of other users first because
+        their arrival times are unknown. Running jobs are added from the latest end to the earliest:
+        each then comes before all steps of the profile, which is the cheapest order."""
         self._deviations = 0
         self.rebuilds += 1
         self._clear(now_s)
@@ -291,7 +292,7 @@ class QueueModel(ABC):
 
     def _waiting(self, now_s: float) -> list[tuple[Expected | _Open, float | None]]:
         """All waiting jobs in the order in which they are planned, each with its start as the queue
-        plans it."""
+        plans it (None: the queue shows none)."""
         waiting: list[tuple[Expected | _Open, float | None]] = [
             (job, self._planned_start_s(job.planned_s, now_s))
             for job in self._background
@@ -308,7 +309,8 @@ class QueueModel(ABC):
         return planned_start_s(planned_s, now_s)
 
     def backfilling(self) -> BackfillModel:
-        """This model if it backfills, else one with the same tasks, to be observed next."""
+        """This model if it backfills; otherwise a backfilling model with the same tasks, whose
+        other jobs the caller observes next."""
         if isinstance(self, BackfillModel):
             return self
         made = BackfillModel(self._slots, keeps_totals=self._keeps_totals)
@@ -329,9 +331,9 @@ class QueueModel(ABC):
 
 
 def left_s(job: Expected | _Open, now_s: float) -> float:
-    """Expected time until the end of a job. An overdue job is expected to end now; if its run time
-    is a prediction, that is doubled until it is longer than the job has run (thesis section
-    7.3.1)."""
+    """Expected time until the end of a job. An overdue job is expected to end now. If its run time
+    is a prediction, the prediction is doubled instead until it exceeds the time that the job has
+    run (thesis section 7.3.1)."""
     if job.started_s is None:
         return job.runtime_s
     left_s = _expected_end_s(job) - now_s
@@ -342,7 +344,7 @@ def left_s(job: Expected | _Open, now_s: float) -> float:
 
 
 def requested_left_s(job: Expected | _Open, now_s: float) -> float | None:
-    """Time until a job is killed; None if it is unknown or over."""
+    """Time until a job is killed; None if it is unknown or has passed."""
     if job.requested_s is None:
         return None
     left = job.requested_s - (0.0 if job.started_s is None else now_s - job.started_s)
@@ -350,8 +352,8 @@ def requested_left_s(job: Expected | _Open, now_s: float) -> float | None:
 
 
 def _doubled_s(predicted_s: float, elapsed_s: float) -> float:
-    """Time left of a job that has run for as long as predicted, or longer. Without a prediction (0)
-    it is taken as half done."""
+    """Time left of a job that has run for at least its predicted time. If the prediction is 0, the
+    job is assumed to be half done."""
     if predicted_s <= 0:
         return elapsed_s
     return ldexp(predicted_s, floor(log2(elapsed_s / predicted_s)) + 1) - elapsed_s
@@ -375,7 +377,7 @@ class FcfsModel(QueueModel):
         return max(now_s, heapq.nsmallest(cores, free_s)[-1])
 
     def _planned_start_s(self, planned_s: float | None, now_s: float) -> float | None:
-        """None: a queue in strict order has no plan with holes."""
+        """None: a queue in strict order has no plan whose holes could be used."""
         return None
 
     def _clear(self, now_s: float) -> None:

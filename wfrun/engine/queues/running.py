@@ -13,7 +13,7 @@ Entry: TypeAlias = tuple[float, int, int, JobId]
 
 
 class Running:
-    """The running jobs. ``free`` and ``by_end`` are read-only. Once ``by_end`` was asked for, a
+    """The running jobs. ``free`` and ``by_end`` are read-only. After the first use of ``by_end``, a
     start or an end costs a binary search, and a move of at most n words."""
 
     __slots__ = ("_by_end", "_jobs", "_starts", "free", "processors")
@@ -26,7 +26,7 @@ class Running:
         self.processors = processors
         self.free = processors
         self._by_end: list[Entry] | None = None
-        """The running jobs by their ends; None until they are asked for."""
+        """The running jobs by their ends; None before the first use."""
         self._jobs: dict[JobId, Entry] = {}
         self._starts = 0
 
@@ -48,7 +48,7 @@ class Running:
         self.free -= cores
 
     def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
-        """Like ``start``; raises InvalidError for a known id, and if fewer processors are free."""
+        """``start``, but raises InvalidError for a known id, or if fewer processors are free."""
         check_request(job.cores, job.requested_s, self.processors)
         if job.id in self or job.cores > self.free:
             raise InvalidError(

@@ -124,10 +124,10 @@ def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]
 
 
 def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
-    """Make a task eligible that the log places although it waits or has failed here.
+    """Make a task eligible that the log places although it waits or has failed in this state.
 
-    Logs of older versions were written under other retry rules: there the task was retried earlier,
-    or had retries left. The log is the truth, so the state follows it.
+    Logs of older versions were written under other retry rules, by which the task was retried
+    earlier or had retries left. The log is the truth, so the state follows it.
     """
     state = run.state
     if w.status[task] == DELAYED:
@@ -166,8 +166,8 @@ def _submit(run: Run, attempt: Attempt) -> None:
 
 
 def attempts_submitted(run: Run, event: ev.AttemptsSubmitted) -> None:
-    """Note that the site has queued attempts. Those that started meanwhile stay as they are: the
-    site may report both in either order."""
+    """Note that the site has queued attempts. Attempts that have started meanwhile keep their
+    phase: the site may report both in either order."""
     attempts = run.state.attempts
     for key in event.keys:
         attempt = attempts.get(key)
@@ -308,7 +308,8 @@ def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
 
 
 def _vanished_too_often(state: RunState, attempt: Attempt) -> str:
-    """Which input of an attempt is not made again any more, for the user; empty if none."""
+    """Message for the user about an input of an attempt that vanished too often to be made again;
+    empty if there is none."""
     w = state.workflows[attempt.workflow]
     gone = w.worn_out.intersection(w.workflow.tasks[attempt.task].inputs) if w.worn_out else ()
     if not gone:
@@ -434,9 +435,9 @@ def fail_attempt(
 ) -> None:
     """Handle a failed attempt.
 
-    The task fails only when its last attempt has. Then the failure of the first attempt counts,
-    since a replica must never cost a retry: the task would otherwise fail sooner with replicas than
-    without. ``own``: the failure is the task's own fault. ``final``: a retry would not mend it.
+    The task fails only when its last attempt has failed. Then the failure of the first attempt
+    counts: a replica must never cost a retry, or the task would fail sooner with replicas than
+    without. ``own``: the failure is the task's own fault. ``final``: a retry would fail, too.
     """
     task = attempt.task
     siblings = w.siblings.get(task) if w.siblings else None
@@ -470,7 +471,7 @@ def _fail(
 
 
 def fail_task(run: Run, w: WorkflowState, task: int) -> None:
-    """Let a task fail for good, which is in no other set any more."""
+    """Let a task fail for good. The caller has removed it from all other sets."""
     state = run.state
     set_status(state, w, task, FAILED)
     block_descendants(state, w, task)

@@ -195,7 +195,7 @@ def _piece(part: TemplatePart, value: Callable[[int], str] | None, task: int) ->
 
 
 class _Dimension:
-    """The part of one axis in the number of an input file."""
+    """The contribution of one axis to the number of an input file."""
 
     def __init__(self, step: int, length: int, coded: DictionaryColumn | None) -> None:
         self._step, self._length = step, length

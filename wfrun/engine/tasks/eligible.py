@@ -13,8 +13,8 @@ MAX_STALE = 16
 
 
 class TaskClass(NamedTuple):
-    """Eligible tasks of the same sites and number of cores: where one of them can be placed, all
-    can."""
+    """Eligible tasks with the same sites and number of cores: a site with room for one of them has
+    room for all."""
 
     mask: int
     """The sites that may run them."""
@@ -23,7 +23,8 @@ class TaskClass(NamedTuple):
 
 
 class MandatoryFirst:
-    """The order of the tasks of a bag with optional ones, without a number for each."""
+    """The order of the tasks of a bag with optional tasks, stored without a number for each
+    task."""
 
     __slots__ = ("_mandatory",)
 
@@ -71,7 +72,8 @@ class EligibleSet:
         self._was_fresh: set[int] = set()
         """Tasks that are set aside, and were never dispatched."""
         self._returned: set[int] = set()
-        """Tasks that were put back, and were never dispatched: only these have an entry."""
+        """Tasks that were put back and have never been dispatched. Of the tasks never dispatched,
+        only these have an entry."""
 
     def fill(self, fresh: FreshTasks) -> None:
         """Add all tasks of a bag."""
@@ -121,9 +123,9 @@ class EligibleSet:
             heapq.heapify(heap)
 
     def drop_fresh(self, first: int) -> range:
-        """Remove the last fresh tasks, with consecutive numbers not below ``first``; returns their
-        numbers. Cost: the tasks that left before their turn, after which the range begins. Without
-        a range, or in another order of placement than that of the numbers, none is removed."""
+        """Remove the fresh tasks whose numbers are at least ``first`` and above those of all tasks
+        that left before their turn. Returns their numbers, a range. None if the order of placement
+        is not that of the numbers. Cost: the tasks that left before their turn."""
         fresh = self._fresh
         if fresh is None or not fresh.left or not (dropped := fresh.drop(first)):
             return range(first, first)
@@ -143,7 +145,8 @@ class EligibleSet:
         self.remove(task, entry[3])
 
     def put_back(self, entry: Entry) -> None:
-        """Add a task again that was set aside. One that was never dispatched remains so."""
+        """Add a task again that was set aside. A task that was never dispatched still counts as
+        such."""
         task = entry[2]
         self.add(entry)
         if task in self._was_fresh:
@@ -225,10 +228,11 @@ class FreshTasks:
         if isinstance(keys, Sequence):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks
-        """The positions of those that are left, but for those that are gone."""
+        """First position that is left, and the end of the positions. Tasks in ``_gone`` are not
+        left."""
         self._gone: set[int] = set()
-        """Tasks that were removed before their turn, as in the replay of a log whose version had
-        another order."""
+        """Tasks that were removed before their turn, as in the replay of a log of another version,
+        which had another order."""
 
     def renewed(
         self,
@@ -237,8 +241,8 @@ class FreshTasks:
         keys: Orders | float,
         returned: Iterable[int] = (),
     ) -> FreshTasks:
-        """The same ones of ``tasks`` tasks and those that were ``returned``, with another class and
-        order."""
+        """The tasks that are left and those in ``returned``, out of ``tasks`` tasks, with another
+        class and order."""
         is_left = bytearray(tasks)
         for position in range(self._position, self._end):
             is_left[position if self._order is None else self._order[position]] = True

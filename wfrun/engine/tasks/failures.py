@@ -22,7 +22,7 @@ _VARIABLE = re.compile(
 """What differs between messages of one kind: names, paths, numbers."""
 
 _ONLY_ENDINGS = ("ended with exit code", "killed by signal")
-"""Begins of messages that say how a task ended, without any output of it."""
+"""Beginnings of messages that say how a task ended and contain no output of it."""
 
 
 class Failure(NamedTuple):
@@ -48,11 +48,12 @@ class FailureGroup:
         self.text = text
         """The message; ``…`` stands for what differs between the attempts."""
         self.first = first
-        """The first failure; if tasks have failed, that of the first of them."""
+        """The first failure in the group; once tasks have failed, the first failure that made a
+        task fail."""
         self.attempts = 0
         """Number of failed attempts."""
         self.tasks = 0
-        """Number of failed tasks: their last attempt is in this group."""
+        """Number of failed tasks whose last attempt is in this group."""
         self.sites: Counter[str] = Counter()
         """Number of failed attempts by site."""
         self.hosts: Counter[str] = Counter()
@@ -97,7 +98,7 @@ class FailureGroups:
 
 
 def _gap(match: re.Match[str]) -> str:
-    """What stands for a variable part: in the quotes that it has."""
+    """The replacement of a variable part, in the quotes that the part has."""
     quote = match[0][0] if match[0][0] in "'\"`" else ""
     return f"{quote}…{quote}"
 
@@ -111,8 +112,8 @@ def _head(outcome: Outcome) -> str:
 
 
 def telling_line(outcome: Outcome) -> str:
-    """The line of the message that says most: the last of what the task printed, where programs
-    name the error. Advice of our own is indented, and not announced by a colon."""
+    """The most informative line of the message: the last line that the task printed, since programs
+    name the error there. Our own advice is indented, and no colon announces it."""
     lines = [line.rstrip() for line in (outcome.message or "").splitlines()]
     lines = [line for line in lines if any(map(str.isalnum, line))]  # no rules, as of mpirun
     if len(lines) == 1 and lines[0].strip().startswith(_ONLY_ENDINGS):

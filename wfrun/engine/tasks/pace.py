@@ -12,15 +12,15 @@ from wfrun.engine.tasks.prefetch import (
 )
 
 WINDOW = 20
-"""Number of observations that a mean weights equally, and minimum number of cores whose ends the
-throughput is taken from. Later observations replace earlier ones."""
+"""Number of observations with equal weight in a mean; later observations replace earlier ones. Also
+the minimum number of cores whose ends determine the throughput."""
 
 DEVIATIONS = 2
 """Standard deviations above the mean for which tasks are prefetched."""
 
 MAX_GROWTH = 1.5
-"""Maximum ratio of the throughput that is prefetched for to that observed. Too few prefetched tasks
-limit the throughput, so it has to be exceeded to be measured."""
+"""Maximum ratio of the throughput that is prefetched for to the observed throughput. Too few
+prefetched tasks limit the throughput, so it has to be exceeded to be measured."""
 
 
 class Moments:
@@ -58,7 +58,7 @@ class Moments:
 
 
 class Pace:
-    """The pace of one site. ``assumed_latency_s`` counts until a latency was observed."""
+    """The pace of one site. ``assumed_latency_s`` is its latency until one is observed."""
 
     __slots__ = ("_assumed_latency_s", "_busy_cores", "_busy_s", "_busy_squares", "_cost",
                  "_ended_cores", "_last_end_s", "_latency", "_runtime")  # fmt: skip
@@ -66,10 +66,10 @@ class Pace:
     def __init__(self, assumed_latency_s: float) -> None:
         self._assumed_latency_s = assumed_latency_s
         self._latency = Moments()
-        """Time that an attempt takes beside its run time where it finds idle slots: staging,
+        """Time that an attempt takes beside its run time if it finds idle slots: staging,
         submission, start, and the report of its end."""
         self._cost = Moments()
-        """The same without staging."""
+        """The latency without staging."""
         self._runtime = Moments()
         self._ended_cores = 0
         self._busy_cores = 0.0
@@ -100,8 +100,9 @@ class Pace:
         self, runtime_s: float, overhead_s: float, staging_s: float = 0.0, *, found_idle: bool
     ) -> None:
         """Observe an attempt that succeeded. ``overhead_s`` is the time that it was dispatched
-        beside its run time, of which ``staging_s`` for its inputs. If it found no idle slot when it
-        was placed, this contains the wait for one, and is an upper bound of the latency."""
+        beside its run time; ``staging_s`` of that was for its inputs. If it found no idle slot when
+        it was placed, ``overhead_s`` contains the wait for one, and is an upper bound of the
+        latency."""
         self._runtime.observe(runtime_s)
         if found_idle or overhead_s < self.latency_s:
             self._latency.observe(overhead_s)
@@ -120,7 +121,7 @@ class Pace:
             self._busy_cores = kept * self._busy_cores + cores
 
     def on_waited(self, waited_s: float) -> None:
-        """Observe that an attempt has waited for this time where it should have found an idle
+        """Observe that an attempt has waited for this time although it should have found an idle
         slot."""
         if waited_s > self.latency_s:
             self._latency.restart(waited_s)
@@ -130,8 +131,9 @@ class Pace:
         self._last_end_s = None
 
     def cores_per_s(self, slots: int) -> float | None:
-        """Cores that become free each second while attempts wait; None before the first end. Not
-        only run times bound it: a batch system may start jobs more slowly than they end."""
+        """Cores that become free each second while attempts wait; None before the first end. The
+        rate is not bounded by run times alone: a batch system may start jobs more slowly than they
+        end."""
         if slots <= 0:
             return 0.0
         runtime_s = self._runtime.mean
@@ -150,15 +152,16 @@ class Pace:
         return sqrt(max(0.0, square - 1))
 
     def prefetched_cores(self, slots: int) -> int:
-        """Cores of attempts to dispatch beyond the slots, so that these do not wait for the engine:
-        as many as start during the latency. None where tasks are long, unless there are so many
-        slots that one is soon free: within a wait, beside the staging, for which no task is moved.
+        """Number of cores of attempts to dispatch beyond the slots, so that these do not wait for
+        the engine: as many as start during the latency. 0 where tasks are long compared to the
+        latency, unless a slot becomes free so soon that a task would not be moved for the wait:
+        within a few times the cost of a task without staging.
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
-        number that starts during it varies as in a renewal process, by its square root times the
-        coefficient of variation of the times between ends: tasks that started together end
-        together. Two of these deviations are added, at most one task of each slot. Prefetching
-        begins slowly, with no more cores than have ended here.
+        number of starts during it varies as in a renewal process: its standard deviation is its
+        square root times the coefficient of variation of the times between ends, since tasks that
+        started together end together. Two of these deviations are added, at most one task of each
+        slot. Prefetching begins slowly, with no more cores than have ended here.
         """
         runtime_s = self._runtime.mean
         if runtime_s is None or slots <= 0:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from math import ceil
 
 MAX_RUNTIME_RATIO = 50
-"""Maximum ratio of run time to latency at which tasks are prefetched. Above it, the wait for the
+"""Maximum ratio of run time to latency at which tasks are prefetched. Above it, waiting for the
 next task costs a slot less than 2%, and a task that waits at one site may start sooner at
 another."""
 
 MIN_WAIT_RATIO = 2
-"""Minimum ratio of the expected wait of an attempt to the time of moving it, at other sites. Both
-vary, and an attempt that is moved in vain loses its place in the queue."""
+"""Minimum ratio of the expected wait of an attempt to the time of moving it, for a move to another
+site. Both times vary, and an attempt that is moved in vain loses its place in the queue."""
 
 MAX_PREFETCH_PER_SLOT = 2000
-"""Maximum number of prefetched tasks per slot: enough for a second of the shortest tasks that
+"""Maximum number of prefetched tasks per slot: enough for one second of the shortest tasks that
 occur."""
 
 
 def prefetch_per_slot(latency_s: float, task_s: float | None) -> int:
-    """Number of tasks to hold per slot beside the one that runs in it.
+    """Number of tasks to hold per slot in addition to the task that runs in it.
 
     ``latency_s`` is the time from the end of a task to the arrival of the next one, ``task_s`` the
-    mean run time of tasks; None if unknown. The result is twice the number that a slot can run
-    during the latency, since neither time is constant.
+    mean run time of tasks; None if unknown. The result is twice the number of tasks that a slot can
+    run during the latency, since neither time is constant.
     """
     if task_s is None or task_s > MAX_RUNTIME_RATIO * latency_s:
         return 0

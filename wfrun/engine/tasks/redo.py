@@ -6,8 +6,8 @@ from wfrun.engine.core.state import TaskStatus, WorkflowState
 
 
 def tasks_to_redo(w: WorkflowState) -> set[int]:
-    """The done tasks that wrote a file which is lost, in this or an earlier resume, and still
-    needed: as a final output, by a task that is not done, or by one that must be repeated."""
+    """The done tasks that wrote a file which was lost, in this or an earlier resume, and is still
+    needed: as a final output, by a task that is not done, or by a task that must be repeated."""
     files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     needed = [file for file in gone if files[file].collect]
     for index, task in enumerate(tasks):
@@ -17,8 +17,8 @@ def tasks_to_redo(w: WorkflowState) -> set[int]:
 
 
 def tasks_to_redo_for(w: WorkflowState, file: int) -> set[int]:
-    """The done tasks that must be repeated because one file exists nowhere; none if nothing needs
-    it. Cost: the successors of its producer."""
+    """The done tasks that must be repeated because one file exists nowhere; none if the file is not
+    needed. Cost: the successors of its producer."""
     record = w.workflow.files[file]
     if file not in w.lost or record.producer is None:
         return set()
@@ -31,7 +31,8 @@ def tasks_to_redo_for(w: WorkflowState, file: int) -> set[int]:
 
 
 def _with_producers(w: WorkflowState, needed: list[int]) -> set[int]:
-    """The done tasks that wrote lost files which are needed, by others or by one another."""
+    """The done tasks that wrote lost files in ``needed``, and the tasks that wrote lost files which
+    these need in turn."""
     files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     redo: set[int] = set()
     while needed:

@@ -19,8 +19,8 @@ from wfrun.engine.fitting.fit import (
 from wfrun.engine.model import Resources, SiteSpec
 
 MAX_SETBACKS = 10
-"""Maximum number of failures of a task that are not its own fault; the number of retries, if that
-is larger. Without a limit, a task that no site ever runs would be tried for ever."""
+"""Maximum number of failures of a task that are not its own fault; the number of retries is the
+maximum if it is larger. Without a limit, a task that no site ever runs would be tried for ever."""
 
 GROWTH = 2
 """Factor by which a memory or walltime request grows."""
@@ -38,7 +38,8 @@ class Rule(NamedTuple):
     where: Literal["elsewhere first", "elsewhere", "never there", "anywhere"]
     """Where the task is retried. ``elsewhere first``: at sites where it has not failed, while there
     are any, then at all sites in turn. ``elsewhere``: only at sites where it has not failed.
-    ``never there``: the site never accepts the task."""
+    ``never there``: at other sites, since the site never accepts the task. ``anywhere``: at any
+    site."""
     grows: Literal["memory", "walltime"] | None = None
     """The request that is doubled, within what sites grant."""
 
@@ -118,8 +119,8 @@ def apply_retry_rule(
 
 
 def is_too_short(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether a walltime that was learned from earlier tasks, not one of the user or the site,
-    ended an attempt."""
+    """Whether an attempt was ended by a walltime learned from earlier tasks, not by one of the user
+    or the site."""
     return outcome.cause == "walltime" and attempt.walltime_s is not None
 
 
@@ -134,9 +135,9 @@ def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
 
 
 def _avoid(w: WorkflowState, task: int, bit: int) -> bool:
-    """Let a task avoid a site where it has failed. Returns whether there are sites where it has
-    not. If there are none, all others come before this one: a site that fails everything at once is
-    always free, and would use up the retries of the task."""
+    """Let a task avoid a site where it has failed. Returns whether there are sites where it has not
+    failed. If there are none, the task avoids this site only: a site that fails everything at once
+    is always free, and would use up the retries of the task."""
     avoid = w.avoid.get(task, 0) | bit
     has_others = bool(w.feasible_sites(task) & ~avoid)
     w.avoid[task] = avoid if has_others else bit
@@ -144,8 +145,9 @@ def _avoid(w: WorkflowState, task: int, bit: int) -> bool:
 
 
 def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
-    """Let a moldable job ask a site that refused it for at most half the processors: its nodes may
-    be narrower. Other sites come first. Returns whether the job has such a size there."""
+    """Limit a moldable job at a site that refused it to half the processors that it requested: the
+    nodes of the site may be narrower. Other sites come first. Returns whether the job has such a
+    size there."""
     if attempt.task not in w.workflow.moldable:
         return False
     most = attempt.cores // 2
@@ -200,7 +202,7 @@ def reset_retries(state: RunState, w: WorkflowState) -> None:
 
 def _possible_sites(state: RunState, w: WorkflowState, task: int) -> int:
     """The sites of the workflow that fit the next attempt of a task, as a mask. The size of a
-    moldable job is chosen anew, so that those with room for another size count."""
+    moldable job is chosen anew, so sites that fit another of its sizes count, too."""
     return state.queue_sites(w) & sum(
         1 << i for i, site in enumerate(state.sites) if _could_run(state, w, task, site.spec)
     )
@@ -215,8 +217,8 @@ def _could_run(state: RunState, w: WorkflowState, task: int, site: SiteSpec) -> 
 def _grown(
     state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome
 ) -> tuple[Resources | None, str] | None:
-    """The next request of the task, with a note for the user; None as the request if no site grants
-    more. None as the result if the task requested nothing and its use is unknown."""
+    """The next request of the task, with a note for the user. The request is None if no site grants
+    more. The result is None if the task requested nothing and its use is unknown."""
     asked = w.asked(attempt.task)
     is_moldable = attempt.task in w.workflow.moldable and state.settings.sizing is not None
     offered = state.queue_sites(w) & ~w.refused.get(attempt.task, 0)
@@ -252,8 +254,8 @@ def _grown(
 
 
 def _longer(w: WorkflowState, task: int, sites: Sequence[SiteSpec]) -> tuple[Resources | None, str]:
-    """The request of a moldable job with longer walltimes, which another size may need. That of its
-    present size may be above what sites grant: the next size is chosen among those that fit."""
+    """The request of a moldable job with longer walltimes. The longer walltime of its present size
+    may exceed what sites grant: the next size is chosen among the sizes that fit."""
     growth = w.growth(task)
     most = max((greatest_growth(w.workflow, task, s, growth) for s in sites), default=0.0)
     if most <= growth.walltimes:

@@ -22,7 +22,7 @@ def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> Non
 
 
 def set_all(state: RunState, w: WorkflowState, tasks: range, before: int, status: int) -> None:
-    """Set the status of consecutive tasks, which is ``before`` of all of them, and count it."""
+    """Set the status of consecutive tasks, whose status was ``before``, and count it."""
     state.counts[before] -= len(tasks)
     state.counts[status] += len(tasks)
     w.status[tasks.start : tasks.stop] = bytes([status]) * len(tasks)
@@ -79,7 +79,7 @@ def order_of(w: WorkflowState, task: int) -> float:
 
 
 def requeue(state: RunState, w: WorkflowState, task: int) -> None:
-    """Enter an eligible task into the eligible set again, behind those of the same order."""
+    """Enter an eligible task into the eligible set again, behind tasks of the same order."""
     w.eligible.remove(task, w.task_class(task))
     state.eligible_serial += 1
     w.serials[task] = state.eligible_serial
@@ -110,7 +110,7 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
 
 
 def enter_eligible(w: WorkflowState) -> None:
-    """Enter all eligible tasks into the eligible set, which has fresh ones alone."""
+    """Enter all eligible tasks into the eligible set, which has only fresh tasks."""
     if w.count(TaskStatus.ELIGIBLE) > w.eligible.count:
         for task, status in enumerate(w.status):
             if (

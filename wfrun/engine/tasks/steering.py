@@ -37,7 +37,7 @@ def site_freed(run: Run, event: ev.SiteFreed) -> None:
 
 
 def priority_raised(run: Run, event: ev.PriorityRaised) -> None:
-    """Let a workflow go before the others, or a task, with its predecessors, before the other
+    """Let a workflow go before other workflows, or a task and its predecessors before the other
     tasks of its workflow. Cost: the predecessors."""
     state = run.state
     w = state.workflows[event.workflow]

@@ -95,7 +95,8 @@ def placeholders(text: str) -> tuple[str, ...]:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A template with its parameters replaced. Raises KeyError for one without a value."""
+    """A template with its parameters replaced by their values. Raises KeyError for a parameter
+    without a value."""
     return "".join(
         part.literal if part.name is None else part.literal + part.formatted(values[part.name])
         for part in parse_template(text)

@@ -20,7 +20,7 @@ class TriedPlacement(NamedTuple):
     idle: tuple[int, ...]
     """Number of idle processors of each site."""
     failed: tuple[Job, ...]
-    """The jobs that these could not hold."""
+    """The jobs that these idle processors could not hold."""
 
 
 class Phases:
@@ -32,17 +32,18 @@ class Phases:
 
     def __init__(self) -> None:
         self.placed = self.granted = self.started = 0
-        """Numbers of claims asked for and granted, and of attempts that started in one."""
+        """Number of claims that were requested, of claims that were granted, and of attempts that
+        started in a claim."""
         self.ended: Counter[str] = Counter()
         """Number of ended claims by cause."""
         self.queue_s = 0.0
-        """In the placement queue."""
+        """Time in the placement queue."""
         self.claim_s = 0.0
-        """From the placement until all placeholders were ready; of granted claims."""
+        """Time from the placement until all placeholders were ready, of granted claims."""
         self.start_s = 0.0
-        """From then until the start: transfer of inputs and submission."""
+        """Time from then until the start of the attempt: transfer of inputs and submission."""
         self.execution_s = 0.0
-        """From the start to the end, as far as attempts have ended."""
+        """Time from the start to the end, of attempts that have ended."""
 
 
 class Placeholder:
@@ -58,11 +59,11 @@ class Placeholder:
         self.request = request
         self.asked_s = asked_s
         self.is_spare = is_spare
-        """Whether the job does without it: one that it may grow into."""
+        """Whether the job can do without it, because it is one that the job may grow into."""
         self.is_returned = False
-        """Whether it is given back before the others."""
+        """Whether it is given back before the other placeholders of its claim."""
         self.started_s: float | None = None
-        """Time when all its nodes first were ready; None until then."""
+        """Time when all its nodes were ready for the first time; None until then."""
         self.hosts: tuple[str, ...] = ()
         """Names of its nodes."""
         self.is_submitted = False
@@ -75,8 +76,8 @@ class Placeholder:
 
 
 class ProcessorClaim:
-    """The processors that are held for a job. It is *granted* when all placeholders are ready, and
-    all of them are given back together."""
+    """The processors that are held for a job. It is *granted* when all its placeholders are ready;
+    they are all given back together."""
 
     __slots__ = ("asked_s", "attempt", "granted_s", "key", "made", "parts", "reason", "task",
                  "workflow")  # fmt: skip
@@ -89,13 +90,13 @@ class ProcessorClaim:
         self.task = task
         self.parts = parts
         self.made = len(parts)
-        """Number of placeholders so far, which numbers the next one."""
+        """Number of placeholders so far; numbers the next one."""
         self.asked_s = asked_s
         self.granted_s: float | None = None
         self.attempt = ""
         """Key of the attempt that runs in it; empty before its placement."""
         self.reason: tuple[ClaimEndCause, str] | None = None
-        """Cause and message of its end, which is to be decided; None: it goes on."""
+        """Cause and message with which it is to end; None: it goes on."""
 
     @property
     def is_held(self) -> bool:
@@ -122,7 +123,7 @@ def nodes_of(part: Placeholder, first: int) -> list[ClaimedNode]:
 
 
 _NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")
-"""What stands in no host file. Sites may report anything as the name of a host."""
+"""Characters that no host file may contain. Sites may report anything as the name of a host."""
 
 
 def number_of(claim: ProcessorClaim) -> int:

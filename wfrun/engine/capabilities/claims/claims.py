@@ -77,24 +77,24 @@ class ProcessorClaims(Capability):
         self._queued_s: dict[Job, float] = {}
         """When each job joined the placement queue."""
         self.given_up: list[Job] = []
-        """Jobs that failed, since they were tried too often."""
+        """Jobs that failed because they were tried too often."""
         self.tried: deque[TriedPlacement] = deque(maxlen=MAX_KEPT_TRIES)
         """The latest scans of the queue."""
         sites = len(self.state.sites)
         self._idle = IdleProcessors([0] * sites)
         self._foreign = [(0, 0)] * sites
-        """By site: processors of other users' running and queued jobs."""
+        """By site: processors of other users' jobs, as (running, queued)."""
         self._held = [0] * sites
         """By site: processors of placeholders that have not ended."""
         self._pauses: dict[int, tuple[int, float]] = {}
-        """By site where a placeholder ended before it was ready: number of pauses in a row, and the
-        end of the last one."""
+        """By site where a placeholder ended before it was ready: number of consecutive pauses, and
+        the end of the last one."""
         self._refused: dict[Job, int] = {}
         """By job: the sites that refused a placeholder of it, as a mask."""
         self._changed: set[int] = set()
         """Workflows whose eligible tasks have changed."""
         self._pending: ProcessorClaim | None = None
-        """The claim that is granted in part."""
+        """The claim of which only some placeholders are ready."""
         self._is_due = False
         self._is_scan_due = False
 
@@ -135,9 +135,9 @@ class ProcessorClaims(Capability):
         self._scan_soon()
 
     def _sync(self) -> None:
-        """Let the queue have the jobs that have become eligible, in that order and by priority, and
-        drop those that are not any more. Called before each use of the queue, so that a replay has
-        the same queue."""
+        """Bring the queue up to date: add jobs that have become eligible, in that order and by
+        priority, and remove jobs that are no longer eligible. Called before each use of the queue,
+        so that a replay has the same queue."""
         for index in sorted(self._changed):
             w = self.state.workflows[index]
             fresh = []
@@ -219,7 +219,7 @@ class ProcessorClaims(Capability):
             self._scan_soon()
 
     def _give_back(self, claim: ProcessorClaim) -> None:
-        """End the placeholders of a claim, with what runs in them."""
+        """End the placeholders of a claim, and whatever runs in them."""
         left = [part for part in claim.parts if not part.is_ended]
         for site, some in by_site(left).items():
             keys = tuple(part.request.key for part in some)
@@ -228,7 +228,7 @@ class ProcessorClaims(Capability):
             self.claims.pop(claim.key, None)
 
     def extend(self, claim: ProcessorClaim, requests: Sequence[LauncherRequest]) -> None:
-        """Ask for further placeholders at the site of a claim, which its job may grow into."""
+        """Request further placeholders, into which its job may grow, at the site of a claim."""
         site, now_s = claim.parts[0].site, self.state.now_s
         for request in requests:
             part = Placeholder(site, request, now_s, is_spare=True)
@@ -238,7 +238,7 @@ class ProcessorClaims(Capability):
         self.run.outbox.append(StartLaunchers(site, tuple(requests)))
 
     def give_back_some(self, claim: ProcessorClaim, parts: Sequence[Placeholder]) -> None:
-        """End placeholders that the job of a claim does without."""
+        """End placeholders of a claim that its job can do without."""
         for part in parts:
             part.is_spare = part.is_returned = True
         keys = tuple(part.request.key for part in parts if not part.is_ended)
@@ -246,7 +246,7 @@ class ProcessorClaims(Capability):
             self.run.outbox.append(StopLaunchers(claim.parts[0].site, keys, now=True))
 
     def _take_back(self, attempt: Attempt) -> None:
-        """Take back the attempt of a claim that has ended, if it has not started; otherwise it ends
+        """Take back the attempt of an ended claim if the attempt has not started. Otherwise it ends
         with its placeholder."""
         attempt.is_leaving = True
         if attempt.phase is Phase.STAGING:
@@ -319,8 +319,8 @@ class ProcessorClaims(Capability):
         self._scan_soon()
 
     def _note_failure(self, site: int, job: Job, event: ev.LauncherEnded) -> None:
-        """Claim nothing at a site for a while after a placeholder has failed there. A site that
-        refused one gets no further one of the job."""
+        """Claim nothing at a site for a while after a placeholder has failed there. If the site
+        refused the placeholder, it gets no other placeholder of the same job."""
         if event.cause == "refused":
             self._refused[job] = self._refused.get(job, 0) | 1 << site
             return
@@ -353,7 +353,8 @@ class ProcessorClaims(Capability):
         return self.by_job.get((attempt.workflow, attempt.task))
 
     def on_placed(self, attempt: Attempt) -> None:
-        """Every component reads the inputs of the job at its own site."""
+        """Request the inputs at all sites of the claim: each component reads them at its own
+        site."""
         claim = self.by_job.get((attempt.workflow, attempt.task))
         if claim is not None:
             claim.attempt = attempt.key
@@ -368,7 +369,8 @@ class ProcessorClaims(Capability):
             self.phases.start_s += event.at_s - claim.granted_s
 
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
-        """An attempt that has not started may have counted on an input at any site of its claim."""
+        """End a claim if a file was removed at one of its sites and is an input of its attempt,
+        which has not started."""
         for claim in self.by_job.values():
             attempt = self.state.attempts.get(claim.attempt)
             if (
@@ -410,8 +412,8 @@ class ProcessorClaims(Capability):
         self._scan_soon()
 
     def idle_at(self, index: int) -> int:
-        """Number of idle processors of a site: 0 where jobs of other users wait, which would
-        overtake a placeholder, and at sites that get no work."""
+        """Number of idle processors of a site. 0 at sites that get no work, and where jobs of other
+        users wait, since these would overtake a placeholder."""
         site = self.state.sites[index]
         queued = self._foreign[index][1]
         is_paused = self._pauses.get(index, (0, 0.0))[1] > self.state.now_s
@@ -420,13 +422,13 @@ class ProcessorClaims(Capability):
         return self.free_at(index)
 
     def free_at(self, index: int) -> int:
-        """Number of processors of a site that no running job holds, of whomever."""
+        """Number of processors of a site that neither jobs of other users nor placeholders hold."""
         slots, running = self.state.sites[index].spec.slots, self._foreign[index][0]
         return max(0, slots - running - self._held[index])
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look for the placeholders of the previous engine, and give back again what it had given
-        back. If it dismissed them at the end of the run, all claims are over."""
+        """Look for the placeholders of the previous engine, and give back again what that engine
+        had given back. If it dismissed them at the end of the run, all claims are over."""
         self._pauses.clear()
         self._refused.clear()
         self.queue.renew(self._request_of)
@@ -450,15 +452,15 @@ class ProcessorClaims(Capability):
         return self._foreign[index]
 
     def first_waiting(self) -> PlacementRequest | None:
-        """The request of the first job that the last scan left in the queue; None: there is none,
-        or a job is being placed."""
+        """The request of the first job that the last scan left in the queue; None if there is none,
+        or if a job is being placed."""
         if self._pending is not None or not len(self.queue):
             return None
         return self.queue.request(self.queue.first(1)[0])
 
     def could_place(self) -> bool:
-        """Whether a scan could place a job now. Jobs that have come since the last one count as
-        such: they enter the queue with the next one, so that a replay has the same queue."""
+        """Whether a scan could place a job now. True if jobs have arrived since the last scan: they
+        enter the queue at the next scan, so that a replay has the same queue."""
         if self._changed:
             return True
         self._idle.set([self.idle_at(index) for index in range(len(self.state.sites))])
@@ -472,8 +474,8 @@ class ProcessorClaims(Capability):
         return bool(self.by_job) or (bool(len(self.queue)) and self._may_get_room())
 
     def _may_get_room(self) -> bool:
-        """Whether a site may get idle processors: other users' jobs or placeholders end, or a pause
-        does."""
+        """Whether idle processors may appear at a site: jobs of other users or placeholders may end
+        there, or a pause ends."""
         return any(
             (site.is_healthy and (any(self._foreign[index]) or self._held[index]))
             or self.state.now_s < self._pauses.get(index, (0, 0.0))[1] < inf
@@ -517,7 +519,8 @@ class ProcessorClaims(Capability):
         self._is_due = False
 
     def _reason_to_end(self, claim: ProcessorClaim) -> tuple[ev.ClaimEndCause, str] | None:
-        """Why a claim is given back before an attempt is submitted in it; None: it goes on."""
+        """Cause and message if a claim is to be given back before an attempt is submitted in it;
+        None: it goes on."""
         w = self.state.workflows[claim.workflow]
         attempt = self.state.attempts.get(claim.attempt)
         if claim.attempt and (attempt is None or attempt.phase is not Phase.STAGING):
@@ -561,6 +564,6 @@ class ProcessorClaims(Capability):
         return ev.ClaimsAsked(self.state.now_s, key, workflow, task, tuple(parts))
 
     def end_replay(self) -> None:
-        """The decisions that follow from the log are in the log; what is due is found again when
-        the run is resumed."""
+        """Make no decision: decisions that follow from the log are in the log. Those that are due
+        are found again when the run is resumed."""
         self._is_due = False

@@ -15,11 +15,12 @@ from wfrun.engine.jobs.sized import at_speed, shaped
 from wfrun.engine.model import SiteSpec
 
 MARGIN_S = 120.0
-"""Time that placeholders request beyond the walltime of their job, for the start of the others and
-the transfer of outputs, in seconds."""
+"""Time in seconds that placeholders request beyond the walltime of their job, for the start of the
+other placeholders and the transfer of outputs."""
 
 DEFAULT_WALLTIME_S = 86_400.0
-"""Walltime of the placeholders of a job that states none, at most that of its site."""
+"""Walltime of the placeholders of a job that states none, in seconds; the walltime of its site is
+the maximum."""
 
 
 def node_links_of(specs: Sequence[SiteSpec], metric: Metric) -> NodeLinks:
@@ -38,7 +39,7 @@ def node_links_of(specs: Sequence[SiteSpec], metric: Metric) -> NodeLinks:
 def request_of(
     w: WorkflowState, task: int, sites: Sequence[SiteState], allowed: int
 ) -> PlacementRequest:
-    """The request of a job; ``allowed`` are the sites that could run it, a mask. One without
+    """The request of a job. ``allowed``: mask of the sites that could run it. A job without
     components runs at one site."""
     components = w.workflow.components.get(task)
     if components is None:
@@ -48,8 +49,8 @@ def request_of(
 
 
 def width_of(site: SiteSpec, ppn: int | None) -> int:
-    """Maximum number of processors of a component there, with ``ppn`` on each node; None: all are
-    on one node. Where the catalog does not tell the number of nodes it is taken from their width,
+    """Maximum number of processors of a component at a site, with ``ppn`` on each node; None: all
+    are on one node. If the catalog does not state the number of nodes, it follows from their width,
     so that no queue refuses a component."""
     width = site.node_cores or site.slots
     if ppn is None or ppn > width:
@@ -63,7 +64,7 @@ def width_of(site: SiteSpec, ppn: int | None) -> int:
 def divided_request(
     components: Components, sites: Sequence[SiteSpec], allowed: int
 ) -> PlacementRequest:
-    """The request of a job with components, whose sites are in the catalog."""
+    """The request of a job with components. Sites that it names are in the catalog."""
     names = [site.name for site in sites]
     return PlacementRequest(
         components.size,

@@ -14,7 +14,7 @@ from wfrun.engine.tasks.bag import BagTasks
 
 
 class UseMark(NamedTuple):
-    """What a run had done at one moment."""
+    """Resource use of a run up to one moment."""
 
     at_s: float
     used_core_s: float
@@ -35,9 +35,9 @@ class ExpectedTimes(Capability):
         self.runtimes = RuntimeEstimates()
         """Run times of the tasks that are done, by `kind_of` task."""
         self.ratios = RuntimeEstimates()
-        """The same, relative to their documented run times."""
+        """Ratios of these run times to the documented ones, by `kind_of` task."""
         self.since = UseMark(self.state.started_s, 0.0, 0)
-        """Where the run stood when it was started or last resumed."""
+        """The resource use of the run when it was started or last resumed."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -73,8 +73,8 @@ class ExpectedTimes(Capability):
 
 
 def kind_of(w: WorkflowState, task: int) -> tuple[int, str]:
-    """The kind of a task: those whose run times are alike. Those of a bag have one name, which is
-    not looked up: its tasks are created on access."""
+    """The kind of a task; tasks of one kind have similar run times. The tasks of a bag have one
+    name, which is not looked up, since its tasks are created on access."""
     return w.index, "" if w.workflow.bag is not None else w.workflow.tasks[task].name
 
 

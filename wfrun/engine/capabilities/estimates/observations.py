@@ -17,7 +17,7 @@ from wfrun.engine.prediction.job import Job, is_plausible
 MAX_OBSERVATIONS = 50
 """Maximum number of run times that the history keeps of a class of tasks at a site."""
 MAX_CLASSES = 10_000
-"""Maximum number of classes that the history keeps: those that ended last."""
+"""Maximum number of classes that the history keeps: those with the latest ends."""
 
 
 class Class(NamedTuple):
@@ -36,7 +36,7 @@ class Observation(NamedTuple):
     """End in seconds since the epoch, by the clock of the engine."""
     runtime_s: float
     key: str
-    """Key of the attempt, by which it is known whichever way it gets into a history."""
+    """Key of the attempt. Identifies the observation, whichever way it gets into a history."""
     requested_s: float | None = None
     """Walltime of the document; None if there is none."""
     input_bytes: float | None = None
@@ -44,8 +44,8 @@ class Observation(NamedTuple):
 
 
 def in_order(event: ev.HistoryRead) -> Iterator[tuple[Job, float]]:
-    """The plausible run times that a history has, in the order in which the tasks ended, with the
-    job of each."""
+    """The plausible run times of a history, each with its job, in the order in which the tasks
+    ended."""
     found = []
     for number, one in enumerate(event.classes):
         for n, runtime_s in enumerate(one.runtimes_s):

@@ -22,8 +22,8 @@ from wfrun.engine.prediction.run_times import (
 from wfrun.engine.queues.queue_model import Predict
 
 UNKNOWN_S = 3600.0
-"""Expected run time on the reference processor of a task without any information. So long that an
-idle processor is preferred to a fast one that is busy."""
+"""Expected run time, on the reference processor, of a task without any information. It is so long
+that an idle processor is preferred to a fast but busy one."""
 
 
 class _Prediction:
@@ -56,12 +56,12 @@ class Predictions(Part):
         if not self._observes:
             self.dormant = frozenset({"on_done"})
         self._last: tuple[WorkflowState, int, JobClass, Details] | None = None
-        """The latest task that was asked about. A cache: a policy asks about one task for every
-        site."""
+        """The latest task that the policy asked about. A cache: a policy asks about one task for
+        every site."""
 
         self._uses_sizes = self.state.information.file_size is not Knowledge.UNKNOWN
-        """Whether predictions may use sizes of inputs: the policy declares them, or they were
-        measured. Those of a document are not for policies that do without them."""
+        """Whether predictions may use sizes of inputs: the policy declares sizes, or they were
+        measured. Policies that do not declare sizes must not use those of a document."""
 
     def take_over(self, before: Predictions) -> None:
         self.run_times = before.run_times
@@ -118,8 +118,8 @@ class Predictions(Part):
         return self.run_times.predict(kind, spec.name, spec.speed_ratio, details)
 
     def prediction(self, w: WorkflowState, task: int, site: int) -> Predict | None:
-        """A function for the current prediction of a run time; None if it is documented, and thus
-        constant."""
+        """A function that returns the current prediction of a run time. None if the run time is
+        documented, and so constant."""
         if w.runtimes_s is not None:
             return None
         spec = self.state.sites[site].spec

@@ -22,7 +22,7 @@ from wfrun.engine.prediction.registry import Chain
 from wfrun.engine.queues.queue_model import Expected, QueueModel, make_queue_model
 
 MIN_LEAD_S = 1e-6
-"""Minimum difference of two completions that rounding cannot explain, in seconds."""
+"""Minimum difference of two completion times in seconds that is not taken for rounding."""
 
 
 class Completion(NamedTuple):
@@ -34,7 +34,8 @@ class Completion(NamedTuple):
     runtime_s: float
     staging_s: float
     later_s: float
-    """When it would be completed at any other site, at the earliest; infinite without one."""
+    """Earliest time at which it would be completed at any other site; infinite without another
+    site."""
 
 
 class QueueEstimates(Capability):
@@ -101,7 +102,7 @@ class QueueEstimates(Capability):
 
     @property
     def rebuilds(self) -> int:
-        """Number of times that a model was rebuilt. Between them the models only grow by the tasks
+        """Number of times that a model was rebuilt. Between rebuilds, models only gain the tasks
         that are placed."""
         rebuilds = 0
         for model in self.models:
@@ -154,8 +155,9 @@ class QueueEstimates(Capability):
 
     @staticmethod
     def _predicted(job: ev.BackgroundJob, runtime_s: float | None) -> Expected:
-        """A job of another user whose run time is predicted. Without any history a waiting one is
-        taken as long, so that sites without a queue come first; a running one as half done."""
+        """A job of another user with its predicted run time. Without any history a waiting job is
+        assumed to be long, so that sites without a queue come first, and a running job to be half
+        done."""
         if runtime_s is None:
             runtime_s = UNKNOWN_S if job.started_s is None else 0.0
         return Expected(job.cores, runtime_s, job.started_s, True, job.requested_s, job.planned_s)
@@ -164,9 +166,9 @@ class QueueEstimates(Capability):
 
     def start_s(self, w: WorkflowState, task: int, site: int, duration_s: float) -> float:
         """Earliest start of a task that arrives now at a site and holds its cores for
-        ``duration_s``; infinite if it is larger than the site. In a plan of the queue itself its
-        walltime needs a hole. Free cores for which no job waits count whatever the model expects:
-        it learns of unexpected ends later."""
+        ``duration_s``; infinite if it is larger than the site. If the queue shows its own plan, the
+        task needs a hole as long as its walltime. If cores are free and no job waits for them, the
+        task starts now whatever the model expects: the model learns of unexpected ends later."""
         there, now_s = self.state.sites[site], self.state.now_s
         cores = w.workflow.tasks[task].resources.cores
         if there.committed_cores + cores <= there.slots_now and (
@@ -186,8 +188,8 @@ class QueueEstimates(Capability):
     def earliest_completion(
         self, w: WorkflowState, task: int, sites: Sequence[int], *, staged: bool = False
     ) -> int:
-        """The first of these sites with the earliest completion of the task; ``staged``: after the
-        transfers of its inputs there, one after another."""
+        """The first of these sites with the earliest completion of the task. ``staged``: its run
+        starts after the transfers of its inputs there, one after another."""
         now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
         stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
@@ -214,8 +216,8 @@ class QueueEstimates(Capability):
         return best
 
     def completes_before(self, w: WorkflowState, found: Completion) -> bool:
-        """Whether a task is still completed at the site that was found before any other site could,
-        however much more that site has to do since."""
+        """Whether a task still completes at the site that was found before it could complete at any
+        other site, however much more the found site has to do since."""
         if found.later_s == inf:
             return True
         duration_s = found.staging_s + found.runtime_s
@@ -229,22 +231,22 @@ def _job_of(job: ev.BackgroundJob | ev.EndedJob) -> Job:
 
 
 class ForeignRuntimes:
-    """Predicts how long other users' jobs run at one site: by the method, from those of the same
-    user, application and number of cores, else of the same user (thesis section 7.2.1), else from
-    those with as many cores, else from all; with ``auto`` by the best so far."""
+    """Predicts the run times of other users' jobs at one site. The method is applied to ended jobs
+    of the same user, application and number of cores, else of the same user (thesis section 7.2.1),
+    else with the same number of cores, else to all. ``auto`` uses the best method so far."""
 
     def __init__(self, predictor: str) -> None:
         self._named: Predictor
-        """For jobs whose owner the queue shows."""
+        """Predictor for jobs whose owner the queue shows."""
         self._any: Predictor
-        """For all jobs, whoever owns them."""
+        """Predictor for all jobs, whatever their owner."""
         if predictor == "auto":
             self._named, self._any = Auto(), Auto()
         else:
             self._named = Chain([ByClass(predictor, name) for name in ("application", "user-site")])
             self._any = Chain([ByClass(predictor, name) for name in ("application", "site")])
         self._cache: dict[Job, float | None] = {}
-        """Predictions since the last observation: queues are long."""
+        """Predictions since the last observation. A cache, since queues are long."""
 
     def observe(self, job: Job, runtime_s: float) -> None:
         """Observe a job that has ended. Implausible run times are ignored."""

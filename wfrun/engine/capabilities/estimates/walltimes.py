@@ -26,15 +26,16 @@ MIN_WALLTIME_S = 300.0
 """Minimum walltime of a single job in seconds: starting the task takes time, too, and the shortest
 gaps of a schedule are longer."""
 HEADROOM = 1.5
-"""Factor from the conformal bound of a class, which 95% of its tasks do not exceed and whose margin
-each miss enlarges, to the time within which a task should end."""
+"""Factor that yields the time within which a task should end from the conformal bound of its class.
+95% of the tasks of the class do not exceed that bound, whose margin each miss enlarges."""
 KILLED_GROWTH = 2.0
-"""Minimum factor from the time after which a task of the class was killed to that time."""
+"""The time within which a task should end is at least the longest time after which a task of its
+class was killed, multiplied by this factor."""
 SAFETY = 2.0
-"""Factor from the bound of a run time to the walltime: a killed task costs far more than a request
-that is too long."""
+"""Factor that yields the walltime from the bound of a run time: a killed task costs far more than a
+request that is too long."""
 MAX_KINDS = 1000
-"""Maximum number of types of tasks that are looked at for the walltime of a launcher."""
+"""Maximum number of types of tasks considered for the walltime of a launcher."""
 
 _Kind = tuple[str, str, int]
 """Owner, application and cores of a task."""
@@ -49,7 +50,7 @@ class _Series:
         self.bounds = ClassBounds()
         self.mean = RunningMean()
         self.killed_s = 0.0
-        """Longest time after which one of its tasks was killed for its time."""
+        """Longest time after which one of its tasks was killed at the end of its walltime."""
 
     def observe(self, runtime_s: float) -> None:
         """Observe the run time of a task that has ended by itself."""
@@ -57,7 +58,7 @@ class _Series:
         self.mean.observe(runtime_s)
 
     def bound_s(self) -> float | None:
-        """The time within which the next task should end; None if too few have."""
+        """The time within which the next task should end; None if too few tasks have ended."""
         upper_s = self.bounds.upper_s()
         return None if upper_s is None else max(HEADROOM * upper_s, KILLED_GROWTH * self.killed_s)
 
@@ -66,10 +67,10 @@ class LauncherWork(NamedTuple):
     """What the unfinished tasks of the run need of the launchers of a site."""
 
     core_s: float | None
-    """Sum of their expected run times times their cores, in core seconds; None if unknown for some
-    of them."""
+    """Sum over these tasks of expected run time times cores, in core seconds; None if unknown for
+    some of them."""
     longest_s: float
-    """Longest bound of those that are known, in seconds; 0 without any."""
+    """Longest known bound of a task, in seconds; 0 if none is known."""
 
 
 class Walltimes(Capability):
@@ -86,7 +87,7 @@ class Walltimes(Capability):
         self._left: Counter[_Kind] = Counter()
         """Number of tasks that are not done, by kind."""
         self._missed: set[tuple[int, int]] = set()
-        """Tasks that a learned walltime has ended, by workflow and task."""
+        """Tasks that a learned walltime has ended, as (workflow, task)."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -139,7 +140,7 @@ class Walltimes(Capability):
         self._left[_kind(w, task)] += 1
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """A task that outlasted its job or launcher raises the bound of its class."""
+        """Raise the bound of the class of a task that outlasted its job or launcher."""
         if outcome.cause not in ("walltime", "expired"):
             return
         w = self.state.workflows[attempt.workflow]
@@ -162,8 +163,8 @@ class Walltimes(Capability):
     # Walltimes
 
     def bound_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """The time within which a task at a site ends, by the run times of its class there; None if
-        there are too few, or its document states a walltime."""
+        """The time within which a task should end at a site, from the run times of its class there;
+        None if these are too few, or if the document of the task states a walltime."""
         if w.asked(task).walltime_s is not None:
             return None
         series = self._series.get(self._class(w, task, site))
@@ -205,7 +206,7 @@ def _kind(w: WorkflowState, task: int) -> _Kind:
 
 
 def rounded_s(walltime_s: float) -> float:
-    """A walltime in whole minutes, from half an hour on in multiples of ten: tasks with equal ones
-    are submitted together."""
+    """A walltime rounded to whole minutes, from half an hour on to multiples of ten minutes: tasks
+    with equal walltimes are submitted together."""
     step_s = 60.0 if walltime_s < 1800 else 600.0
     return step_s * ceil(walltime_s / step_s)

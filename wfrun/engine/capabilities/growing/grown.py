@@ -15,8 +15,8 @@ from wfrun.engine.jobs.malleable.shapes import taken
 from wfrun.engine.model import Moldable, Resources
 
 GATHER_S = 2.0
-"""Time from the first processors that are ready until they are offered although others are not: a
-program that takes powers of two wants them together."""
+"""Maximum time in seconds that processors which are ready are not offered because others are not
+ready: a program that takes powers of two wants them together."""
 MIN_WALLTIME_S = 60.0
 """Batch systems count in minutes."""
 
@@ -28,7 +28,7 @@ def is_malleable(w: WorkflowState, task: int) -> bool:
 
 
 class SizeChange(NamedTuple):
-    """A size that a job has from a time on."""
+    """A size of a job, and the time from which it has that size."""
 
     at_s: float
     size: int
@@ -36,7 +36,7 @@ class SizeChange(NamedTuple):
 
 
 class OpenQuestion(NamedTuple):
-    """What the program was asked last."""
+    """The latest question to the program."""
 
     number: int
     offered: tuple[str, ...]
@@ -62,32 +62,34 @@ class GrownJob:
         self.has_joined = False
         """Whether its program speaks to its launcher."""
         self.can_join = True
-        """Whether it is offered anything: it has not broken the protocol, and is not gone."""
+        """Whether it may be offered processors: it has not broken the protocol, and has not
+        ended."""
         self.question: OpenQuestion | None = None
         """The open question to the program."""
         self.answered = 0
         """Number of the latest question that was answered."""
         self.refused = 0
-        """Processors that it was offered and has not taken at its present size."""
+        """Number of processors that it was offered at its present size and has not taken."""
         self.paused_until_s = -inf
-        """It asks for nothing before: what it asked for was not ready in time."""
+        """It asks for no processors before this time, since those that it asked for were not ready
+        in time."""
         self.left: dict[str, ev.ReleaseCause] = {}
         """Placeholders that its program does not use, which are to be given back."""
         self.sizes: list[SizeChange] = []
 
     @property
     def spares(self) -> list[Placeholder]:
-        """Placeholders that it has not, and that are not given back."""
+        """Placeholders that it has not joined and that are not given back."""
         return [part for part in self.claim.parts if part.is_spare and not part.is_returned]
 
     @property
     def size(self) -> int:
-        """In processors."""
+        """Its present number of processors."""
         return sum(part.processors for part in self.claim.parts if not part.is_spare)
 
     @property
     def sized(self) -> SizedJob:
-        """For the policies."""
+        """The job as policies see it."""
         return SizedJob(self.size, self.bounds.sizes[0], self.bounds.sizes[-1])
 
     @property
@@ -96,8 +98,8 @@ class GrownJob:
         return self.has_joined and self.can_join and self.size < self.bounds.sizes[-1]
 
     def wanted(self, offered: int, now_s: float) -> int:
-        """Processors of an offer to ask for: those that one of its sizes needs, in full
-        placeholders. None while others are on their way, and none that it has just refused."""
+        """Number of processors of an offer to ask for: those that one of its sizes needs, in full
+        placeholders. 0 while others are on their way, and if it has just refused as many."""
         if self.question is not None or self.spares or not self.can_grow:
             return 0
         if now_s < self.paused_until_s:
@@ -121,7 +123,7 @@ class GrownJob:
         return ev.GrowthAsked(now_s, self.claim.key, requests)
 
     def to_offer(self, now_s: float) -> tuple[list[Placeholder], float | None]:
-        """The placeholders to offer now, and the time to look again while others are awaited."""
+        """The placeholders to offer now, and the time to look again if others are awaited."""
         spares = self.spares
         ready = [part for part in spares if part.started_s is not None]
         if not ready or self.question is not None:
@@ -132,7 +134,7 @@ class GrownJob:
         return ready, None
 
     def nodes(self, launchers: Iterable[str]) -> tuple[ClaimedNode, ...]:
-        """The nodes of some placeholders, with names that no other node of the claim has ever
+        """The nodes of these placeholders, with names that no other node of the claim has ever
         had."""
         found: list[ClaimedNode] = []
         first = self.claim.parts[0].request.nodes
@@ -143,7 +145,8 @@ class GrownJob:
         return tuple(found)
 
     def hear(self, event: ev.JobResized) -> None:
-        """Take the program's answer: what it has now, and what it does not use."""
+        """Take the program's answer: the processors that it has now, and those that it does not
+        use."""
         asked, self.answered = self.question, max(self.answered, event.number)
         if asked is not None and event.number >= asked.number:
             self.question = None

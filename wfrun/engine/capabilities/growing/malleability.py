@@ -24,8 +24,8 @@ from wfrun.engine.core.state import Attempt
 from wfrun.engine.jobs.malleable.policies import Change, demands, grow, reclaimable
 
 SETTLE_S = 6.0
-"""Time after processors were given back at a site in which the batch system may still give them to
-the jobs that wait for them, and these are observed to run."""
+"""Maximum time in seconds from giving back processors at a site until the batch system has given
+them to jobs that wait for them, and these are observed to run."""
 
 _LOOK = "sizes"
 
@@ -51,11 +51,11 @@ class Malleability(Capability):
         self.sizes: dict[str, list[SizeChange]] = {}
         """The sizes of each attempt of a malleable job so far, by key."""
         self._rigid: set[Job] = set()
-        """Jobs that broke the protocol, and are not offered anything any more."""
+        """Jobs that broke the protocol. They are not offered anything any more."""
         self._returned: dict[int, deque[tuple[float, int]]] = {}
-        """By site: when how many processors were given back, the latest."""
+        """By site: the latest returns of processors, as (time in seconds, number of processors)."""
         self._waits_since_s: dict[int, float] = {}
-        """By site where jobs of other users wait: since when."""
+        """By site where jobs of other users wait: the time since which they wait."""
         self._is_due = False
 
     @classmethod
@@ -91,7 +91,7 @@ class Malleability(Capability):
     # Facts
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
-        """A job that can change its size runs."""
+        """Note a running job that can change its size."""
         w = self.state.workflows[attempt.workflow]
         claim = self._claims.claim_for(attempt)
         if claim is None or claim.key in self.jobs or not is_malleable(w, attempt.task):
@@ -111,7 +111,7 @@ class Malleability(Capability):
                 del self.jobs[key]
 
     def on_absent(self, attempt: Attempt) -> None:
-        """It had not started, and is submitted again."""
+        """Forget a job that had not started and is submitted again."""
         for key, job in list(self.jobs.items()):
             if job.attempt == attempt.key:
                 del self.jobs[key]
@@ -228,8 +228,8 @@ class Malleability(Capability):
         self._is_due = False
 
     def _give_back_unused(self, decisions: Decisions, jobs: Sequence[GrownJob]) -> float:
-        """Give back what programs do not use, and what was not ready in time. Returns when to look
-        again."""
+        """Give back processors that programs do not use, and those that were not ready in time.
+        Returns the time to look again."""
         now_s, look_s = self.state.now_s, inf
         for job in jobs:
             for cause in sorted(set(job.left.values())):
@@ -250,10 +250,11 @@ class Malleability(Capability):
 
     def _shrink_for_local(self, decisions: Decisions, site: int, jobs: Sequence[GrownJob]) -> float:
         """Give processors back to local users whose jobs wait: first those that are not offered
-        yet, then those that jobs have grown by. Returns when to look again.
+        yet, then those that jobs have grown by. Returns the time to look again.
 
-        What is idle, or on its way back, is theirs at first. If they still wait later, the batch
-        system cannot use it for them, and they get as much again."""
+        At first, idle processors and those on their way back count as given. If the jobs still wait
+        later, the batch system cannot use these processors for them, and they get as many again.
+        """
         queued, now_s = self._claims.foreign_at(site)[1], self.state.now_s
         since_s = self._waits_since_s.get(site)
         if not queued or since_s is None:
@@ -274,8 +275,9 @@ class Malleability(Capability):
     def _make_room(
         self, decisions: Decisions, by_site: Mapping[int, Sequence[GrownJob]]
     ) -> int | None:
-        """Shrink jobs for the first waiting one, at the site where that reclaims the fewest
-        processors. Returns the site that is kept free for it; None: none has enough."""
+        """Shrink jobs for the first waiting job, at the site where this reclaims the fewest
+        processors. Returns the site that is kept free for that job; None if no site has enough
+        processors."""
         request = self._claims.first_waiting()
         if request is None or self._claims.could_place():
             return None
@@ -357,7 +359,7 @@ class Malleability(Capability):
 
 
 def _not_offered(job: GrownJob) -> list[Placeholder]:
-    """Placeholders that a job has not and that its program has not been offered."""
+    """Spare placeholders of a job that its program has not been offered."""
     offered = () if job.question is None else job.question.offered
     return [part for part in job.spares if part.request.key not in offered]
 
@@ -368,7 +370,7 @@ def _askable(jobs: Sequence[GrownJob]) -> list[GrownJob]:
 
 
 def _on_their_way(jobs: Sequence[GrownJob]) -> int:
-    """Processors that were given back, and whose placeholders have not ended."""
+    """Number of processors that were given back and whose placeholders have not ended."""
     return sum(
         part.processors for job in jobs for part in job.claim.parts
         if part.is_returned and not part.is_ended

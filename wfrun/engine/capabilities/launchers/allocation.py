@@ -52,15 +52,15 @@ class Allocation(Capability):
         self._unneeded_s: dict[int, float] = {}
         """By site: the time since which no work waits for more launchers."""
         self._declined: dict[int, tuple[int, ...]] = {}
-        """Sites that policies have declined since the last decision, by workflow."""
+        """By workflow: sites that its policy has declined since the last decision."""
         self._wake_ups: dict[int, float] = {}
         """By site: when to decide again if nothing happens before."""
         self._due = False
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """In a run with claims all launchers are placeholders of these; owners who scavenge have
-        launchers of their own."""
+        """Not wanted with claims, where all launchers are placeholders, nor with scavenging owners,
+        who have launchers of their own."""
         others = begun.settings.place or begun.settings.scavenge
         return Launchers.is_wanted(run, begun) and not others
 
@@ -112,9 +112,9 @@ class Allocation(Capability):
 
     def expects(self) -> bool:
         """Whether launchers could still get the work that is left, or may be requested when a
-        decline or a pause has expired. Launchers at a site that is not healthy do not count: while
-        that site may recover, a timer runs. Nor do wake-ups: they may be for launchers that have
-        ended since, and each engine has its own."""
+        decline or a pause has expired. Launchers at an unhealthy site do not count: a timer runs
+        while that site may recover. Wake-ups do not count either: they may be for launchers that
+        have ended since, and each engine sets its own."""
         if not self.state.open_workflows:
             return False
         sites, now_s = self.state.sites, self.state.now_s
@@ -148,9 +148,10 @@ class Allocation(Capability):
         self._due = False
 
     def before_replay(self, event: ev.Event) -> None:
-        """Note the need for launchers where the live core did: before the first decision about
-        launchers after a fact, or before the next fact. Otherwise a resumed core would count the
-        idle time of launchers from another moment, and stop them at another time."""
+        """Note the need for launchers at the same points of the log as the live core did: before
+        the first decision about launchers after a fact, or before the next fact. Otherwise a
+        resumed core would count the idle time of launchers from another moment, and stop them at
+        another time."""
         if not isinstance(event, _PLACING):
             self._note_past_need()
 
@@ -168,15 +169,15 @@ class Allocation(Capability):
             self._note_need()
 
     def after_replay(self, event: ev.Event) -> None:
-        """The changes by these decisions are considered after the next fact, as in the live
-        core."""
+        """Consider the changes by these decisions only after the next fact, as the live core
+        did."""
         if isinstance(event, (ev.LaunchersAsked, ev.LaunchersStopped, ev.AttemptsWithdrawn)):
             self._due = False
 
     def _ask_expired_declines(self) -> None:
         """Ask policies whether they still decline sites whose decline has expired. The question is
-        hypothetical: the policy sees such a site as its only candidate, as if it had room. So no
-        launcher is started only to find out."""
+        hypothetical: the policy sees such a site as its only candidate, as if it had room. No
+        launcher has to be started to find out."""
         for workflow, site in self._demand.expired():
             w = self.state.workflows[workflow]
             for kind in w.eligible.counts:
@@ -190,7 +191,7 @@ class Allocation(Capability):
                     break
 
     def _note_need(self) -> dict[int, int]:
-        """The number of cores that wait for each site. Also notes which sites need no more
+        """Return the number of cores that wait for each site, and note which sites need no more
         launchers."""
         work = self._find_work()
         for site, pool in self._pools.items():
@@ -271,8 +272,8 @@ class Allocation(Capability):
         return ev.LaunchersAsked(now_s, index, requests)
 
     def _live_slots_suffice(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
-        """Whether the live slots of all sites that may get any of this work will finish it before a
-        launcher requested now would start."""
+        """Whether the live slots of all sites that may get the whole of this work will finish it
+        before a launcher requested now would start."""
         wait_s = pool.waits.predict()
         tasks_s = [p.task_s for p in self._pools.values() if p.task_s is not None]
         if wait_s is None or not tasks_s:
@@ -285,8 +286,8 @@ class Allocation(Capability):
 
     def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
         """Walltime to request: twice the expected time of the work plus the longest task, since
-        short jobs start sooner. The run times are those that earlier runs and this one have
-        learned, or else those of this run. Without any, the maximum of the catalog."""
+        short jobs start sooner. Run times are those learned from earlier runs and this one, or else
+        those observed in this run. Without any, the maximum of the catalog."""
         learned = self.state.get(Walltimes).work_at(index)
         if learned.core_s is not None:
             wanted_s = rounded_s(2 * (learned.core_s / slots + learned.longest_s))
@@ -321,15 +322,15 @@ class Allocation(Capability):
         return ev.LaunchersStopped(now_s, site, tuple(keys)) if keys else None
 
     def _decide_again_at(self, site: int, at_s: float) -> None:
-        """Decide again at this time. The log does not state this, so it is not a timer of the
-        state: each engine sets its own."""
+        """Decide again at this time. The log does not record this, so it is no timer of the state:
+        each engine sets its own."""
         if at_s < self._wake_ups.get(site, inf):
             self._wake_ups[site] = at_s
             self.run.outbox.append(SetTimer(f"{_TIMER}:{site}", at_s))
 
 
 def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
-    """Number of free slots whose launchers end before another task would."""
+    """Number of free slots in launchers whose walltime ends before another task would."""
     task_s = pool.task_s
     if task_s is None:
         return 0

@@ -91,9 +91,9 @@ class Demand:
         return found
 
     def refresh(self) -> float:
-        """Update the sums. Returns the next time at which they change without an event: the expiry
-        of the next decline. Infinite if there is none, or if it is a decline of maximum length,
-        which a run need not wait for."""
+        """Update the sums. Returns the time at which they next change without an event: the expiry
+        of the next decline. Infinite if no decline is left, or if the next one has the maximum
+        length, for which a run need not wait."""
         state = self._state
         for workflow in self._stale:
             self._refresh(state.workflows[workflow])
@@ -149,11 +149,11 @@ class Demand:
         return mask & ~declined if elsewhere else mask
 
     def at(self, site: int) -> int:
-        """Cores that a site could get as work. Cost: the number of masks, which is small."""
+        """Cores of the work that a site could get. Cost: the number of masks, which is small."""
         return sum(cores for mask, cores in self.total.items() if mask >> site & 1)
 
     def helpers(self, site: int) -> int:
-        """The sites, as a mask, that may get any of the work that this site may get."""
+        """The sites that may get all the work that this site may get, as a mask."""
         common = ~0
         for mask in self.total:
             if mask >> site & 1:

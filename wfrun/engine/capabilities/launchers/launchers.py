@@ -32,12 +32,12 @@ RECONNECT_TIMEOUT_S = 120.0
 that it requests others."""
 
 EXPIRED_GROWTH = 1.5
-"""Factor from the time that a task had run when its launcher's walltime ended to its next expected
-run time."""
+"""Ratio of the next expected run time of a task to the time that it had run when its launcher's
+walltime ended."""
 
 MAX_WALLTIME_SHARE = 0.75
-"""Maximum share of a launcher's walltime that a task is expected to take, unless it has taken more:
-a wrong estimate could otherwise keep every launcher from starting it."""
+"""Maximum expected run time of a task as a share of a launcher's walltime, unless the task has run
+longer. Otherwise a wrong estimate could keep every launcher from starting the task."""
 
 _WHY: dict[ev.StopCause, str] = {
     "unneeded": "no work waits for it",
@@ -62,11 +62,11 @@ class Launchers(Capability):
         """Launchers by site; sites without launchers are absent."""
         self.runtimes = RuntimeEstimates()
         self._ran_s: dict[tuple[int, int], float] = {}
-        """Time that tasks had run when the walltime of their launcher ended, by (workflow, task);
-        few have."""
+        """By (workflow, task), for few tasks: time that the task had run when the walltime of its
+        launcher ended."""
         self._unlocated: set[str] = set()
-        """Keys of attempts that the previous engine gave to some launcher, and whose start was not
-        reported."""
+        """Keys of attempts that the previous engine gave to some launcher and whose start has not
+        been reported."""
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
             if access is not None and access.launchers is not None and site.spec.has_launchers:
@@ -175,8 +175,9 @@ class Launchers(Capability):
 
     def _count_useless(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
         """Count a launcher that ran nothing although it was not stopped. Several of them in a row
-        pause requests for launchers, for twice as long each time. Launchers that were requested
-        before the pause fail by the same cause and do not count."""
+        pause requests for launchers; each pause is twice as long as the one before, up to a
+        maximum. Launchers that end during a pause were requested before it, fail for the same
+        cause, and do not count."""
         if pool.paused_until_s > self.state.now_s:
             return
         pool.failures += 1
@@ -225,7 +226,7 @@ class Launchers(Capability):
         self.run.set_timer(f"away:{site}", self.state.now_s + RECONNECT_TIMEOUT_S)
 
     def _give_up_reconnection(self, site: int) -> None:
-        """Stop waiting for launchers that have not reconnected. Called by a timer. One that
+        """Stop waiting for launchers that have not reconnected. Called by a timer. A launcher that
         reconnects later is used again."""
         for launcher in self.pools[site].launchers.values():
             if launcher.phase is LauncherPhase.AWAY:
@@ -258,7 +259,7 @@ class Launchers(Capability):
             pool.observe_staging(self.state.now_s - attempt.placed_s)
 
     def on_active(self, attempt: Attempt) -> None:
-        """The attempt is in an unknown launcher. Until its start is reported, its cores do not
+        """Note an attempt whose launcher is unknown. Until its start is reported, its cores do not
         count against the live launchers."""
         pool = self.pools.get(attempt.site)
         if pool is None or attempt.launcher in pool.launchers:
@@ -323,7 +324,8 @@ class Launchers(Capability):
         self._update_site(attempt.site)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """A task that outlasted its launcher needs a longer one."""
+        """Expect longer run times after a task outlasted its launcher, so that launchers become
+        longer."""
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             task = attempt.workflow, attempt.task
@@ -337,10 +339,11 @@ class Launchers(Capability):
         return w.index, w.workflow.tasks[attempt.task].name
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time of a task at a site with launchers, for these; None if unknown.
+        """Expected run time of a task at a site, for the decisions of its launchers; None if
+        unknown.
 
-        An estimate is capped at a share of the walltime, or no launcher would start the task if the
-        estimate is wrong. It is not capped for a task that has filled most of a launcher already.
+        An estimate is capped at a share of the walltime: if it is wrong, no launcher would start
+        the task otherwise. It is not capped for a task that has filled most of a launcher already.
         """
         spec = self.pools[site].spec
         record = w.workflow.tasks[task]

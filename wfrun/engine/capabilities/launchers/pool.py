@@ -11,7 +11,7 @@ from wfrun.engine.prediction.methods import Last2
 from wfrun.engine.tasks.prefetch import prefetch_per_slot
 
 _WINDOW = 20
-"""Number of observations that a mean weights equally. Beyond it, each new one has the weight
+"""Number of observations with equal weight in a mean. Each further observation has the weight
 1/20."""
 
 
@@ -54,7 +54,7 @@ class Launcher:
         self.done = 0
         """Number of attempts that succeeded in it."""
         self.idle_since_s: float | None = None
-        """Time since which nothing runs in it; None while something does, or before its start."""
+        """Time since which nothing runs in it; None while something runs, and before its start."""
         self.stopped = False
         """Whether the core stopped it, since no work waits for it."""
         self.cause: Cause | None = None
@@ -100,11 +100,11 @@ class LauncherPool:
         """Number of launchers that were requested and have not started."""
         self.busy_cores = 0
         self.closed_cores = 0
-        """Busy cores in launchers that take no more tasks or cannot be reached. They hold no slots
+        """Busy cores in launchers that take no more tasks or cannot be reached. They use no slots
         of the live launchers."""
         self.unlocated_cores = 0
-        """Cores of attempts that the previous engine gave to some launcher, perhaps one that is not
-        back. Until they start, they hold no slots of the live launchers."""
+        """Cores of attempts that the previous engine gave to some launcher, which may not be back
+        yet. Until their start is reported, they use no slots of the live launchers."""
         self.latency_s = 0.0
         """Longest latency of the live launchers."""
         self.task_s: float | None = None
@@ -118,17 +118,17 @@ class LauncherPool:
         self.waits = Last2()
         """Predictor of the waiting time in the queue."""
         self.failures = 0
-        """Number of launchers in a row that ran nothing."""
+        """Number of consecutive launchers that ran nothing."""
         self.pauses = 0
         self.paused_until_s = -inf
         """No launchers are requested before this time; infinite: never."""
         self.reason: str | None = None
-        """Why no launchers are requested; None if they are."""
+        """Why no launchers are requested; None if they can be requested."""
 
     @property
     def capacity(self) -> int:
-        """Maximum number of cores of dispatched attempts: those in closed launchers hold no live
-        slots and are added."""
+        """Maximum number of cores of dispatched attempts. Cores in closed launchers, and cores of
+        attempts that are not located, use no live slots and are added."""
         return self.live_slots * (1 + self.prefetch) + self.closed_cores + self.unlocated_cores
 
     def refresh(self) -> None:

@@ -6,7 +6,8 @@ from math import sqrt
 from typing import NamedTuple
 
 MIN_OBSERVATIONS = 3
-"""Number of observed run times of a kind from which on their mean replaces the documented one."""
+"""Minimum number of observed run times of a kind with which their mean replaces the documented run
+time."""
 
 
 class Observed(NamedTuple):
@@ -45,15 +46,15 @@ class RuntimeEstimates:
     def expected_s(
         self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float
     ) -> float | None:
-        """Expected run time at a site of this speed: the mean of the kind, or the documented one
-        while few tasks were observed; None if nothing is known."""
+        """Expected run time at a site of this speed: the mean of the kind, or the documented run
+        time while too few tasks were observed; None if nothing is known."""
         count, mean_s, _ = self._means.get(kind, (0, 0.0, 0.0))
         if count >= MIN_OBSERVATIONS or (count and documented_s is None):
             return mean_s / speed_ratio
         return None if documented_s is None else documented_s / speed_ratio
 
     def observed(self, kind: tuple[int, str]) -> Observed | None:
-        """The run times of a kind that were observed; None: none."""
+        """The observed run times of a kind; None if there are none."""
         found = self._means.get(kind)
         if found is None:
             return None
@@ -61,7 +62,7 @@ class RuntimeEstimates:
         return Observed(count, mean_s, sqrt(squares / (count - 1)) if count > 1 else 0.0)
 
     def all_observed(self) -> Observed | None:
-        """The run times of all kinds together; None: none were observed."""
+        """The observed run times of all kinds together; None if there are none."""
         found = self._means.values()
         count = sum(each for each, _, _ in found)
         if not count:

@@ -16,12 +16,12 @@ from wfrun.engine.policies.placement import placement_class, plans_again, thrott
 from wfrun.engine.tasks.eligible import Entry, TaskClass
 
 MAX_PLANNED = 16
-"""Maximum number of tasks that are planned at a time. When there are more, the first ones are
+"""Maximum number of tasks that are planned at a time. Beyond it, the first planned tasks are
 dispatched to the queues of their sites, as far as these have room."""
 
 MAX_PLANNED_OF_BAGS = 4
-"""The same in runs whose sites bind late, where further tasks go to sites that start them soon.
-Each event may plan these tasks again, and a bag has many ends."""
+"""Maximum number of tasks that are planned at a time in runs whose sites bind late; further tasks
+go to sites that start them soon. Each event may plan these tasks again, and a bag has many ends."""
 
 
 class Planned(NamedTuple):
@@ -67,16 +67,18 @@ class AutoThrottle(Capability):
         self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
         self._queues = self.state.find(QueueEstimates)
         self.plans = self._queues is not None and self.state.find(Storage) is None
-        """Whether tasks are planned at busy sites; otherwise they enter the queues there."""
+        """Whether tasks are planned at busy sites; otherwise they enter the queues of these
+        sites."""
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
-        """Tasks that the latest decisions planned and the present one has not considered yet, in
-        their order."""
+        """Tasks that the latest decisions planned and that the present decision has not considered
+        yet, in their order."""
         self._stale: set[int] = set()
-        """Serial numbers of those whose site has got more to do since they were planned."""
+        """Serial numbers of the tasks in ``_answers`` whose site has got more to do since they were
+        planned."""
         self._asked_again: int | None = None
-        """The site where the task that is asked about was planned; None: nowhere."""
+        """Former site of the task that the policy is being asked about again; None: it had none."""
         self._keeps = getattr(
             placement_class(self.state.settings.policy), "completes_earliest", False
         )
@@ -84,7 +86,8 @@ class AutoThrottle(Capability):
         self.soon = 0
         """The sites that start a task soon, as a mask."""
         self.declined = 0
-        """Of these the sites that no eligible task chose when it was last asked about them."""
+        """The sites in ``soon`` that no eligible task chose when it was last asked about them, as a
+        mask."""
         self._rebuilds = 0
         """Number of rebuilds of the models of queues until the latest decision."""
         for index in range(len(self.state.sites)):
@@ -96,8 +99,8 @@ class AutoThrottle(Capability):
 
     @property
     def name(self) -> str:
-        """What holds tasks back, for users: the throttle, or a policy that does so whatever the
-        throttle is."""
+        """What holds tasks back, as text for users: the throttle, or a policy that holds tasks back
+        with any throttle."""
         settings = self.state.settings
         if throttle_of(settings) == "auto":
             return "throttle auto"
@@ -174,15 +177,15 @@ class AutoThrottle(Capability):
             self.run.hooks.wake(self)
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Leave out busy sites once as many tasks are planned there as may be: the tasks of a bag
-        would otherwise be bound to queues although other sites are idle."""
+        """Leave out busy sites once the maximum number of tasks is planned. Otherwise the tasks of
+        a bag would be bound to queues although other sites are idle."""
         if len(self._planned) < MAX_PLANNED_OF_BAGS:
             return mask
         return mask & self.soon or mask
 
     def recall(self, w: WorkflowState, entry: Entry, mask: int) -> Planned | None:
-        """How the next task in order was planned, if the policy would answer the same again; None
-        if it has to be asked. ``mask``: the sites that it may get."""
+        """How the next task in order was planned, if the policy would give the same answer again;
+        None if the policy has to be asked. ``mask``: the sites that may get the task."""
         answers, self._asked_again = self._answers, None
         if not answers:
             return None
@@ -204,7 +207,7 @@ class AutoThrottle(Capability):
         return None
 
     def answered(self, site: int) -> None:
-        """Note the site of a task that the policy was asked about."""
+        """Note the site that the policy has chosen for a task."""
         before, self._asked_again = self._asked_again, None
         if not self._answers:
             return
@@ -216,8 +219,9 @@ class AutoThrottle(Capability):
             self._clear_answers()  # The former site has less to do.
 
     def plan(self, planned: Planned, decisions: Decisions) -> bool:
-        """Plan a task at the end of the queue of a site. Returns whether it was planned: if there
-        are too many and the queue has no room for the first one, the decision ends."""
+        """Plan a task at the end of the queue of a site. Returns whether it was planned. If the
+        maximum is planned, the first planned task is dispatched before; the decision ends if the
+        queue has no room for that one."""
         assert self._queues is not None
         if len(self._planned) == MAX_PLANNED and not self._dispatch_first(decisions):
             self.declined = -1

@@ -9,8 +9,8 @@ from wfrun.engine.core.state import RunState
 from wfrun.engine.tasks.eligible import TaskClass
 
 MAX_RETRIED_WORKFLOWS = 8
-"""Maximum number of workflows whose policy is asked again after an event that gives none of them a
-further site. Without a limit an event would cost as much as there are such workflows."""
+"""Maximum number of workflows whose policy is asked again after an event that gives none of them
+another site. Without a limit an event would cost as much as there are held workflows."""
 
 
 class HeldWorkflows:
@@ -52,8 +52,8 @@ class HeldWorkflows:
             self._turns = deque(w for w in dict.fromkeys(self._turns) if w in self.reasons)
 
     def release_first(self) -> int | None:
-        """Release the earliest workflow whose task has room at a further site; None if there is
-        none. Cost: the number of different reasons, which is small."""
+        """Release the earliest workflow whose task has room at another site than before; None if
+        there is none. Cost: the number of different reasons, which is small."""
         best: int | None = None
         for (kind, before), arrivals in self._by_reason.items():
             if self._state.openings_for(kind.cores).open & kind.mask & ~before:

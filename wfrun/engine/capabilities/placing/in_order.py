@@ -197,8 +197,8 @@ class InOrder(Part):
         return None if best is None else (best, best_mask)
 
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
-        """Reserve cores for the first task that fits nowhere, if the next placement would take
-        cores that it waits for. Returns whether a reservation was made."""
+        """Reserve cores for the first task that fits nowhere, if placing ``entry`` would take cores
+        that this task waits for. Returns whether a reservation was made."""
         # Only wider tasks can be starved: where one of this width has room, others of it have too.
         earliest = self._rank(w), entry, w
         for kind in w.eligible.counts:
@@ -222,8 +222,8 @@ class InOrder(Part):
 
     def _first_waiting(self, kind: TaskClass) -> WorkflowState | None:
         """The first workflow with tasks of a class that wait for room. Workflows that wait for
-        their throttle or their policy are dropped: they are added again when these allow a
-        placement."""
+        their throttle or their policy are dropped from the index: they are added again when a
+        placement is allowed."""
         arrivals, throttle = self._waiting[kind], self.state.throttle
         while arrivals:
             raised = [index for index in self.state.raised if index in arrivals]
@@ -250,9 +250,9 @@ class InOrder(Part):
     # Replay
 
     def end_replay(self) -> None:
-        """Hold the workflows with room for a task that the log does not place: their policies have
-        left it unplaced. Where tasks are planned they may be planned as well, so that their
-        policies are asked when a placement is possible."""
+        """Hold the workflows that have a task with room which the log does not place: their
+        policies left it unplaced. In a run that plans tasks it may have been planned instead, so
+        nothing is held, and policies are asked when a placement is possible."""
         if self._auto is not None and self._auto.plans:
             return
         held, throttle = self._held, self.state.throttle

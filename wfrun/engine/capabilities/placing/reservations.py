@@ -127,9 +127,9 @@ class Reservations(Part):
         return self.limit(cores, mask)
 
     def limit(self, cores: int, mask: int) -> int:
-        """The sites of a mask where a task of ``cores`` cores does not delay a wider one with a
-        reservation. A task that is as wide is not limited: where it has room the reserved one has
-        room too, and their order decides."""
+        """The sites of a mask where a task of ``cores`` cores does not delay a wider task with a
+        reservation. A task that is at least as wide is not limited: where it has room, so has the
+        task with the reservation, and their order decides."""
         for site, reservation in self.at.items():
             if cores < reservation.cores and mask >> site & 1:
                 held_cores = reservation.cores + reservation.taken_cores + cores
@@ -139,9 +139,10 @@ class Reservations(Part):
 
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
         """The site at which to reserve cores for a task that fits nowhere now, before a narrower
-        task behind it is placed at one of the ``threatened`` sites, a mask: the one with the most
-        free cores. None if that placement cannot delay it, its resource manager has a
-        reservation already, or the jobs are packed: a list schedule lets whatever fits start.
+        task behind it is placed at one of the sites in the mask ``threatened``. It is the site with
+        the most free cores. None if that placement cannot delay the task, if its resource manager
+        has a reservation already, or if the jobs are packed: a list schedule lets whatever fits
+        start.
 
         Cost: the number of sites.
         """

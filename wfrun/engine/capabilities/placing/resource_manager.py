@@ -59,18 +59,19 @@ class ResourceManager:
         self.waiting = Arrivals()
         self._owners: dict[str, Arrivals] = {}
         self._positions: dict[str, int] = {}
-        """Per owner: the position in the order of first bags."""
+        """By owner: its position in the order of the owners' first bags."""
         self._names: list[str] = []
         self._active: list[int] = []
         """Positions of the owners with waiting bags, ascending."""
         self._selected: dict[int, int | None] = {}
-        """The eligible set: the number of tasks left of each selected bag; None: all."""
+        """The eligible set: by selected bag, the number of its tasks that are left to place; None:
+        all."""
         self._heaps: dict[TaskClass, list[_Top]] = {}
-        """By class, a heap of the first tasks of selected bags; some are stale."""
+        """By class: a heap of the first tasks of selected bags. Some entries are stale."""
         self._planned: set[int] = set()
         """Bags with tasks that the present decision has planned at busy sites."""
         self._throttled: set[int] = set()
-        """Selected bags that the throttle keeps from more dispatched tasks."""
+        """Selected bags of which the throttle allows no further dispatched task."""
         self.held = HeldWorkflows(state)
         """Selected bags whose policy left a task unplaced."""
         self._name = policy.name
@@ -149,8 +150,9 @@ class ResourceManager:
         of its tasks can be dispatched although a site has room. Raises PolicyError for an invalid
         answer of the selection policy.
 
-        Tasks that are planned are in the schedule of the eligible set, so none is selected beside
-        them."""
+        Planned tasks belong to the schedule of the eligible set: while there are any, the set is
+        not renewed.
+        """
         while True:
             found = self._first()
             if found is not None or self._planned or not self.waiting or not self._has_room():
@@ -163,8 +165,8 @@ class ResourceManager:
         return any(openings.open & sites for openings in self._state.openings.values())
 
     def _select(self) -> None:
-        """Renew the eligible set. Every answer removes a bag from the waiting ones, so repeated
-        calls end."""
+        """Renew the eligible set. Every answer of the policy removes a bag from the waiting ones,
+        so repeated calls end."""
         waiting = len(self.waiting)
         answers = self._policy.select()
         if not isinstance(answers, Iterable):
@@ -195,8 +197,8 @@ class ResourceManager:
         )
 
     def placed(self, w: WorkflowState) -> None:
-        """Note that a task of this bag was placed. In the log of an older version it may be a task
-        of a bag that still waits."""
+        """Note that a task of this bag was placed. In the log of an older version the bag may still
+        be waiting."""
         bag = w.index
         if bag not in self._selected:
             self._add_selected(bag, None)
@@ -213,8 +215,8 @@ class ResourceManager:
             self._push(w)
 
     def planned(self, w: WorkflowState) -> None:
-        """Note that a task of this bag is not eligible until the end of the decision: it is planned
-        at a busy site."""
+        """Note that a task of this bag is planned at a busy site: it is not eligible until the end
+        of the decision."""
         self._planned.add(w.index)
         self._push(w)
 
@@ -224,7 +226,7 @@ class ResourceManager:
         self.consider_again(sorted(planned))
 
     def throttle(self, w: WorkflowState) -> None:
-        """Note that the throttle keeps this bag from more dispatched tasks."""
+        """Note that the throttle allows no further dispatched task of this bag."""
         self._throttled.add(w.index)
 
     def consider_again(self, bags: Iterable[int]) -> None:

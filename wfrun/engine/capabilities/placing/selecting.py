@@ -55,9 +55,9 @@ class Selecting(Part):
         self._changed: set[int] = set()
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
-        """In a replay: number of the resource manager whose placements may come next in the log;
-        the number of resource managers if placements must wait for the next fact. They decide in
-        their order after each fact."""
+        """In a replay: number of the resource manager whose placements may come next in the log.
+        Resource managers decide in their order after each fact; after the last of them, their count
+        stands here, and placements must wait for the next fact."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -124,7 +124,7 @@ class Selecting(Part):
 
     def _next(self, manager: ResourceManager) -> NextTask | None:
         """The next task to place; None if there is none. Sets aside bags at their throttle, and
-        considers held bags again for which a further site has room now."""
+        considers held bags again if another site has room for them now."""
         throttle = self.state.throttle
         while True:
             while manager.held.reasons and (freed := manager.held.release_first()) is not None:
@@ -206,7 +206,7 @@ class Selecting(Part):
             self._ask_again(self.managers[0])
 
     def _follow(self, w: WorkflowState, task: int) -> None:
-        """Pass over the tasks before this one, which the log places next. Where tasks are planned,
+        """Pass over the tasks before this task, which the log places next. If the run plans tasks,
         they were planned; otherwise their policies must have left them unplaced, which holds their
         bags."""
         while self._turn < w.queue:
@@ -232,8 +232,9 @@ class Selecting(Part):
             manager.planned(found.bag)
 
     def _exhaust(self) -> None:
-        """Pass over the tasks of the present resource manager that could have been placed: the log
-        has no more placements of it after the latest fact. Go on to the next resource manager."""
+        """Pass over the tasks of the present resource manager that could have been placed, since
+        the log has no more of its placements after the latest fact. Go on to the next resource
+        manager."""
         manager = self.managers[self._turn]
         if self._auto is not None and self._auto.plans:
             self._next(manager)  # The eligible set is renewed if nothing was planned.

@@ -49,9 +49,9 @@ class Reallocations(Capability):
         self._destinations: dict[TaskNumber, int] = {}
         """Destination of each job that is being moved."""
         self._offered: dict[TaskNumber, tuple[int, int]] = {}
-        """Site and size of each move of the latest decision. With them the size of a moved job
-        needs no further plan of all queues. They are not in the log; a later engine chooses the
-        size again."""
+        """Site and size of each move of the latest decision, so that the size of a moved job needs
+        no further plan of all queues. They are not in the log; a later engine chooses the size
+        again."""
         self._is_timed = False
         self._due = False
 
@@ -136,7 +136,7 @@ class Reallocations(Capability):
         return size if offered_by == site else 0
 
     def end_replay(self) -> None:
-        """A decision that was due in the replay is in the log already."""
+        """Decide nothing: a decision that was due in the replay is in the log already."""
         self._due = False
 
     def decide(self, decisions: Decisions, possible: bool) -> None:

@@ -74,15 +74,15 @@ class SiteQueues(LrmQueues):
                 self._occupy(site, attempt.key, attempt.cores, end_s - self.now_s)
 
     def _occupy(self, site: int, job: JobId, cores: int, left: float) -> None:
-        """Let a job run. The cluster may have more processors than the catalog grants, so that
-        running jobs hold more than there are."""
+        """Let a job run. The cluster may have more processors than the catalog grants, and then
+        running jobs may hold more than the model has: a job gets at most the free ones."""
         lrm = self.lrms[site]
         if (held := min(cores, lrm.free)) > 0:
             lrm.occupy(QueuedJob(job, held, max(SHORTEST_S, left)), self.now_s)
 
     def _read_plans(self, waiting: Iterable[Attempt]) -> list[dict[JobId, float]]:
-        """For each site the starts that its queue plans itself, by job; empty where it shows none,
-        or starts jobs strictly in order."""
+        """By site: the starts that its queue plans itself, by job. Empty where the queue shows
+        none, or starts jobs strictly in order."""
         estimates = self._state.get(QueueEstimates)
         plans: list[dict[JobId, float]] = [{} for _ in self.lrms]
         for site, model in enumerate(estimates.models):
@@ -96,7 +96,7 @@ class SiteQueues(LrmQueues):
         return plans
 
     def _read_start(self, plan: dict[JobId, float], job: JobId, planned_s: float | None) -> None:
-        """Add a planned start, unless it is none that can be."""
+        """Add a planned start, unless it is absent or implausible."""
         start_s = planned_start_s(planned_s, self.now_s)
         if start_s is not None:
             plan[job] = start_s
@@ -115,7 +115,8 @@ class SiteQueues(LrmQueues):
         return found
 
     def _as_planned(self, site: int, job: Expected) -> Expected:
-        """The job with its walltime, where the queue shows a plan, which is made with walltimes."""
+        """The job with its walltime as its run time if the queue shows a plan, since that plan is
+        made with walltimes."""
         if not self._plans[site] or job.requested_s is None:
             return job
         return job._replace(runtime_s=job.requested_s, is_predicted=False)
@@ -139,9 +140,9 @@ class SiteQueues(LrmQueues):
         submitted_s: Mapping[TaskNumber, float],
         moves: Mapping[TaskNumber, int],
     ) -> QueuedJob:
-        """Add a job of ours, which is to be submitted to the model of its queue. One that is on its
-        way to a queue, or leaves it, or waits at a site that takes no orders now or would not admit
-        it again, as after a change, holds its place and is not moved."""
+        """Add a job of ours, which is to be submitted to the model of its queue. Some jobs hold
+        their place and are not moved: those on their way to a queue or out of it, and those at a
+        site that takes no jobs now or, as after a change, would not admit them again."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change
@@ -175,7 +176,8 @@ class SiteQueues(LrmQueues):
         return self._state.sites[site].is_healthy and bool(w.allowed_sites(task) >> site & 1)
 
     def _runtimes(self, w: WorkflowState, task: int, site: int) -> MoldableRunTimes | None:
-        """The requested times of a job by the sizes that a site admits; None: it admits none."""
+        """The requested times of a job by the sizes that a site admits; None if it admits no
+        size."""
         key = w.index, task, site
         if key not in self._known:
             known = runtimes_of(w, task)
@@ -190,8 +192,8 @@ class SiteQueues(LrmQueues):
         return self._known[key]
 
     def best_site(self, w: WorkflowState, task: int, sites: int) -> int | None:
-        """The site, of those in a mask, with the earliest completion of a job that is not submitted
-        yet, its files included; None if no site admits it."""
+        """The site in a mask with the earliest completion of a job that is not submitted yet,
+        including the transfer of its files; None if no site admits the job."""
         best, best_s = None, 0.0
         for offer, completion_s in self.offers(w, task, sites):
             if best is None or completion_s < best_s:

@@ -13,9 +13,9 @@ from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 
 
 class SizeChooser(Capability):
-    """Chooses the size of moldable jobs when they are submitted, and with it the site: for each
-    site the size with the earliest completion, and of these the earliest (RR-7365, section 3.1,
-    MCT).
+    """Chooses the size of moldable jobs when they are submitted, and with it the site: at each site
+    the size with the earliest completion, and among the sites the one with the earliest of these
+    (RR-7365, section 3.1, MCT).
 
     Cost of a placement: that of planning all queues, once for all placements at the same time, and
     the estimates of the search at each site.
@@ -56,7 +56,8 @@ class SizeChooser(Capability):
         return mask if site is None else 1 << site
 
     def scores(self, w: WorkflowState, task: int, mask: int) -> Scores | None:
-        """What the sites of a mask offer a job now; None: none admits it. Only to explain."""
+        """The offers of the sites in a mask for a job, as scores; None if no site admits it. Only
+        to explain."""
         found = {offer.site: (offer, end_s) for offer, end_s in self._now().offers(w, task, mask)}
         if not found:
             return None

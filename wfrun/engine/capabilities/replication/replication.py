@@ -36,8 +36,8 @@ class Replication(Capability):
     Waiting tasks come first: their attempts are always useful, a replica only if it ends before the
     other attempts of its task.
 
-    A task whose attempts are all at sites that are away gets another replica beyond the maximum:
-    it would otherwise wait for a site to return, as replicas may be at one site.
+    A task whose attempts are all at sites that are away gets another replica beyond the maximum. It
+    would otherwise wait for a site to return, since all its replicas may be at one site.
 
     Cost: constant; of a decision, `turns.MAX_EXAMINED` running tasks; of a check for stragglers,
     the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`; of a site that goes away,
@@ -55,17 +55,17 @@ class Replication(Capability):
         """Number of cores that replicas hold."""
         self.placed_total = 0
         self.won = 0
-        """Number of replicas that did their task."""
+        """Number of replicas that completed their task."""
         self.superseded_core_s = 0.0
         """Core seconds of superseded attempts."""
         self._max_replicas = self.state.max_replicas
         self._stragglers = settings.replication == "stragglers"
         self._turns = Turns(self._max_replicas)
         self._dispatched: dict[int, dict[int, ReplicableTask]] = {}
-        """Dispatched tasks by workflow, when stragglers are replicated."""
+        """Dispatched tasks by workflow; kept only if stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._stranded: dict[TaskKey, None] = {}
-        """Tasks that had all their replicas when the last site of an attempt went away."""
+        """Tasks that had all their replicas when the last of their sites went away."""
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """Run times by owner and application."""
 
@@ -261,8 +261,8 @@ MIN_OBSERVATIONS = 5
 """Minimum number of observed run times of a class for a quantile: one of fewer is too uncertain."""
 
 MAX_KEPT = 500
-"""Maximum number of run times kept per class, the latest ones: an observation costs time in
-proportion, and quantiles follow changes."""
+"""Maximum number of run times kept per class, the latest ones. The cost of an observation is
+proportional to it, and quantiles must follow changes."""
 
 
 class RuntimeDistribution:
@@ -282,8 +282,9 @@ class RuntimeDistribution:
             self._sorted.remove(self._latest.popleft())
 
     def quantile_s(self, share: float) -> float | None:
-        """The smallest run time that more than this share of the observed ones do not exceed; the
-        largest one for a share of 1. None after fewer than `MIN_OBSERVATIONS`."""
+        """The smallest observed run time such that more than this share of the observed run times
+        do not exceed it; the largest one for a share of 1. None after fewer than
+        `MIN_OBSERVATIONS`."""
         count = len(self._sorted)
         return (
             None if count < MIN_OBSERVATIONS else self._sorted[min(count - 1, int(share * count))]

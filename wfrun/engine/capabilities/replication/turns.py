@@ -45,8 +45,8 @@ class Turns:
     def __init__(self, most: int) -> None:
         self._running: dict[TaskKey, ReplicableTask] = {}
         self._turns: list[deque[tuple[TaskKey, ReplicableTask]]] = [deque() for _ in range(most)]
-        """By number of replicas. Some entries are stale: the task has left or was replicated
-        since."""
+        """By number of replicas: queue of running tasks. An entry is stale if its task has left or
+        was replicated since."""
         self._left = 0
         """Number of tasks that have left since stale entries were last removed."""
 
@@ -81,8 +81,8 @@ class Turns:
             self._turns[replicas].append((key, self._running[key]))
 
     def choose(self, site_of: Callable[[TaskKey], int | None]) -> tuple[TaskKey, int] | None:
-        """The next task to replicate, and its site, for which it asks ``site_of``. None if that has
-        no site for any examined task."""
+        """The next task to replicate, and its site as ``site_of`` returns it. None if ``site_of``
+        has no site for any examined task."""
         for count, turn in enumerate(self._turns):
             while turn and self._is_stale(turn[0], count):
                 turn.popleft()
@@ -95,7 +95,7 @@ class Turns:
         return None
 
     def _is_stale(self, entry: tuple[TaskKey, ReplicableTask], count: int) -> bool:
-        """Whether an entry is stale: the task has left, even if it was dispatched again since, or
-        was replicated."""
+        """Whether an entry is stale: its task has left, even if it was dispatched again since, or
+        it was replicated."""
         key, running = entry
         return self._running.get(key) is not running or running.replicas != count

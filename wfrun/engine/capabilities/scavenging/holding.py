@@ -20,12 +20,12 @@ class Holding:
         self.attempts: dict[str, Attempt] = {}
         """Open attempts, by key."""
         self.committed = 0
-        """Cores of these."""
+        """Cores of these attempts."""
         self.live_slots = self.coming_slots = self.widest = 0
-        """Slots of the launchers that take tasks, of those that are on their way, and of the widest
-        one that takes tasks."""
+        """Slots of the launchers that take tasks, slots of the launchers that are on their way, and
+        slots of the widest launcher that takes tasks."""
         self.closed: list[Launcher] = []
-        """Launchers that take no tasks, and may run some."""
+        """Launchers that take no tasks; tasks may still run in them."""
 
     def refresh(self) -> None:
         """Bring the sums over the launchers up to date."""
@@ -37,8 +37,8 @@ class Holding:
 
     @property
     def free(self) -> int:
-        """Slots of launchers that take tasks and for which no attempt was placed; negative: there
-        are more attempts than slots."""
+        """Number of slots, in launchers that take tasks, for which no attempt was placed. Negative
+        if there are more attempts than slots."""
         return self.live_slots + sum(x.busy_cores for x in self.closed) - self.committed
 
     @property
@@ -48,8 +48,8 @@ class Holding:
         return sorted(kept, key=lambda x: not x.is_queued)
 
     def pulled_s(self, launchers: list[Launcher]) -> list[float]:
-        """When each launcher pulled its last task; infinite for those without one: they lose
-        nothing."""
+        """When each launcher pulled its last task; infinite for launchers without a task, which
+        lose nothing."""
         latest: dict[str, float] = {}
         for attempt in self.attempts.values():
             if attempt.started_s is not None:

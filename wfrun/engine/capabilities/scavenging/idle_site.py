@@ -15,11 +15,11 @@ from wfrun.engine.model import SiteSpec
 
 
 class IdleSite:
-    """What jobs of others leave idle at a site, as last observed.
+    """The processors that jobs of others leave idle at a site, as last observed.
 
-    A job that waits gets as many processors as it requests. If it still waits when these must have
-    reached it, the batch system cannot use them for it, as when they are on several nodes, and it
-    gets as many again.
+    A job that waits is left as many processors as it requests. If it still waits once these must
+    have reached it, the batch system cannot use them for it, for example because they are on
+    several nodes, and it is left as many again.
     """
 
     __slots__ = ("extra", "is_known", "late_until_s", "next_s", "queued", "rules", "running",
@@ -33,15 +33,15 @@ class IdleSite:
         """Processors of each launcher."""
         poll_s = 0.0 if spec.access is None else spec.access.poll_min_s
         self.settle_s = max(SETTLE_S, 2 * poll_s)
-        """Time until what was given back has reached a job, and this was observed."""
+        """Time until a job has got processors that were given back, and this was observed."""
         self.running = self.queued = 0
-        """Processors of jobs of others that run, and that wait."""
+        """Processors that running jobs of others hold, and that waiting ones request."""
         self.extra = 0
-        """Processors that are left to jobs that wait, beyond what they request."""
+        """Processors that are left to waiting jobs beyond those that they request."""
         self.next_s = inf
-        """When those that wait get as many again."""
+        """When waiting jobs are left as many processors again."""
         self.late_until_s = -inf
-        """Until then no further launcher is requested: the last ones waited too long."""
+        """Until this time no further launcher is requested, since the last ones waited too long."""
         self.is_known = True
         """Whether this engine has observed it."""
 
@@ -55,7 +55,7 @@ class IdleSite:
         self.running, self.queued, self.is_known = running, queued, True
 
     def advance(self, now_s: float) -> None:
-        """Leave more to jobs that have waited for too long."""
+        """Leave more processors to jobs that have waited for too long."""
         if now_s >= self.next_s:
             self.extra = min(self.slots, self.extra + self.queued)
             self.next_s = now_s + self.settle_s if self.extra < self.slots else inf
@@ -72,6 +72,6 @@ class IdleSite:
         return self.processors(now_s) // self.unit
 
     def changes_s(self, now_s: float) -> float:
-        """When that changes although nothing happens; infinite: never."""
+        """When the numbers of processors and launchers change without an event; infinite: never."""
         local_s = now_s + self.rules.utc_offset_s
         return min(self.next_s, now_s + next_change_s(self.rules, local_s))

@@ -21,7 +21,8 @@ class Owner:
         self.cores = 0
         """Cores of eligible tasks, as far as throttles let them start."""
         self.ready: list[int] = []
-        """Workflows with such tasks, in the order of their arrival."""
+        """Workflows with eligible tasks that their throttles let start, in the order of their
+        arrival."""
 
 
 class Owners:
@@ -39,11 +40,11 @@ class Owners:
         self._of: list[int] = []
         """Owner of each workflow."""
         self.turns: list[int] = []
-        """Owners in the order of their arrival; one that comes again is the last."""
+        """Owners in the order of their arrival. An owner that returns is the last."""
         self._stale: set[int] = set()
         self._open: set[int] = set()
         self._cores: dict[int, int] = {}
-        """By workflow with tasks that wait: their cores."""
+        """By workflow with tasks that wait: the cores of these tasks."""
 
     def add(self, w: WorkflowState) -> int:
         """Add a workflow. Returns its owner."""
@@ -95,8 +96,8 @@ class Owners:
         return ceil(cores * allowed / count)
 
     def admitted(self) -> tuple[int, ...]:
-        """The owners who share processors now: those with work, at most as many as are admitted,
-        in the order of their arrival."""
+        """The numbers of the owners who share processors now, ascending: those with work who
+        arrived first, up to the maximum number of admitted owners."""
         active = [number for number in self.turns if self.all[number].open]
         return tuple(sorted(active[: self._most]))
 
@@ -105,7 +106,7 @@ class Owners:
         return [n for n in self.turns if self.all[n].open][self._most or len(self.all) :]
 
     def sites(self, number: int) -> int:
-        """The sites that may run tasks of an owner that wait, as a mask."""
+        """The sites that may run waiting tasks of an owner, as a mask."""
         mask = 0
         for index in self.all[number].ready:
             for kind in self._state.workflows[index].eligible.counts:
@@ -113,8 +114,8 @@ class Owners:
         return mask
 
     def in_order(self, number: int) -> Sequence[int]:
-        """The workflows of an owner with tasks that wait, those first whose priority the user has
-        raised."""
+        """The workflows of an owner with waiting tasks; workflows whose priority the user has
+        raised come first."""
         ready, raised = self.all[number].ready, self._state.raised
         if not raised:
             return ready

@@ -30,15 +30,15 @@ from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.tasks.eligible import Entry
 
 LATE_S = 60.0
-"""Maximum time in seconds that a launcher waits in the queue: it should start at once. After that
-no further one is requested at its site for the same time."""
+"""Maximum time in seconds that a launcher waits in the queue, since it should start at once. After
+a longer wait no further launcher is requested at its site for the same time."""
 LOOK_S = 10.0
-"""Maximum time in seconds that a new engine waits for the first observation of a site: one without
-other jobs reports nothing."""
+"""Maximum time in seconds that a new engine waits for the first observation of a site: a site
+without other jobs reports nothing."""
 
 BEGIN_S = 1.0
-"""Maximum time in seconds that a run waits for its first documents, so that launchers of the first
-owner are not asked for and stopped again at once."""
+"""Maximum time in seconds that a run waits for its first documents. Otherwise launchers of the
+first owner would be requested, and stopped again at once."""
 
 _LOOK = "scavenging"
 
@@ -68,7 +68,7 @@ class Scavenging(Capability):
         self._made: list[int] = []
         """Number of launchers so far, by owner."""
         self._inputs: object = None
-        """What the division was computed from."""
+        """The values from which the division was computed."""
         self._is_due = False
         self._looks_s = inf
 
@@ -182,8 +182,8 @@ class Scavenging(Capability):
         self._soon()
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Give back again what the previous engine had given back, perhaps without saying so. A
-        site reports to a new engine only what is not zero."""
+        """Give back again what the previous engine had given back: it may not have told the sites.
+        A site reports to a new engine only what is not zero."""
         for site, idle in enumerate(self.idle):
             idle.observe(0, 0, self.state.now_s)
             idle.is_known, idle.late_until_s = False, -inf
@@ -241,8 +241,8 @@ class Scavenging(Capability):
         self._is_due = False
 
     def idle_at(self, site: int) -> int:
-        """Number of launchers that owners may have at a site now. They get no more of them than
-        they hold while jobs of others wait, since those might get their processors."""
+        """Number of launchers that owners may have at a site now. While jobs of others wait it is
+        at most the number that they hold: further processors might belong to these jobs."""
         state, idle, pool = self.state.sites[site], self.idle[site], self._pools[site]
         if self.state.left >> site & 1 or HELD in state.conditions:
             return 0
@@ -327,7 +327,7 @@ class Scavenging(Capability):
                 decisions.take(ev.LaunchersStopped(self.state.now_s, site, late, "late", now=True))
 
     def _stop_surplus(self, decisions: Decisions, site: int) -> None:
-        """Stop the launchers that their owners are not to hold any more."""
+        """Stop the launchers that owners hold beyond their shares."""
         kept_here = [row[site].kept for row in self.held]
         exceeds = sum(map(len, kept_here)) > self.division.idle[site]
         for owner, kept in enumerate(kept_here):
@@ -344,8 +344,8 @@ class Scavenging(Capability):
             decisions.take(ev.LaunchersStopped(self.state.now_s, site, keys, cause, now=now))
 
     def _chosen(self, pulled_s: Sequence[float], count: int) -> Sequence[int]:
-        """The launchers to give back. Raises PolicyError for an answer of a user's order that is no
-        choice of as many."""
+        """The launchers to give back. Raises PolicyError if the user's order of preemption does not
+        return ``count`` different positions."""
         found = self._preempted(pulled_s, count)
         if len(found) == count == len(set(found) & set(range(len(pulled_s)))):
             return found
@@ -461,7 +461,8 @@ class Scavenging(Capability):
 
 
 def _row(table: Sequence[tuple[int, ...]], owner: int, none: tuple[int, ...]) -> tuple[int, ...]:
-    """The row of an owner, who may be new, for all sites, of which some may be new."""
+    """The row of an owner in ``table``. If the owner, or some of the sites, are newer than the
+    table, ``none`` supplies the values."""
     row = table[owner] if owner < len(table) else ()
     return row + none[len(row) :]
 

@@ -23,8 +23,8 @@ from wfrun.engine.tasks.bag import BagFiles
 
 BATCH_FILES = 32
 BATCH_BYTES = 64 * 1024 * 1024
-"""Number and total size in bytes of the files that make a full batch. Fewer or smaller files wait
-for others, until nothing of the run is open except superseded attempts."""
+"""A batch is full with this number of files, or with this total size in bytes. A smaller batch
+waits for further files until nothing of the run is open except superseded attempts."""
 STORAGE_SHARE = 32
 """Maximum size of the files that wait for a batch, as a fraction 1/STORAGE_SHARE of the smallest
 storage limit."""
@@ -39,7 +39,7 @@ class Cleanup(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._readers: list[array[int]] = []
-        """Number of readers of each file, by workflow and file: tasks that are not done, and
+        """By workflow and file: number of readers. Readers are tasks that are not done, and
         superseded attempts, whose requests may still be made."""
         self._due: dict[tuple[int, int], int] = {}
         """Sizes in bytes of the files that can be removed from at least one site, by (workflow,
@@ -53,7 +53,7 @@ class Cleanup(Capability):
         self._sites = (self._origin - 1) & ~self.state.left
         """The sites of the catalog, as a mask."""
         self._kept: set[tuple[int, int, int]] = set()
-        """(workflow, file, site) of inputs of failed attempts that stay."""
+        """Inputs of failed attempts that stay at a site, as (workflow, file, site)."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -224,8 +224,8 @@ class Cleanup(Capability):
         return places
 
     def _is_copied(self, key: tuple[int, int]) -> bool:
-        """Whether a file without readers is being copied. A copy to a site that waits in the queue
-        of copies does not count: it will not start."""
+        """Whether a file without readers is being copied. A copy to a site does not count while it
+        waits in the queue of copies: it will not start."""
         copies = self.state.copies
         for place in range(ORIGIN, len(self.state.sites)) if copies else ():
             copy = copies.get((*key, place))
@@ -240,9 +240,8 @@ class Cleanup(Capability):
             self.settle(decisions)
 
     def settle(self, decisions: Decisions) -> None:
-        """Remove the files of the batch, full or not. The core calls this when nothing else of the
-        run is open: after a dropped copy, or with superseded attempts whose sites have not
-        answered, the run may end without another event."""
+        """Remove the files of the batch, full or not. The core calls this when nothing is open
+        except superseded attempts, since the run may then end without another event."""
         workflows = self.state.workflows
         by_places: dict[int, list[tuple[int, int]]] = {}
         for key in self._due:

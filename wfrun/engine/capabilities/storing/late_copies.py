@@ -21,12 +21,12 @@ from wfrun.engine.files.copy_queue import Key
 _TIMER = "late-copies"
 
 LATE_FACTOR = 4.0
-"""Minimum ratio of the time that a copy has taken to its expected time at which it is late. Copies
-of one link vary by less."""
+"""Minimum ratio of the time that a late copy has taken to its expected time. Copies of one link
+vary by less."""
 
 MIN_LATE_S = 30.0
-"""Minimum time after which a copy is late, in seconds: short copies vary by more, and to begin
-again costs about as much."""
+"""Minimum time after which a copy is late, in seconds: shorter copies vary more, and to begin again
+costs about as much."""
 
 MIN_INTERVAL_S = 30.0
 """Minimum interval between two looks at the copies under way."""
@@ -46,15 +46,15 @@ class LateCopies(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._methods: dict[Key, tuple[int, str, str]] = {}
-        """By copy for which there is another transfer method: its source, method, and the other
-        one. Those of copies that have ended are left until the next look."""
+        """By copy that another transfer method could carry: its source, its method, and the other
+        method. Entries of copies that have ended are kept until the next look."""
         self._wake_up_s = inf
-        """When to look next. The log does not state it: each engine sets its own timer."""
+        """When to look next. The log does not record it: each engine sets its own timer."""
         self._late: list[Key] = []
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Where copies are real. Simulated ones take the time that their links promise."""
+        """Wanted where copies are real. Simulated copies take the time that their links promise."""
         return run.state.own_outputs
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
@@ -65,8 +65,8 @@ class LateCopies(Capability):
             self._look_at(self.state.now_s + MIN_LATE_S)
 
     def _is_large(self, key: Key) -> bool:
-        """Whether something is expected of a copy: small ones share messages, and unknown sizes may
-        be any."""
+        """Whether a time is expected of a copy. None is for small files, which share messages, nor
+        for files of unknown size."""
         return self.state.workflows[key[0]].sizes[key[1]] > SHARED_BYTES
 
     def _look_at(self, at_s: float) -> None:
@@ -107,8 +107,8 @@ class LateCopies(Capability):
         self.run.decision_due = self.run.decision_due or bool(self._late)
 
     def _late_s(self, key: Key, at: Counter[int]) -> float:
-        """When a copy is late; infinite: never. ``at``: number of large copies under way, by site
-        at either end."""
+        """When a copy is late; infinite if never. ``at``: by site, number of large copies under way
+        to or from it."""
         copy, (source, _, began_s) = (
             self.state.copies.get(key),
             self.state.copy_queue.under_way[key],

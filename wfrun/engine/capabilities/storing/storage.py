@@ -34,13 +34,13 @@ MAX_NAMED = 3
 """Maximum number of sites named in a message."""
 
 UNSIZED_SLOTS = 10
-"""Number of slots of a site for each task of a kind whose outputs have unknown sizes, and of which
-none has ended; at least one task at a time. What they write together is unknown, so few may do
-it."""
+"""Number of slots of a site for each task of a kind whose outputs have unknown sizes, as long as no
+task of the kind has ended; at least one task at a time. The total size of their outputs is unknown,
+so few of them may run."""
 
 MAX_UNUSED_OFFERS = 2
 """Maximum number of times that a site gets more room without a placement there before its offers
-lapse: a policy may leave tasks unplaced, which must not keep room from others."""
+lapse. A policy may leave tasks unplaced; their offers must not keep room from others."""
 
 TaskKind = tuple[int, str]
 """Workflow, name of the program."""
@@ -75,9 +75,9 @@ class SiteStorage:
         self.turns: OrderedDict[tuple[int, int], None] = OrderedDict()
         """The same tasks in the order in which they are examined in turn."""
         self.offered: OrderedDict[tuple[int, int], tuple[int, TaskKind | None]] = OrderedDict()
-        """Tasks (workflow, task) that got room and are not placed yet, in the order of the offers:
-        the bytes, and the kind if the sizes of outputs are unknown. Offered again, this room would
-        let tasks wait twice."""
+        """Tasks (workflow, task) that were offered room and are not placed yet, in the order of the
+        offers: the bytes, and the kind if the sizes of outputs are unknown. If their room were
+        offered again, tasks would have to wait a second time."""
         self.offered_bytes = 0
         self.offered_unsized: Counter[TaskKind] = Counter()
         self.unused_offers = 0
@@ -89,13 +89,13 @@ class SiteStorage:
         return self.limit_bytes - self.used_bytes
 
     def wait(self, key: tuple[int, int]) -> None:
-        """Let a task wait for room: before the others if it has waited before."""
+        """Let a task wait for room. A task that has been offered room before goes to the front."""
         self.waiting[key] = self.turns[key] = None
         if key in self.offered:
             self.waiting.move_to_end(key, last=False)
 
     def end_wait(self, key: tuple[int, int]) -> None:
-        """Note that a task waits for room no longer."""
+        """Note that a task no longer waits for room."""
         self.waiting.pop(key, None)
         self.turns.pop(key, None)
 
@@ -107,7 +107,7 @@ class SiteStorage:
             self.offered_unsized[kind] += 1
 
     def got_room(self) -> None:
-        """Note that the site has more room. Offers lapse that were not taken for long."""
+        """Note that the site has more room. Offers that have not been taken for long lapse."""
         self.unused_offers += 1
         if self.unused_offers > MAX_UNUSED_OFFERS:
             self.offered.clear()
@@ -115,15 +115,15 @@ class SiteStorage:
             self.offered_bytes = self.unused_offers = 0
 
     def end_offer(self, key: tuple[int, int]) -> None:
-        """Note that a task is offered no room any more."""
+        """Note that a task is no longer offered room."""
         size_bytes, kind = self.offered.pop(key, (0, None))
         self.offered_bytes -= size_bytes
         if kind is not None:
             self.offered_unsized[kind] -= 1
 
     def take_offer(self, key: tuple[int, int]) -> None:
-        """Note that a task is placed here. Earlier offers lapse if it had one: those tasks come
-        later than it, or never."""
+        """Note that a task is placed here. If it had an offer, earlier offers lapse: their tasks
+        are placed later, or never."""
         self.unused_offers = 0
         while key in self.offered:
             self.end_offer(next(iter(self.offered)))
@@ -134,7 +134,7 @@ class SiteStorage:
         self.files[key] = size_bytes
 
     def drop(self, key: FileKey) -> bool:
-        """Count a file no longer. Returns whether that made room."""
+        """Stop counting a file. Returns whether that made room."""
         size_bytes = self.files.pop(key, 0)
         self.used_bytes -= size_bytes
         return size_bytes > 0
@@ -157,10 +157,11 @@ class Storage(Capability):
         self._unsized: dict[str, TaskKind] = {}
         """Open attempts whose outputs have unknown sizes, by key."""
         self._written: dict[TaskKind, int] = {}
-        """The most bytes that an ended task has written of outputs whose sizes were unknown."""
+        """By kind: maximum number of bytes that an ended task has written to outputs of unknown
+        size."""
         self._offered: dict[tuple[int, int], int] = {}
-        """The sites that got room for a task which is not placed yet, by (workflow, task); a
-        mask."""
+        """By (workflow, task): mask of the sites that have offered room to a task which is not
+        placed yet."""
         self._freed = 0
         """The sites that have more room since tasks were examined, as a mask."""
         for index, site in enumerate(self.state.sites):
@@ -185,9 +186,9 @@ class Storage(Capability):
     # Which sites have room
 
     def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
-        """Bytes that a task adds to a site, as far as sizes are known: those of its outputs, and of
-        its inputs that are neither at the site nor on their way. An input that is on its way and
-        was written again meanwhile counts by the difference of its sizes."""
+        """Bytes that a task adds to a site, as far as sizes are known: its outputs, and its inputs
+        that are neither at the site nor on their way. An input that was written again while on its
+        way counts with the difference of its sizes."""
         files, sizes, index = self._sites[site].files, w.sizes, w.index
         definition = w.workflow.tasks[task]
         needed = self._output_bytes(w, task)
@@ -214,8 +215,8 @@ class Storage(Capability):
     def _has_expected_room(
         self, w: WorkflowState, task: int, site: int, free_bytes: int, unsized: Counter[TaskKind]
     ) -> bool:
-        """Whether a task is expected to add no more than this to a site. ``unsized``: the attempts
-        there whose outputs have unknown sizes."""
+        """Whether ``free_bytes`` suffice for what a task is expected to add to a site. ``unsized``:
+        number of attempts there, by kind, whose outputs have unknown sizes."""
         kind = self._kind(w, task)
         expected = 0 if kind is None else self._written.get(kind)
         if kind is not None and expected is None:
@@ -227,9 +228,10 @@ class Storage(Capability):
     def _has_known_room(
         self, w: WorkflowState, task: int, site: int, free_bytes: int, _: object, expected: int = 0
     ) -> bool:
-        """Whether a task adds no more than this to a site, as far as it is known, and ``expected``
-        bytes. At a site that is too full already, one that adds nothing has room, and one whose end
-        may free files there, since nothing else can."""
+        """Whether ``free_bytes`` suffice for the known bytes that a task adds to a site plus
+        ``expected`` bytes. At a site that is over its limit, a task must add no known bytes; if the
+        sizes of its outputs are unknown, its end must be able to free files there, since nothing
+        else can."""
         needed = self.needed_bytes(w, task, site) + expected
         if needed or free_bytes >= 0:
             return needed <= free_bytes
@@ -255,9 +257,9 @@ class Storage(Capability):
         return mask
 
     def awaited(self, w: WorkflowState, task: int, mask: int) -> ev.StorageAwaited:
-        """The decision that a task waits for room at the sites of a mask, and at all other feasible
-        sites without room for its files. Closed sites are included, so that one event suffices
-        while the task waits."""
+        """The decision that a task waits for room at the sites in ``mask``, and at all other
+        feasible sites without room for its files. Closed sites are included, so that one event
+        suffices while the task waits."""
         feasible = w.feasible_sites(task) & ~w.barred.get(task, 0)
         mask |= feasible & ~self.with_room(w, task, feasible)
         sites = tuple(index for index in self._sites if mask >> index & 1)
@@ -273,7 +275,7 @@ class Storage(Capability):
         self._end_offers(key)
 
     def _end_offers(self, key: tuple[int, int]) -> int:
-        """End the offers of room to a task. Returns the sites of these, as a mask."""
+        """End all offers of room to a task. Returns the mask of the sites that had made one."""
         mask = self._offered.pop(key, 0)
         for index, site in self._sites.items() if mask else ():
             if mask >> index & 1:
@@ -293,9 +295,9 @@ class Storage(Capability):
                 self._offer(index, site, nothing_runs)
 
     def _offer(self, index: int, site: SiteStorage, nothing_runs: bool) -> None:
-        """Offer the room at a site to the first tasks that wait for it. If it is too small for all
-        of them, the next ones get their turn. While nothing runs, a task may exceed it by what is
-        only expected, first one whose end may make room."""
+        """Offer the room at a site to the first tasks that wait for it, or to the next ones if it
+        is too small for all of these. While nothing runs, a task may exceed the room by bytes that
+        are only expected; tasks whose end may free files come first."""
         if self._offer_in_turn(index, site, self._has_expected_room, all_turns=nothing_runs):
             return
         if nothing_runs:
@@ -306,8 +308,8 @@ class Storage(Capability):
     def _offer_in_turn(
         self, index: int, site: SiteStorage, has_room: HasRoom, *, all_turns: bool
     ) -> bool:
-        """Offer the room at a site to the first tasks that wait for it, then to others in turn, or
-        to all. Returns whether one has room."""
+        """Offer the room at a site to the first tasks that wait for it, then to further tasks in
+        turn: a few, or with ``all_turns`` all. Returns whether a task has room."""
         first = list(islice(site.waiting, MAX_EXAMINED // 2))
         if self._offer_to(index, site, first, has_room):
             return True
@@ -327,7 +329,8 @@ class Storage(Capability):
     def _offer_to(
         self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]], has_room: HasRoom
     ) -> bool:
-        """Offer the room at a site to some tasks in turn. Returns whether one has room."""
+        """Offer the room at a site to these tasks in their order. Returns whether a task has
+        room."""
         free_bytes, unsized, found = site.free_bytes, site.unsized.copy(), False
         if not self._nothing_runs:
             free_bytes -= site.offered_bytes
@@ -370,8 +373,8 @@ class Storage(Capability):
         return len(self._sites[site].waiting) if site in self._sites else 0
 
     def is_learning(self, site: int) -> bool:
-        """Whether the first task that waits for room there waits until one of its kind has ended,
-        since nobody knows how much these write."""
+        """Whether the first task that waits for room there waits for the end of a task of its kind,
+        whose outputs have an unknown size."""
         workflow, task = next(iter(self._sites[site].waiting))
         kind = self._kind(self.state.workflows[workflow], task)
         return kind is not None and kind not in self._written
@@ -473,8 +476,9 @@ class Storage(Capability):
                 self._expect_no_more(attempt.site, site, (attempt.workflow, file))
 
     def _expect_no_more(self, index: int, site: SiteStorage, key: FileKey) -> None:
-        """Note that an attempt waits no longer for a file. Without others the file is not counted,
-        unless its copy is under way: one that was given up goes on until it ends."""
+        """Note that an attempt no longer waits for a file. If no other attempt does, the file is
+        not counted any more, unless its copy is under way: a copy that was given up goes on until
+        it ends."""
         attempts = site.staged.get(key, 0) - 1
         if attempts > 0:
             site.staged[key] = attempts

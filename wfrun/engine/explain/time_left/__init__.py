@@ -35,11 +35,12 @@ class _Look:
         self.speed_ratio = speed_ratio
         """Mean of the slots."""
         self._backlogs_s = [0.0] * len(state.sites)
-        """Time of slots that open attempts take, by site."""
+        """By site: time of slots that its open attempts take."""
 
     def add(self, attempt: Attempt, level: Level, runtime: Runtime) -> float | None:
-        """Add an open attempt to the backlog of its site and, if it runs, to its level. Returns the
-        run time to expect on the reference processor if it already runs longer than its kind."""
+        """Add an open attempt to the backlog of its site and, if it runs, to its level. If it
+        already runs longer than its kind, returns the run time to expect on the reference
+        processor, otherwise None."""
         speed_ratio = self._state.sites[attempt.site].spec.speed_ratio
         mean_s = runtime.mean_s / speed_ratio
         if attempt.phase is not Phase.RUNNING or attempt.started_s is None:
@@ -142,7 +143,8 @@ class TimeLeftEstimator:
 
 
 def _is_held(site: SiteState) -> bool:
-    """Whether tasks wait in its queue until somebody acts. Tasks of launchers go to others."""
+    """Whether tasks wait in its queue until somebody acts. False with launchers, whose tasks can go
+    to other sites."""
     return bool(site.held_jobs and not site.spec.has_launchers and site.phases[Phase.QUEUED])
 
 
@@ -156,7 +158,8 @@ def _attempts(state: RunState) -> dict[int, list[Attempt]]:
 
 
 def _widened(found: TimeLeft, backlog_s: float) -> TimeLeft:
-    """The estimate, not below the backlog of a site, with the error of the model."""
+    """The estimate, raised to the backlog of a site if that is longer, with its interval widened by
+    the error of the model."""
     value_s = max(found.value_s, backlog_s)
     below_s = hypot(found.value_s - found.low_s, MODEL_ERROR * value_s)
     above_s = hypot(found.high_s - found.value_s, MODEL_ERROR * value_s)

@@ -14,21 +14,22 @@ HALF_LIFE_S = 60.0
 
 
 class Idle(NamedTuple):
-    """How long slots are idle although tasks wait."""
+    """Idle time of slots while tasks wait."""
 
     per_task_s: float
-    """For each task that ends, in seconds."""
+    """Idle time for each task that ends, in seconds."""
     ratio: float
-    """Time of slots divided by the time that tasks use."""
+    """Ratio of the time of slots to the time that tasks use."""
 
 
 class IdleTime:
-    """Time that slots are idle for each task that ends, while others wait. Later observations
-    outweigh earlier ones."""
+    """Time that slots are idle per ended task while other tasks wait. Later observations outweigh
+    earlier ones."""
 
     def __init__(self) -> None:
         self._last: UseMark | None = None
-        """The run at the latest observation, with what running attempts have used."""
+        """The resource use of the run at the latest observation, including that of running
+        attempts."""
         self._slot_s = 0.0
         self._used_s = 0.0
         self._ended = 0.0

@@ -10,8 +10,8 @@ from wfrun.engine.explain.time_left.idle import Idle
 from wfrun.engine.explain.time_left.runtimes import DEVIATIONS, Runtime
 
 OVERDUE = 0.25
-"""Share of the time that a task has run which it is expected to go on for, once it has run longer
-than its kind takes."""
+"""Expected remaining time of a task that runs longer than its kind, as a share of the time that it
+has run."""
 
 
 class TimeLeft(NamedTuple):
@@ -64,7 +64,7 @@ class Level:
 
 
 def left_of(elapsed_s: float, mean_s: float, deviation_s: float) -> tuple[float, float]:
-    """Time that is left of a running task, and its standard deviation."""
+    """Expected time left of a running task, and its standard deviation."""
     left_s, overdue_s = mean_s - elapsed_s, OVERDUE * elapsed_s
     if left_s >= 0:
         return left_s, deviation_s

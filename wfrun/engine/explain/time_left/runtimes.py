@@ -11,11 +11,13 @@ from wfrun.engine.core.state import RunState, WorkflowState
 from wfrun.engine.explain.time_left.unfinished import Group
 
 DEVIATIONS = 1.645
-"""Half the width of intervals in standard deviations: 90% of a normal distribution."""
+"""Half the width of intervals in standard deviations: the interval contains 90% of a normal
+distribution."""
 MIN_OBSERVED = 3
-"""Minimum number of run times of a kind that replace a documented or a predicted one."""
+"""Minimum number of observed run times of a kind with which they replace a documented or predicted
+one."""
 ASSUMED_DEVIATION = 0.25
-"""Standard deviation assumed of run times of which none was observed, relative to them."""
+"""Assumed standard deviation of run times if none was observed, relative to their mean."""
 
 
 class Runtime(NamedTuple):
@@ -26,12 +28,13 @@ class Runtime(NamedTuple):
     error_s: float
     """Standard error of the mean."""
     observed: int
-    """Number of run times that it was made from; 0: none of this run."""
+    """Number of run times of this run that it was made from; 0 if there are too few, or if they are
+    of other kinds."""
 
     def with_overdue(self, tasks: int, total_s: float) -> Runtime:
-        """The run time if ``tasks`` running tasks, which already run longer than this, take
-        ``total_s`` in all. Without them the tasks that have ended, which are the shorter ones,
-        would count alone."""
+        """The run time corrected for ``tasks`` running tasks, which already run longer than
+        expected and take ``total_s`` in all. Otherwise only tasks that have ended would count,
+        which are the shorter ones."""
         count = max(1, self.observed)
         return self._replace(mean_s=(count * self.mean_s + total_s) / (count + tasks))
 
@@ -73,8 +76,8 @@ def _predicted(state: RunState, w: WorkflowState, group: Group) -> Runtime | Non
 def _documented(
     expected: ExpectedTimes, group: Group, mean_s: float, deviation_s: float
 ) -> Runtime:
-    """The documented run time of a group, times the mean ratio of observed to documented ones: of
-    its kind, or else of all tasks."""
+    """The documented run time of a group, multiplied by the mean ratio of observed to documented
+    run times: of its kind, or else of all tasks."""
     ratio = None if group.kind is None else expected.ratios.observed(group.kind)
     is_own = ratio is not None and ratio.tasks >= MIN_OBSERVED
     if not is_own:

@@ -16,8 +16,8 @@ from wfrun.engine.tasks.bag import BagTasks
 from wfrun.engine.tasks.graph import topological_order
 
 MAX_GROUPS = 2000
-"""Maximum number of groups of a workflow whose levels are split by kind. Beyond it, as where each
-task has a name of its own, a level is one group."""
+"""Maximum number of groups of a workflow whose levels are split by kind. With more groups, as if
+each task has a name of its own, a level is one group."""
 
 _EXAMINED = 1000
 """Number of tasks of a bag whose documented run times are examined."""
@@ -31,15 +31,16 @@ class Group(NamedTuple):
     """Tasks of one level and one kind."""
 
     level: int
-    """Number of tasks on the longest path from one of them to the end of the workflow, without
-    itself. Tasks of one level do not wait for each other."""
+    """Number of tasks after a task of the group on the longest path from it to the end of the
+    workflow. Tasks of one level do not wait for each other."""
     kind: tuple[int, str] | None
-    """As `kind_of`; None: several kinds."""
+    """Kind as `kind_of` returns it; None: several kinds."""
     cores: int
     first: int
     """The number of one of its tasks."""
     documented: tuple[float, float] | None
-    """Mean and standard deviation of the documented run times in seconds; None: some have none."""
+    """Mean and standard deviation of the documented run times in seconds; None if some tasks
+    document none."""
 
 
 class _Key(NamedTuple):
@@ -53,8 +54,8 @@ class _Key(NamedTuple):
 
 
 class Unfinished:
-    """The unfinished tasks of a workflow. Making it costs a pass over the graph, `counts` a pass
-    over the tasks in C."""
+    """The unfinished tasks of a workflow. Cost of the constructor: a pass over the graph; of
+    `counts`: a pass in C over the tasks."""
 
     def __init__(self, w: WorkflowState) -> None:
         self._w = w
@@ -87,8 +88,8 @@ class Unfinished:
         return self._group_of[task] if self._group_of else 0
 
     def counts(self) -> Iterator[tuple[int, int]]:
-        """The groups with unfinished tasks, each with the number of these tasks; tasks with open
-        attempts count."""
+        """The groups with unfinished tasks, each with their number. Tasks with open attempts are
+        included."""
         w = self._w
         if not self._group_of:
             unfinished = len(w.status) - w.done - w.failed - w.blocked - w.unneeded

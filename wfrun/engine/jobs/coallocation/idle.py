@@ -12,8 +12,8 @@ _Kind = tuple[int, int, tuple[int, ...]]
 
 
 class Ranked(NamedTuple):
-    """Sites by decreasing number of idle processors, the first in the catalog first among equals.
-    Sites without any are left out."""
+    """Sites by decreasing number of idle processors; equal sites are in catalog order. Sites
+    without idle processors are left out."""
 
     sites: tuple[int, ...]
     idle: tuple[int, ...]
@@ -26,7 +26,7 @@ class IdleProcessors:
     """The idle processors of each site, numbered from 0.
 
     ``version`` changes with the numbers, and never returns to an earlier value. Orders are kept
-    until then, since many waiting jobs are tried with the same numbers.
+    until it changes, since many waiting jobs are tried with the same numbers.
     """
 
     def __init__(self, idle: Iterable[int]) -> None:
@@ -41,8 +41,8 @@ class IdleProcessors:
         return self.usable(-1, 1)
 
     def usable(self, sites: int, unit: int, widths: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Idle processors by site that a component can use: none at sites that are not in the mask,
-        no more than its width there, and only a multiple of ``unit``."""
+        """By site: number of idle processors that a component can use. It is 0 at sites that are
+        not in the mask, at most the width of the site, and a multiple of ``unit``."""
         kind = sites, unit, widths
         found = self._by_kind.get(kind)
         if found is None and sites == -1 and unit == 1 and not widths:
@@ -56,7 +56,7 @@ class IdleProcessors:
         return found
 
     def ranked(self, sites: int, unit: int, widths: tuple[int, ...] = ()) -> Ranked:
-        """The same numbers, sorted."""
+        """The numbers of ``usable``, sorted."""
         kind = sites, unit, widths
         found = self._ranked.get(kind)
         if found is None:

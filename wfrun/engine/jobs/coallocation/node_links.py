@@ -9,11 +9,11 @@ Metric = Literal["latency", "bandwidth"]
 
 
 class NodeLinks:
-    """What is known of the links between nodes, within each site and between each pair.
+    """The known links between nodes, within each site and between each pair of sites.
 
-    ``values[i][j]`` is the latency (any unit) or the bandwidth between nodes of sites i and j, the
-    diagonal that within a site; None: not measured. Raises ValueError unless each site has its own
-    value.
+    ``values[i][j]`` is the latency (any unit) or the bandwidth between nodes of sites i and j. The
+    diagonal is that within a site. None: not measured. Raises ValueError unless each site has a
+    value on the diagonal.
     """
 
     def __init__(self, values: Sequence[Sequence[float | None]], metric: Metric) -> None:

@@ -25,9 +25,10 @@ POLICIES = {
 def worst_fit(
     sizes: Sequence[int], idle: Sequence[int], widths: Sequence[int] = ()
 ) -> Placement | None:
-    """Worst Fit (WF, section 2.3.1): components by decreasing size, each on the site with the most
-    remaining idle processors, of those whose ``widths`` allow it (without them all). The placement
-    is in the order of ``sizes``."""
+    """Worst Fit (WF, section 2.3.1): places components in decreasing order of size, each on the
+    site with the most remaining idle processors. Sites whose ``widths`` are below the size of the
+    component are left out; without ``widths`` all are considered. The placement is in the order of
+    ``sizes``."""
     remaining = list(idle)
     placed: list[tuple[int, int]] = [(0, 0)] * len(sizes)
     for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
@@ -45,12 +46,12 @@ def worst_fit(
 
 
 def cluster_minimization(request: PlacementRequest, idle: IdleProcessors) -> Placement | None:
-    """Flexible Cluster Minimization (FCM, section 2.3.2): sites by decreasing number of idle
-    processors; each gets a component of all of them until the job is complete.
+    """Flexible Cluster Minimization (FCM, section 2.3.2): takes sites by decreasing number of idle
+    processors. Each gets a component of all its idle processors until the job is complete.
 
     The thesis leaves open how bounds count. Here a placement is found whenever one exists within
-    them, and it has the fewest components: processors move from the last but one component to the
-    last one if that would be smaller than ``least``.
+    the bounds, and it has the fewest components: if the last component would be smaller than
+    ``least``, processors move to it from the last but one.
     """
     return _fewest(request, idle.ranked(request.sites, request.unit, request.widths))
 
@@ -91,11 +92,12 @@ def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Pl
 def communication_aware(
     request: PlacementRequest, idle: IdleProcessors, links: NodeLinks
 ) -> Placement | None:
-    """Communication-Aware (CA, section 2.3.3): the whole job on the site with the best link within
-    that can hold it; otherwise sites by the mean of their links to all sites, filled as FCM does.
+    """Communication-Aware (CA, section 2.3.3): places the whole job on the site with the best
+    internal link among those that can hold it. If none can, sites are taken by the mean of their
+    links to all sites, and filled as FCM does.
 
-    With a maximum number of components, which the thesis leaves open, the sites are the largest
-    ones of the shortest beginning of that order that can hold the job.
+    The thesis leaves a maximum number of components open. With one, the shortest beginning of that
+    order is taken whose largest sites, of at most this number, can hold the job.
     """
     usable = idle.usable(request.sites, request.unit, request.widths)
     if sum(usable) < request.size:
@@ -123,8 +125,8 @@ def place(
     can hold, or divided by the policy if it is flexible. Components without a site go by Worst Fit
     under every policy.
 
-    Raises ValueError for a flexible request and ``wf``, which divides no job, and for one and
-    ``ca`` without links.
+    Raises ValueError for a flexible request with ``wf``, which divides no job, or with ``ca`` if
+    there are no links.
     """
     if not request.splits:
         return _divided(request, idle, policy, links)

@@ -15,7 +15,7 @@ from wfrun.engine.jobs.coallocation.requests import Placement, PlacementRequest
 Job = TypeVar("Job", bound=Hashable)
 _FIRST = itemgetter(0)
 _UNASKED: Placement = ((-1, 0),)
-"""In place of an answer that the policy has not given yet."""
+"""Stands for an answer that the policy has not given yet."""
 
 
 class Try(NamedTuple, Generic[Job]):
@@ -23,7 +23,7 @@ class Try(NamedTuple, Generic[Job]):
 
     job: Job
     placement: Placement | None
-    """None: it was tried too often, and is given up."""
+    """None: the job was tried too often, and is given up."""
 
 
 class PlacementQueue(Generic[Job]):
@@ -46,14 +46,14 @@ class PlacementQueue(Generic[Job]):
         self.max_tries = max_tries
         self._jobs: list[Job] = []
         self._numbers: list[int] = []
-        """Of each job: its number in the order of all that were ever added."""
+        """By position: number of the job in the order of all jobs that were ever added."""
         self._number: dict[Job, int] = {}
         self._next = 0
         self._requests: dict[Job, PlacementRequest] = {}
         self._alike: dict[PlacementRequest, dict[int, Job]] = {}
         """Jobs with the same request, by number, in that order."""
         self._tries: dict[Job, int] = {}
-        """Of each job, less those that count for all."""
+        """By job: number of tries, without those in ``_tries_of_all``."""
         self._tries_of_all = 0
         self._answers: dict[PlacementRequest, Placement | None] = {}
         """Answers of the policy for the idle processors that were seen last."""
@@ -81,7 +81,7 @@ class PlacementQueue(Generic[Job]):
         return self._requests[job]
 
     def add(self, job: Job, request: PlacementRequest, tries: int = 0) -> None:
-        """Add a job at the tail. ``tries``: those that it had before."""
+        """Add a job at the tail. ``tries``: number of earlier tries."""
         number = self._number[job] = self._next
         self._next += 1
         self._jobs.append(job)
@@ -107,8 +107,8 @@ class PlacementQueue(Generic[Job]):
             del self._alike[request]
 
     def find(self, idle: IdleProcessors, start: int = 0) -> tuple[int, Placement] | None:
-        """The first job from a position on that can be placed: its position and placement. None:
-        none can."""
+        """The first job from position ``start`` on that can be placed, as its position and
+        placement; None if none can."""
         if start >= len(self._jobs):
             return None
         if self._answered_for[0] is not idle or self._answered_for[1] != idle.version:
@@ -124,7 +124,7 @@ class PlacementQueue(Generic[Job]):
         return None
 
     def _firsts(self, begin: int) -> list[tuple[int, PlacementRequest]]:
-        """The first job of each request from a number on, in their order."""
+        """The first job of each request, from number ``begin`` on, in the order of the queue."""
         found = []
         for request, alike in self._alike.items():
             for number in alike:
@@ -135,8 +135,8 @@ class PlacementQueue(Generic[Job]):
         return found
 
     def count_tries(self, start: int, end: int) -> list[Job]:
-        """Count a try of the jobs from position ``start`` to before ``end``. Removes and returns
-        those that were tried too often."""
+        """Count a try of the jobs from position ``start`` up to, but without, position ``end``.
+        Removes and returns the jobs that were tried too often."""
         tries, limit = self._tries, self.max_tries
         if limit is None and start == 0 and end >= len(self._jobs):
             self._tries_of_all += 1
@@ -151,8 +151,9 @@ class PlacementQueue(Generic[Job]):
         return given_up
 
     def scan(self, idle: IdleProcessors) -> Iterator[Try[Job]]:
-        """Try all jobs once. Yields those that leave the queue, and takes the processors of placed
-        ones from ``idle``. A caller may stop early; the jobs behind count no try then."""
+        """Try all jobs once. Yields the jobs that leave the queue, and takes the processors of
+        placed jobs from ``idle``. If a caller stops early, no try of the remaining jobs is
+        counted."""
         position = 0
         counted = 0  # The try of each job before this position has been counted.
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 Placement = tuple[tuple[int, int], ...]
-"""The components of a placed job, in its order: (site, number of processors) of each. A site has
-several components if the job says so."""
+"""The components of a placed job, in their order: (site, number of processors) of each. A site may
+have several components if the job names it several times."""
 
 
 class PlacementRequest(NamedTuple):
@@ -20,18 +20,18 @@ class PlacementRequest(NamedTuple):
     size: int
     """Number of processors of the whole job."""
     splits: tuple[tuple[tuple[int, int | None], ...], ...] = ()
-    """Ways to divide the job in the order of preference: (processors, site) of each component; site
-    None: any. Empty: flexible."""
+    """Ways to divide the job, in the order of preference: (processors, site) of each component;
+    site None: any site. Empty: the request is flexible."""
     most: int | None = None
     """Maximum number of components of a flexible request; None: the number of sites."""
     least: int = 1
     """Minimum number of processors of each component of a flexible request, a multiple of
     ``unit`` and at most ``size``."""
     unit: int = 1
-    """Number of processors that a component of a flexible request is a multiple of: those on each
-    node. It divides ``size``."""
+    """The number of processors of each component of a flexible request is a multiple of this: of
+    the processors on each node. It divides ``size``."""
     sites: int = -1
     """The sites that may run components, as a mask; -1: all."""
     widths: tuple[int, ...] = ()
-    """Maximum number of processors of one component by site, for the number and the width of its
-    nodes; empty: no limits."""
+    """By site: maximum number of processors of one component, as the number and the width of its
+    nodes allow; empty: no limits."""

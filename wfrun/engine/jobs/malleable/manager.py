@@ -36,15 +36,15 @@ class Resized(NamedTuple):
     job: int
     site: int
     before: int
-    """0: it was placed."""
+    """Size before the change; 0: it was placed."""
     after: int
     asked: int
     """Processors offered, reclaimed or, at its placement, needed."""
 
 
 Reply = Callable[[int, int, int], int]
-"""The new size of a job, from its number, its present size, and the change that is asked of it in
-processors (negative: a shrink)."""
+"""Callback that returns the new size of a job, from its number, its present size, and the change
+that is asked of it in processors (negative: a shrink)."""
 
 
 @dataclass
@@ -91,13 +91,13 @@ class Manager:
         """Site of each running job, and its size when it is rigid."""
 
     def submit(self, job: int, bounds: SizeBounds) -> None:
-        """Add a job at the tail of the queue. Raises ValueError for bounds that are not."""
+        """Add a job at the tail of the queue. Raises ValueError for invalid bounds."""
         if not 1 <= bounds.least <= bounds.most:
             raise ValueError(f"a job from {bounds.least} to {bounds.most} processors")
         self.waiting[job] = bounds
 
     def size(self, job: int) -> int:
-        """Of a running job."""
+        """Present size of a running job."""
         site, size = self._where[job]
         return self.sites[site].running.get(job, size)
 
@@ -110,9 +110,10 @@ class Manager:
         del self._bounds[job]
 
     def observe(self, site: int, change: int) -> list[Resized]:
-        """Local users took (negative) or gave back processors. Grown processors are given back
-        at once when they take more than are idle; what jobs at their minimum sizes cannot give
-        leaves the site with less than none until some end. (This is ours; the thesis polls.)"""
+        """Note that local users took (negative ``change``) or gave back processors. When they take
+        more than are idle, grown processors are given back immediately. If jobs at their minimum
+        sizes cannot give enough, the site has a negative number of idle processors until jobs end.
+        (This is ours; the thesis polls.)"""
         here = self.sites[site]
         here.idle += change
         return self._shrink(site, -here.idle) if here.idle < 0 else []
@@ -153,8 +154,8 @@ class Manager:
         return Resized(job, site, 0, bounds.least, bounds.least)
 
     def _make_room(self) -> list[Resized]:
-        """Shrink jobs for the first one that waits, at the site where that reclaims the fewest
-        processors; none if no site has enough above the minimum sizes."""
+        """Shrink jobs for the first job that waits, at the site where this reclaims the fewest
+        processors. Shrinks none if no site has enough above the minimum sizes."""
         needed = next(iter(self.waiting.values())).least
         rooms = [
             (needed - here.idle, site) for site, here in enumerate(self.sites)
@@ -199,8 +200,8 @@ class Manager:
         return changes
 
     def _resize(self, site: int, job: int, change: int, changes: list[Resized]) -> int:
-        """The change of the size that the job agrees to. What it answers out of turn counts as
-        the nearest answer that is allowed."""
+        """Change the size of a job as far as it agrees, and return the change. An answer that is
+        not allowed counts as the nearest one that is."""
         here = self.sites[site]
         before = here.running[job]
         bounds = self._bounds[job]

@@ -24,28 +24,28 @@ class SizedJob(NamedTuple):
 
     size: int
     least: int
-    """It cannot run with fewer."""
+    """Minimum size."""
     most: int
-    """It can use no more."""
+    """Maximum size."""
 
 
 class Change(NamedTuple):
     """An offer to a job, or a mandatory shrink."""
 
     place: int
-    """Of the job, in the order of their start."""
+    """Position of the job in the order of their start."""
     processors: int
     """Processors that are offered or reclaimed; 1 or more."""
 
 
 Answer = Callable[[Change], int]
-"""The job's answer: processors that it takes (0 to the offered) or gives back (at least what was
-asked, and never below its minimum)."""
+"""The job's answer: the number of processors that it takes (from 0 to the offered number) or gives
+back (at least the number asked for, but never below its minimum size)."""
 
 
 def offers(policy: str, jobs: int, idle: int) -> list[Change]:
-    """The offers to make at once to this many running jobs, none of which has been asked in this
-    pass. The remainder of equal shares goes to the earliest started jobs."""
+    """The offers to make at once to ``jobs`` running jobs, none of which has been asked in this
+    pass. The remainder of equal shares goes to the jobs that started first."""
     if not jobs or idle <= 0:
         return []
     if policy == "fpsma":
@@ -55,9 +55,9 @@ def offers(policy: str, jobs: int, idle: int) -> list[Change]:
 
 
 def demands(policy: str, jobs: Sequence[SizedJob], needed: int) -> list[Change]:
-    """The mandatory shrinks that give back ``needed`` processors together, or all above the
-    minimum sizes if those are fewer. The remainder of equal shares is reclaimed from the latest
-    started jobs; what a job at its minimum cannot give is reclaimed from the others, equally."""
+    """The mandatory shrinks that together give back ``needed`` processors, or all above the minimum
+    sizes if these are fewer. The remainder of equal shares is reclaimed from the jobs that started
+    last. What a job at its minimum cannot give is reclaimed from the others, equally."""
     can_give = [job.size - job.least for job in jobs]
     needed = min(needed, sum(can_give))
     asked = [0] * len(jobs)
@@ -72,10 +72,11 @@ def demands(policy: str, jobs: Sequence[SizedJob], needed: int) -> list[Change]:
 
 
 def grow(policy: str, jobs: int, idle: int, answer: Answer) -> int:
-    """Offer idle processors to this many running jobs, each once. Returns what none has taken.
+    """Offer idle processors to ``jobs`` running jobs, each once. Returns the number that no job has
+    taken.
 
-    What a job of equal shares refuses stays idle until the next pass; under FPSMA it is offered to
-    the next job.
+    With equal shares, processors that a job refuses stay idle until the next pass; under FPSMA they
+    are offered to the next job.
     """
     if policy != "fpsma":
         return idle - sum(answer(offer) for offer in offers(policy, jobs, idle))
@@ -86,8 +87,9 @@ def grow(policy: str, jobs: int, idle: int, answer: Answer) -> int:
 
 
 def shrink(policy: str, jobs: Sequence[SizedJob], needed: int, answer: Answer) -> int:
-    """Reclaim at least ``needed`` processors if the minimum sizes allow. Returns the number given
-    back. A job may give back more than it is asked; under FPSMA the next are asked for less."""
+    """Reclaim at least ``needed`` processors if the minimum sizes allow it. Returns the number
+    given back. A job may give back more than it is asked for; under FPSMA the next jobs are asked
+    for less."""
     given = 0
     for demand in demands(policy, jobs, needed):
         count = demand.processors if policy != "fpsma" else min(demand.processors, needed - given)

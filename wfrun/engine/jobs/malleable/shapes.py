@@ -9,7 +9,8 @@ from bisect import bisect_right
 from wfrun.engine.jobs.malleable.policies import SizedJob
 
 SHAPES = ("any", "power-of-two")
-"""Any number of processors from minimum to maximum, or powers of two among them."""
+"""``any``: any number of processors from minimum to maximum; ``power-of-two``: powers of two among
+these."""
 
 Shape = str | tuple[int, ...]
 """One of `SHAPES`, or the accepted sizes, ascending."""
@@ -32,6 +33,6 @@ def taken(shape: Shape, job: SizedJob, offered: int) -> int:
 
 
 def given_back(shape: Shape, job: SizedJob, asked: int) -> int:
-    """Processors that the job gives back when ``asked`` are reclaimed: at least these, but for its
-    minimum."""
+    """Number of processors that the job gives back when ``asked`` are reclaimed: at least as many,
+    unless its minimum forbids it."""
     return job.size - min(job.size, fitting(shape, job, job.size - asked))

@@ -23,7 +23,7 @@ class ScaledJob(NamedTuple):
     arrival_s: float
     bounds: SizeBounds
     run_time_s: Callable[[int], float]
-    """Run time in seconds by the number of processors, of speed 1."""
+    """Run time in seconds by the number of processors, on processors of speed 1."""
     shape: Shape = "any"
 
 
@@ -41,13 +41,14 @@ class Rules:
     """Time for which a job does no work when its size changes."""
     returned_first: bool = False
     settles: bool = False
-    """Passes are repeated until one changes nothing, so that jobs grow as soon as they are placed:
-    without polls, a job would otherwise stay at its minimum until the next arrival or end."""
+    """Whether a pass is repeated until it changes nothing, so that jobs grow as soon as they are
+    placed. Without polls, a job would otherwise stay at its minimum until the next arrival or
+    end."""
 
 
 @dataclass
 class Life:
-    """What became of a job. Times since the start of the simulation."""
+    """The outcome of a job. Times are since the start of the simulation."""
 
     start_s: float = 0.0
     end_s: float = 0.0
@@ -60,7 +61,7 @@ class Life:
 
     @property
     def mean_size(self) -> float:
-        """Averaged over its execution; of a job without run time its last size."""
+        """Mean number of processors over its execution; its last size if it has no run time."""
         if self.end_s == self.start_s:
             return self.sizes[-1][1]
         return self.processor_s / (self.end_s - self.start_s)
@@ -101,11 +102,11 @@ class _Progress:
     """The work of a running job."""
 
     left: float = 1.0
-    """Part of the work that is not done."""
+    """Share of the work that is not done."""
     from_s: float = 0.0
-    """From this time on it works, with the current size."""
+    """Time from which it works, with its current size."""
     version: int = 0
-    """Number of its changes: an end computed before the latest one is void."""
+    """Number of its changes. An end that was computed before the latest change is void."""
 
 
 class _Simulation:

@@ -66,8 +66,9 @@ class Amdahl(msgspec.Struct, frozen=True):
 class RunTimeTable:
     """Measured run times, in seconds by number of processors.
 
-    Raises InvalidError for an empty table, for sizes or times that are none, and for a table that
-    is not monotonic: binary search assumes that more processors take less time.
+    Raises InvalidError for an empty table, for sizes that are no numbers of processors, for times
+    that are no run times, and for a table that is not monotonic: binary search assumes that more
+    processors take less time.
     """
 
     def __init__(self, runtimes_s: Mapping[int, float]) -> None:
@@ -101,7 +102,7 @@ class RunTimeTable:
 
 
 def fixed(size: int, runtime_s: float) -> MoldableRunTimes:
-    """The run times of a rigid job: those of its one size."""
+    """The run times of a rigid job, which has one size."""
     return RunTimeTable({size: runtime_s})
 
 

@@ -30,7 +30,8 @@ from wfrun.engine.jobs.packing.lists import (
 from wfrun.engine.jobs.packing.online import pack_arrivals
 
 Packer = Callable[[Sequence[PackedJob], int, Dual, int], Packing]
-"""Jobs, processors, the dual approximation and a seed to a list and sizes."""
+"""An algorithm: takes jobs, processors, the dual approximation and a seed, and returns a list and
+sizes."""
 
 PACKERS: dict[str, Packer] = {
     "demt": demt,

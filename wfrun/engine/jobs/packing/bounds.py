@@ -22,23 +22,23 @@ from wfrun.engine.jobs.packing.job import PackedJob
 
 
 class LinearProgram(NamedTuple):
-    """Minimize costs · x for x ≥ 0, with the rows of two sparse matrices: each of ``cover`` at
-    least 1, each of ``areas`` at most its limit."""
+    """Minimize costs · x for x ≥ 0. The constraints are the rows of two sparse matrices: each row
+    of ``cover`` is at least 1, and each row of ``areas`` is at most its limit."""
 
     costs: list[float]
-    """By variable."""
+    """By variable: its cost."""
     cover: list[list[int]]
-    """By job: the variables that have it."""
+    """By job: its variables."""
     areas: list[list[tuple[int, float]]]
-    """By interval: the variables that end up to it, with their work as a share of the limit, which
-    is 1."""
+    """By interval: the variables of jobs that end by its end, each with the work as a share of the
+    limit. Each limit is thus 1."""
 
 
 def weighted_program(
     jobs: Sequence[PackedJob], processors: int, length_s: float, *, as_printed: bool = False
 ) -> LinearProgram:
     """The program for jobs, none wider than ``processors``, and an accepted length of the dual
-    approximation. ``as_printed``: without the interval before t_0."""
+    approximation. ``as_printed``: the interval before t_0 is left out."""
     begins_s = batch_lengths(jobs, length_s)
     if not as_printed:
         begins_s.insert(0, begins_s[0] / 2)

@@ -17,7 +17,8 @@ from wfrun.engine.jobs.packing.dual import Dual, knapsack
 from wfrun.engine.jobs.packing.job import PackedJob, Packing, list_schedule
 
 SHUFFLES = 10
-"""Number of random orders of the batches that are tried beside their own: "several times"."""
+"""Number of random orders of the batches that are tried in addition to their own order: "several
+times"."""
 
 
 class PackedBatch(NamedTuple):
@@ -25,12 +26,12 @@ class PackedBatch(NamedTuple):
 
     length_s: float
     jobs: tuple[int, ...]
-    """By weight over run time, the largest first."""
+    """The jobs in descending order of weight over run time."""
 
 
 def batch_lengths(jobs: Sequence[PackedJob], length_s: float) -> list[float]:
-    """The lengths t_0 to t_K; t_K is ``length_s``, an approximation of the makespan, and t_0 less
-    than twice the shortest run time of all jobs and sizes."""
+    """The lengths t_0 to t_K of the batches. t_K is ``length_s``, an approximation of the makespan;
+    t_0 is less than twice the shortest run time of all jobs and sizes."""
     shortest_s = min(job.shortest_s for job in jobs)
     doublings = max(0, floor(log2(length_s / shortest_s)))
     return [length_s / 2 ** (doublings - number) for number in range(doublings + 1)]
@@ -39,8 +40,8 @@ def batch_lengths(jobs: Sequence[PackedJob], length_s: float) -> list[float]:
 def demt(
     jobs: Sequence[PackedJob], processors: int, dual: Dual, seed: int = 0, shuffles: int = SHUFFLES
 ) -> Packing:
-    """Pack jobs, none wider than ``processors``, of which there is at least one. Of the orders of
-    the batches the one with the least weighted sum of completions is taken.
+    """Pack at least one job; none is wider than ``processors``. Of the orders of the batches, the
+    one with the least weighted sum of completions is taken.
 
     Cost: jobs × processors × batches for the knapsacks, and a list schedule for each order.
     """
@@ -63,7 +64,7 @@ def demt(
 def select_batches(
     jobs: Sequence[PackedJob], processors: int, length_s: float, places: list[int]
 ) -> list[PackedBatch]:
-    """Divide the jobs into batches; ``places`` gets the size of each."""
+    """Divide the jobs into batches, and set the place of the size of each job in ``places``."""
     left = list(range(len(jobs)))
     batches = []
     lengths_s = batch_lengths(jobs, length_s)
@@ -83,7 +84,7 @@ def select_batches(
 def _select(
     jobs: Sequence[PackedJob], left: Sequence[int], processors: int, batch_s: float
 ) -> list[int]:
-    """The jobs of one batch: those of the largest weight that fit, by a knapsack."""
+    """The jobs of one batch: those with the largest total weight that fit, by a knapsack."""
     items: list[list[int]] = []
     costs: list[int] = []
     small = []

@@ -26,7 +26,7 @@ TOLERANCE = 1e-3
 """Relative distance of the accepted length from the rejected one."""
 
 _ROUNDING = 1e-9
-"""Relative error of sums that is left out of proofs."""
+"""Relative error of sums that proofs tolerate."""
 
 
 class Shelves(NamedTuple):
@@ -34,14 +34,14 @@ class Shelves(NamedTuple):
 
     length_s: float
     first: list[int]
-    """At most ``length_s`` long."""
+    """Jobs that take at most ``length_s``."""
     second: list[int]
-    """At most half of that."""
+    """Jobs that take at most half of ``length_s``."""
     small: list[int]
-    """On one processor at most half of that."""
+    """Jobs that take at most half of ``length_s`` on one processor."""
 
     def places(self, jobs: Sequence[PackedJob]) -> tuple[int, ...]:
-        """The sizes: the least number of processors for the shelf."""
+        """By job: the place, among its sizes, of the least number of processors for its shelf."""
         found = [0] * len(jobs)
         for limit_s, members in (
             (self.length_s, self.first), (self.length_s / 2, self.second),
@@ -60,27 +60,28 @@ class Dual(NamedTuple):
     """The result of the bisection."""
 
     lower_s: float
-    """No schedule is shorter."""
+    """Lower bound: no schedule is shorter."""
     shelves: Shelves
-    """Of the smallest accepted length."""
+    """The division for the smallest accepted length."""
     schedule: PackedSchedule
-    """At most 3/2 of the accepted length, for monotonic jobs."""
+    """For monotonic jobs at most 3/2 of the accepted length."""
 
     @property
     def length_s(self) -> float:
-        """The smallest accepted length, at most `TOLERANCE` above a rejected one or the bound."""
+        """The smallest accepted length. It is at most `TOLERANCE` above a rejected length or the
+        lower bound."""
         return self.shelves.length_s
 
     def packing(self, jobs: Sequence[PackedJob]) -> Packing:
-        """Its sizes in the order of the shelves, for list algorithms."""
+        """The sizes, with the jobs in the order of the shelves, for list algorithms."""
         return Packing(self.shelves.order, self.shelves.places(jobs))
 
 
 def dual_approximation(
     jobs: Sequence[PackedJob], processors: int, tolerance: float = TOLERANCE
 ) -> Dual:
-    """Find bounds of the makespan, and a schedule, of at least one job, none wider than
-    ``processors``."""
+    """Find bounds of the makespan, and a schedule. There is at least one job, and none is wider
+    than ``processors``."""
     work = sum(min(map(job.work, range(len(job.sizes)))) for job in jobs)
     lower_s = max(*(job.shortest_s for job in jobs), work / processors)
     length_s = lower_s
@@ -100,7 +101,8 @@ def dual_approximation(
 
 
 def divide(jobs: Sequence[PackedJob], processors: int, length_s: float) -> Shelves | None:
-    """Divide the jobs between the shelves with the least work. None: every schedule is longer."""
+    """Divide the jobs between the shelves with the least work; None if every schedule is longer
+    than ``length_s``."""
     half_s, work = length_s / 2, 0.0
     found = Shelves(length_s, [], [], [])
     free, either = processors, []
@@ -141,10 +143,10 @@ class _Part(NamedTuple):
 
 
 class _Layout:
-    """From a division of the jobs to a schedule of 3/2 of its length (SIAM 2007, section 4).
+    """Turns a division of the jobs into a schedule of 3/2 of its length (SIAM 2007, section 4).
 
-    The second shelf may be too wide. Processors are gained by jobs that use theirs for more than
-    the length: jobs with fewer processors, and pairs of jobs on one, until nothing changes.
+    The second shelf may be too wide. Until nothing changes, processors are gained by using others
+    for longer than the length: a job gets fewer processors, or two jobs share one.
     """
 
     def __init__(self, jobs: Sequence[PackedJob], processors: int, shelves: Shelves) -> None:
@@ -156,7 +158,8 @@ class _Layout:
         self._second = [_Part(number, places[number]) for number in shelves.second]
         self._small = shelves.small
         self._full: list[tuple[_Part, ...]] = []
-        """Jobs that have processors to themselves, one after another, the first with all."""
+        """Groups of jobs with processors of their own. The jobs of a group run one after another;
+        the first one uses all processors of the group."""
         self._free = processors - sum(map(self._size, self._first))
         self._processors = processors
 
@@ -174,7 +177,8 @@ class _Layout:
         return self._placed()
 
     def _narrow(self) -> bool:
-        """Give a job of the first shelf with at most 3/4 of the length fewer processors."""
+        """Give fewer processors to a job of the first shelf that takes at most 3/4 of the
+        length."""
         for part in self._first:
             if self._time_s(part) <= 0.75 * self._length_s and self._size(part) > 1:
                 place = self._jobs[part.number].choice(self._limit_s)
@@ -187,7 +191,7 @@ class _Layout:
         return False
 
     def _pair(self) -> bool:
-        """Put a job of one processor and at most 3/4 of the length behind another job."""
+        """Put a job of one processor that takes at most 3/4 of the length behind another job."""
         single = [
             part for part in self._first
             if self._size(part) == 1 and self._time_s(part) <= 0.75 * self._length_s
@@ -222,8 +226,9 @@ class _Layout:
         return False
 
     def _placed(self) -> PackedSchedule | None:
-        """Jobs on processors: the first shelf from the start, the second up to the end, small jobs
-        between them where there is most room. Then all start as early as their processors allow."""
+        """Assign jobs to processors: the first shelf from the start, the second up to the end,
+        small jobs between them where there is most room. Then all jobs start as early as their
+        processors allow."""
         count = self._processors
         queues: list[list[int]] = [[] for _ in range(count)]
         busy_s = [0.0] * count
@@ -263,7 +268,7 @@ class _Layout:
         return self._compact(queues, places)
 
     def _compact(self, queues: list[list[int]], places: list[int]) -> PackedSchedule:
-        """Start each job when all its processors are done with the jobs before it there."""
+        """Start each job as soon as all jobs before it on its processors have ended."""
         sizes = [job.sizes[place] for job, place in zip(self._jobs, places, strict=True)]
         times_s = [job.times_s[place] for job, place in zip(self._jobs, places, strict=True)]
         starts_s, next_of, free_s = [0.0] * len(sizes), [0] * len(queues), [0.0] * len(queues)
@@ -289,8 +294,9 @@ class _Layout:
 
 
 def knapsack(costs: Sequence[int], values: Sequence[float], capacity: int) -> list[int]:
-    """The numbers of the items of largest total value whose costs sum to at most ``capacity``,
-    ascending. Costs are at least 1; items without value are left out. Cost: items × capacity."""
+    """The numbers of the items with the largest total value whose costs sum to at most
+    ``capacity``, ascending. Costs are at least 1; items without value are left out. Cost: items ×
+    capacity."""
     row = [0.0] * (capacity + 1)
     rows = [row]
     for cost, value in zip(costs, values, strict=True):

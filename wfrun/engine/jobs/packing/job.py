@@ -32,13 +32,14 @@ class PackedJob:
         self._least = least[::-1]
 
     def choice(self, limit_s: float) -> int | None:
-        """The place in ``sizes`` of the least number of processors with which it takes at most
-        ``limit_s``: the γ of the paper. None: it takes longer with every size."""
+        """The place in ``sizes`` of the least number of processors with which the job takes at most
+        ``limit_s``: the γ of the paper. None if it takes longer with every size."""
         place = bisect_left(self._negated, -limit_s)
         return place if place < len(self.sizes) else None
 
     def least_work(self, limit_s: float) -> float | None:
-        """The least processor seconds with which it takes at most ``limit_s``."""
+        """The least processor seconds with which the job takes at most ``limit_s``; None if it
+        takes longer with every size."""
         place = self.choice(limit_s)
         return None if place is None else self._least[place]
 
@@ -52,7 +53,8 @@ class PackedJob:
         return self.times_s[-1]
 
     def within(self, processors: int) -> PackedJob:
-        """The job with its sizes up to this one. Raises InfeasibleError if there is none."""
+        """The job with only its sizes up to ``processors``. Raises InfeasibleError if there is
+        none."""
         if self.sizes[-1] <= processors:
             return self
         count = sum(size <= processors for size in self.sizes)
@@ -98,11 +100,11 @@ class PackedSchedule(NamedTuple):
 def list_schedule(
     jobs: Sequence[PackedJob], packing: Packing, processors: int, begin_s: float = 0.0
 ) -> PackedSchedule:
-    """The schedule of a list algorithm: whenever processors are free, the first job of the list
-    that fits on them starts, from ``begin_s`` (M. R. Garey, R. L. Graham, SIAM J. Computing 4,
+    """The schedule of a list algorithm: whenever processors are free, from ``begin_s`` on, the
+    first job of the list that fits on them starts (M. R. Garey, R. L. Graham, SIAM J. Computing 4,
     1975).
 
-    Cost: the ends times the jobs that wait then.
+    Cost: the number of ends times the jobs that wait then.
     """
     sizes = [job.sizes[place] for job, place in zip(jobs, packing.places, strict=True)]
     times_s = [job.times_s[place] for job, place in zip(jobs, packing.places, strict=True)]
@@ -116,8 +118,8 @@ def list_starts(
     processors: int,
     begin_s: float = 0.0,
 ) -> PackedSchedule:
-    """The same for jobs whose sizes are chosen already. Raises InfeasibleError for a job that is
-    wider than the allocation."""
+    """`list_schedule` for jobs whose sizes are chosen already. Raises InfeasibleError for a job
+    that is wider than the allocation."""
     starts_s = [begin_s] * len(sizes)
     waiting, free, now_s = list(order), processors, begin_s
     ends: list[tuple[float, int]] = []
@@ -150,8 +152,8 @@ def list_starts(
 
 
 def assign(schedule: PackedSchedule, processors: int) -> list[tuple[int, ...]]:
-    """The processors of each job, numbered from 0, the lowest free ones; none has two jobs at a
-    time. Jobs that end when others start give up theirs first."""
+    """The processors of each job, numbered from 0: the lowest free ones. No processor has two jobs
+    at a time; jobs that end when others start give up theirs first."""
     free = list(range(processors))
     found: list[tuple[int, ...]] = [()] * len(schedule.sizes)
     running: list[tuple[float, int]] = []

@@ -10,7 +10,8 @@ from wfrun.engine.jobs.packing.job import PackedJob, Packing
 
 
 def gang(jobs: Sequence[PackedJob]) -> Packing:
-    """Each job on all processors, by weight over run time: optimal for linear speedups."""
+    """Each job on all processors, in the order of weight over run time: optimal for linear
+    speedups."""
     places = tuple(len(job.sizes) - 1 for job in jobs)
     return Packing(_by_ratio(jobs, places), places)
 
@@ -27,13 +28,14 @@ def shelf_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
 
 
 def weighted_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
-    """The same sizes, by weight over run time: what the paper calls weighted LPTF."""
+    """The sizes of the dual approximation, in the order of weight over run time: the weighted LPTF
+    of the paper."""
     places = dual.shelves.places(jobs)
     return Packing(_by_ratio(jobs, places), places)
 
 
 def area_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
-    """The same sizes, the smallest work first (SAF)."""
+    """The sizes of the dual approximation, the smallest work first (SAF)."""
     places = dual.shelves.places(jobs)
     order = sorted(range(len(jobs)), key=lambda number: jobs[number].work(places[number]))
     return Packing(tuple(order), places)

@@ -77,10 +77,10 @@ class _Round:
         """The waiting jobs, the oldest first."""
         self._settled = self._find_settled()
         self._before_s: dict[JobId, float] = {}
-        """The estimated completions of cancelled jobs where they waited."""
+        """Estimated completion times of jobs at the sites where they waited."""
         self._changes = [0] * queues.sites
         self._offers: dict[tuple[JobId, int], tuple[int, QueueOffer | None]] = {}
-        """By job and site: the number of changes of the site, and its offer."""
+        """By job and site: the offer, and the number of changes of the site when it was made."""
 
     def _find_settled(self) -> set[JobId]:
         found = {job.id for job in self.jobs if job.moves >= self._limits.most_moves}
@@ -101,9 +101,9 @@ class _Round:
         return jobs
 
     def move_settled(self) -> list[Placed]:
-        """Move settled jobs as the regular algorithm does. They go before the cancelled jobs: a
-        site that has processors for them would otherwise get younger ones, while a job that waits
-        alone behind others' jobs, the oldest of its site, could never leave."""
+        """Move settled jobs as the regular algorithm does, before the cancelled jobs. Otherwise
+        younger jobs would get the processors of other sites, and a job that waits alone behind
+        others' jobs, the oldest of its site, could never leave."""
         jobs = [job for job in self.jobs if job.id in self._settled]
         moved = (self.move_if_sooner(job, self.best_elsewhere(job)) for job in jobs)
         return [each for each in moved if each is not None]
@@ -113,7 +113,7 @@ class _Round:
         return self._best(job, [n for n in range(self._queues.sites) if n != job.site])
 
     def move_if_sooner(self, job: WaitingJob, offer: QueueOffer | None) -> Placed | None:
-        """Move a job if the gain is above the threshold and the time of its files."""
+        """Move a job if its gain exceeds both the threshold and the transfer time of its files."""
         if offer is None:
             return None
         if job.id in self._settled and offer.start_s > self._queues.now_s:
@@ -141,8 +141,8 @@ class _Round:
     def in_order_of_completion(
         self, jobs: list[WaitingJob], *, elsewhere: bool
     ) -> Iterator[tuple[WaitingJob, QueueOffer | None]]:
-        """The jobs with their best offers, always the one with the earliest completion first;
-        offers are asked for again after each."""
+        """The jobs with their best offers, each time the job with the earliest completion. Offers
+        are asked for again after each job."""
         left = list(jobs)
         every = range(self._queues.sites)
         while left:
@@ -156,8 +156,8 @@ class _Round:
             yield left.pop(place), offers[place]
 
     def _best(self, job: WaitingJob, sites: list[int] | range) -> QueueOffer | None:
-        """The offer with the earliest completion, the files' time included; the first of equal
-        ones. Of the job's own site nothing has to be moved."""
+        """The offer with the earliest completion, including the transfer of files; the first of
+        equal offers. At the job's own site no file has to be moved."""
         best: tuple[float, QueueOffer] | None = None
         for site in sites:
             offer = self._offer(job, site)

@@ -19,20 +19,20 @@ class QueueJob(msgspec.Struct):
     """Requested times by size, at a processor of speed 1."""
     submit_s: float
     site: int = -1
-    """Where it waits; -1: nowhere."""
+    """The site where it waits; -1: it waits nowhere."""
     size: int = 0
     requested_s: float = 0.0
-    """Its requested time there."""
+    """Its requested time at that site."""
     moves: int = 0
 
 
 class LrmQueues:
-    """Our waiting jobs at several sites, and the models of their queues, which may have jobs of
-    others and running ones, too.
+    """Our waiting jobs at several sites, and the models of the queues there. The models may also
+    have running jobs and jobs of others.
 
-    The owner of the models starts what they start after each change (``changed`` has the sites);
-    a model that plans is brought up to date by its next estimate. ``largest`` limits the size of a
-    job at a site below its number of processors.
+    The owner of the models starts the jobs that they start after each change (``changed`` has the
+    sites); a model that plans is brought up to date by its next estimate. ``largest`` limits the
+    size of a job at a site below its number of processors.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class LrmQueues:
         return QueueOffer(site, sized.size, sized.completion_s - requested_s, sized.completion_s)
 
     def best_offer(self, runtimes: MoldableRunTimes) -> QueueOffer | None:
-        """The offer with the earliest completion, the first of equal ones: how a job that arrives
-        is mapped to a site (MCT)."""
+        """The offer with the earliest completion; the first of equal offers. An arriving job is
+        mapped to a site in this way (MCT)."""
         offers = [self.offer_of(runtimes, site) for site in range(self.sites)]
         known = [offer for offer in offers if offer is not None]
         return min(known, key=lambda offer: offer.completion_s) if known else None

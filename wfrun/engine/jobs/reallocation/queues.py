@@ -59,21 +59,21 @@ class Queues(Protocol):
         """The job leaves its queue."""
 
     def submit(self, job: WaitingJob, offer: QueueOffer) -> None:
-        """The job joins the end of the queue that made the offer."""
+        """Add the job at the end of the queue that made the offer."""
 
 
 class Limits(NamedTuple):
     """Limits on moves. The defaults are those of the paper."""
 
     threshold_s: float = 60.0
-    """Minimum gain of a move of the regular algorithm, in seconds. The files' time is the minimum
-    if it is longer."""
+    """Minimum gain of a move by the regular algorithm, in seconds. If the transfer of the files
+    takes longer, its time is the minimum."""
     most_moves: float = inf
     """Number of moves after which a job is *settled*: it keeps its place in its queue, unless
     another site starts it immediately. A cancelled job joins the end of a queue, so repeated moves
     could starve it where estimates are wrong or other users' jobs overtake it."""
     keeps_oldest: bool = False
-    """Whether the job that waits longest at a site is settled, too."""
+    """Whether the job that has waited longest at a site is settled, too."""
 
 
 class Placed(NamedTuple):
@@ -82,7 +82,7 @@ class Placed(NamedTuple):
     job: WaitingJob
     offer: QueueOffer
     before_s: float
-    """Its estimated completion where it waited."""
+    """Its estimated completion at the site where it waited."""
 
     @property
     def is_moved(self) -> bool:

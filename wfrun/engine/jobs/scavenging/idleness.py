@@ -13,8 +13,7 @@ class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a site allows, as its administrators say."""
 
     idle_share: float = 0.0
-    """Minimum share of the site's processors that no other job holds; below it none may be
-    scavenged."""
+    """Minimum share of the site's processors that no other job holds, for any to be scavenged."""
     hours: tuple[float, float] = (0.0, _DAY_S)
     """Begin and end of the time of day, in seconds after midnight; the end may be on the next
     day."""
@@ -29,10 +28,10 @@ class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
-    """The processors of a site that are not the scavengers'."""
+    """Use of the processors of a site by others than scavenging owners."""
 
     processors: int
-    """All of the site."""
+    """All processors of the site."""
     held: int
     """Held by other jobs."""
     waited_for: int = 0
@@ -40,8 +39,8 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scavengeable(rules: ScavengeRules, use: Occupancy, time_of_day_s: float) -> int:
-    """Number of processors that owners may hold now: those that no other job holds or waits for,
-    where the rules allow it. ``time_of_day_s``: seconds after midnight at the site, of any day."""
+    """Number of processors that owners may hold now: those that no other job holds or waits for, as
+    far as the rules allow. ``time_of_day_s``: seconds after midnight at the site, of any day."""
     left = use.processors - use.held
     if rules.queue_empty and use.waited_for:
         return 0
@@ -61,8 +60,8 @@ def is_within(hours: tuple[float, float], at_s: float) -> bool:
 
 
 def next_change_s(rules: ScavengeRules, time_of_day_s: float) -> float:
-    """Time until the next begin or end of the hours, in seconds; infinite if they are all day.
-    ``time_of_day_s``: as for `scavengeable`, or of any day."""
+    """Time until the hours next begin or end, in seconds; infinite if they are all day.
+    ``time_of_day_s``: as for `scavengeable`."""
     if rules.hours == (0.0, _DAY_S):
         return inf
     return min((at_s - time_of_day_s) % _DAY_S or _DAY_S for at_s in rules.hours)

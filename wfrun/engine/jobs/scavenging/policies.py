@@ -26,8 +26,8 @@ class Partition(NamedTuple):
 
     held: Table
     lost: Table
-    """Processors that were reclaimed from each owner at each site, and return to it when they are
-    idle again. Zero under `per_site`."""
+    """Processors that were reclaimed from each owner at each site. They return to the owner when
+    they are idle again. Zero under `per_site`."""
 
 
 def per_site(
@@ -37,8 +37,10 @@ def per_site(
     usable: Sequence[int] | None = None,
     /,
 ) -> Partition:
-    """Equipartition-PerSite. ``idle``: processors of each site that no other job holds or waits
-    for, those that the owners hold now included; ``wanted``: maximum of each owner at all sites.
+    """Equipartition-PerSite. ``idle``: by site, processors that no other job holds or waits for,
+    including those that owners hold now; ``before``: the present division; ``wanted``: by owner,
+    maximum at all sites together; ``usable``: by owner, mask of the sites that it can use (None:
+    all).
 
     Each owner gets ⌊idle/owners⌋ at each site. A remainder stays with those who hold it, and
     otherwise goes to those who hold the fewest there, then to those who get the fewest in all. What
@@ -82,14 +84,16 @@ def all_sites(
     *,
     again: bool = False,
 ) -> Partition:
-    """Equipartition-All; see `per_site`. ``again``: an owner has come or gone, so that all is
-    divided anew; each owner keeps what it has of its new share, and nothing is owed any more.
+    """Equipartition-All; the arguments are those of `per_site`. ``again``: an owner has come or
+    gone, so all processors are divided anew. Each owner then keeps what it holds of its new share,
+    and nothing is owed any more.
 
-    Otherwise what other jobs need at a site is reclaimed from those who hold processors there,
-    evenly, the remainder from those who hold the most in all. Processors that become idle return to
-    those who lost some there. Others go to those who hold the fewest in all, site by site. The text
-    says neither at which sites an owner shrinks, here where it holds the most, nor in which order
-    sites are given away, here in that of the catalog. Cost: processors times owners.
+    Otherwise processors that other jobs need at a site are reclaimed evenly from the owners who
+    hold processors there, the remainder from those who hold the most in all. Processors that become
+    idle return to owners who lost some there; the rest goes to those who hold the fewest in all,
+    site by site. The thesis does not say at which sites an owner shrinks (here: where it holds the
+    most), nor in which order sites are given away (here: that of the catalog). Cost: processors
+    times owners.
     """
     held = [list(row) for row in before.held]
     lost = [list(row) for row in before.lost]
@@ -129,7 +133,8 @@ def _uses(usable: Sequence[int] | None, owner: int, site: int) -> bool:
 
 
 def _reclaimed(held: Sequence[Sequence[int]], site: int, count: int) -> list[int]:
-    """The owners who give back a processor of a site each, until ``count`` are held there."""
+    """The owners who give back processors of a site until ``count`` are held there. An owner is
+    listed once for each processor."""
     given = [0] * len(held)
     order = []
     for _ in range(sum(row[site] for row in held) - count):
@@ -141,7 +146,7 @@ def _reclaimed(held: Sequence[Sequence[int]], site: int, count: int) -> list[int
 
 
 def _shares(idle: int, held: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """Equal shares of the processors of all sites: ⌊idle/owners⌋; a remainder stays with those who
+    """Equal shares of the processors of all sites: ⌊idle/owners⌋. A remainder stays with those who
     hold it, and otherwise goes to those who hold the fewest."""
     alone = tuple((count,) for count in held)
     found = per_site((idle,), Partition(alone, alone), wanted)
@@ -158,8 +163,8 @@ def nothing(owners: int, sites: int) -> Partition:
 
 
 def preempted(pulled_s: Sequence[float], count: int) -> list[int]:
-    """The launchers of an owner at a site that give back their processors, by their position: those
-    that pulled their task last go first, since they lose the least work (section 4.2.4).
+    """The positions of the ``count`` launchers of an owner at a site that give back their
+    processors: those that pulled their task last, since they lose the least work (section 4.2.4).
     ``pulled_s``: when each launcher pulled its task."""
     return sorted(range(len(pulled_s)), key=lambda n: (-pulled_s[n], n))[:count]
 

@@ -19,7 +19,7 @@ from wfrun.engine.jobs.scavenging.policies import (
 )
 
 Division = Callable[[Sequence[int], Partition, Sequence[int], bool], Partition]
-"""Divides idle processors as `all_sites` does; the last argument is its ``again``."""
+"""Callback that divides idle processors as `all_sites` does; the last argument is its ``again``."""
 
 ENDLESS = 1 << 30
 """Number of processors that an owner wants."""
@@ -35,7 +35,7 @@ class IdleChange(NamedTuple):
 
 @dataclass
 class Scavenged:
-    """What one owner has got."""
+    """The results of one owner."""
 
     done: int = 0
     """Number of tasks."""
@@ -56,14 +56,13 @@ def simulate(
     start_s: float = 0.0,
     preemption: Preemption = preempted,
 ) -> list[Scavenged]:
-    """Let owners with endless sweeps share what others leave idle until ``end_s``.
+    """Let owners with endless sweeps share the processors that others leave idle, until ``end_s``.
 
     ``changes``: ascending in time, the first at time 0; ``policy``: one of `POLICIES`, or a
-    division; ``joined_s``: when each owner comes, 0 or
-    later; ``run_time_s`` draws the run time of an
-    owner's next task, in seconds; ``start_s``: time from the grant of a processor to its first
+    division; ``joined_s``: when each owner comes, 0 or later; ``run_time_s`` draws the run time of
+    an owner's next task, in seconds; ``start_s``: time from the grant of a processor to its first
     task; ``preemption`` chooses the launchers that give back processors. A launcher runs one task
-    after another on one processor; tasks that end at a change end before it.
+    after another on one processor; tasks that end at the time of a change end before it.
     """
     return _Sharing(changes, joined_s, policy, run_time_s, end_s, start_s, preemption).run()
 
@@ -99,7 +98,7 @@ class _Sharing:
             [[] for _ in range(sites)] for _ in range(owners)
         ]
         self.returned: list[deque[float]] = [deque() for _ in range(owners)]
-        """Run times of preempted tasks, which run again before others."""
+        """Run times of preempted tasks, which run again before other tasks."""
         self.results = [Scavenged() for _ in range(owners)]
         self.ends: list[tuple[float, int, _Runner]] = []
         self.serial = 0
@@ -134,7 +133,8 @@ class _Sharing:
         self.partition = found
 
     def _take(self, found: Partition, now_s: float) -> None:
-        """Preempt the launchers of those who hold less from now on, and start others."""
+        """Preempt launchers of owners that hold less from now on, and start launchers of the
+        others."""
         for owner, row in enumerate(found.held):
             for site, count in enumerate(row):
                 runners = self.running[owner][site]

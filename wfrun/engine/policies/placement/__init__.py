@@ -52,7 +52,7 @@ BAG_POLICIES: tuple[type[Placement], ...] = (
     Fpf,
     MaxMin,
 )
-"""In the order of section 5.1.4, then that which Table 5.1 alone names."""
+"""In the order of section 5.1.4, followed by the policy that only Table 5.1 names."""
 
 ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = STRATEGIES
 """Strategies of the Journal of Grid Computing 9, 2011, in the order of its Table 1."""
@@ -64,7 +64,7 @@ PLACEMENT: dict[str, type[Placement]] = {
     policy.name: policy
     for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES, *ALLOCATION_STRATEGIES, *OTHER_POLICIES)
 }
-"""The registry. Policies of both kinds place tasks of workflows and of bags."""
+"""The registry. Policies for workflows and policies for bags can place tasks of both."""
 
 
 def placement_class(name: str) -> type[Placement]:
@@ -73,8 +73,8 @@ def placement_class(name: str) -> type[Placement]:
 
 
 def plans_again(settings: Settings) -> bool:
-    """Whether tasks that no site would start soon stay with the engine, to be planned again at each
-    decision: the policy or the throttle asks for it. Policies that bind late plan nothing."""
+    """Whether tasks that no site would start soon stay with the engine and are planned again at
+    each decision. The policy or the throttle asks for it; policies that bind late plan nothing."""
     policy = placement_class(settings.policy)
     if policy.binds_late:
         return False
@@ -92,8 +92,9 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def max_replicas(settings: Settings) -> int:
-    """Maximum number of replicas of a task in a run. Jobs that are sized, moved or claimed for have
-    none: these are facts about a job, not about one of its attempts."""
+    """Maximum number of replicas of a task in a run. Jobs whose size is chosen, and jobs that are
+    moved or have claims, get no replicas: these are facts about a job, not about one of its
+    attempts."""
     if settings.plans_queues or settings.place or settings.scavenge:
         return 0
     most = settings.replicas

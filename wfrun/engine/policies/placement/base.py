@@ -12,8 +12,8 @@ from wfrun.engine.protocols import View
 
 
 class BasePlacement(ABC):
-    """Base class of placement policies, with the simplest `Placement`: no options, no order of its
-    own, nothing remembered."""
+    """Base class of placement policies: the simplest `Placement`, without options, without an order
+    of its own, and without memory."""
 
     name: ClassVar[str]
     information: ClassVar[Information]

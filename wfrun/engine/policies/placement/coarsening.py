@@ -53,8 +53,8 @@ class Coarsening(BasePlacement):
 
 
 MAX_REMAINING_SHARE = 0.95
-"""A level that leaves more than this share of its nodes is the last one: hubs merge with one
-neighbour per level only. The remaining nodes are merged edge by edge."""
+"""Maximum share of its nodes that a level may leave if another level is to follow: hubs merge with
+only one neighbour per level. The remaining nodes are merged edge by edge."""
 
 
 def coarsen(view: View, size: int) -> list[int]:

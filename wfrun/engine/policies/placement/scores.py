@@ -15,8 +15,8 @@ class ScoreColumn(NamedTuple):
     name: str
     unit: Literal["s", "cores", "yes/no", ""]
     prefers: Literal["least", "most", ""]
-    """Whether sites with the least or the most come first; empty: the column does not rank sites,
-    and explains another one."""
+    """Whether sites with the least or the most come first. Empty: the column does not rank sites,
+    but explains another column."""
 
 
 class Criterion(NamedTuple):
@@ -24,7 +24,8 @@ class Criterion(NamedTuple):
 
     column: ScoreColumn
     value: Callable[[int], float | None]
-    """None: nothing is known yet. Such a site comes before all others."""
+    """Value of the column for a site; None: nothing is known yet, and the site comes before all
+    others."""
 
 
 class SiteScores(NamedTuple):
@@ -39,8 +40,8 @@ class Scores(NamedTuple):
     """The candidates of a task as its policy sees them."""
 
     columns: tuple[ScoreColumn, ...]
-    """Columns with a preference rank the sites, the first one first. Ties that are left go to the
-    first site in the catalog."""
+    """Columns with a preference rank the sites; the first such column has precedence. Remaining
+    ties go to the first site in the catalog."""
     rows: tuple[SiteScores, ...]
     """In the order of the catalog."""
     best: int | None
@@ -85,7 +86,7 @@ def first_where(name: str, value: Callable[[int], bool]) -> Criterion:
 def shown(
     name: str, unit: Literal["s", "cores"], value: Callable[[int], float | None]
 ) -> Criterion:
-    """A value that explains others."""
+    """A criterion that does not rank sites and explains others."""
     return Criterion(ScoreColumn(name, unit, ""), value)
 
 

@@ -11,7 +11,8 @@ import msgspec
 from wfrun.engine.prediction.replay import accuracy
 
 EXACT_S = 0.5
-"""Largest difference between a wait and a perfect prediction, in seconds. Logs state whole ones."""
+"""Maximum difference between a wait and a perfect prediction, in seconds. Logs state whole
+seconds."""
 
 
 class JudgedWait(NamedTuple):
@@ -23,7 +24,7 @@ class JudgedWait(NamedTuple):
 
 
 class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares and means over the jobs with a prediction; None: there is no such job."""
+    """Shares and means over the jobs with a prediction; None if there is no such job."""
 
     jobs: int
     unknown: int
@@ -31,7 +32,7 @@ class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     waited: float | None
     """Share of the jobs that waited."""
     accuracy: float | None
-    """Mean of equation 7.1. A job that did not wait counts 1 if that was predicted, else 0."""
+    """Mean of equation 7.1. A job that did not wait counts 1 if no wait was predicted, else 0."""
     accuracy_waited: float | None
     """Mean over the jobs that waited."""
     error_s: float | None
@@ -44,21 +45,21 @@ class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     in_bursts: float | None
     """Share of the jobs submitted in bursts."""
     within_in_bursts: float | None
-    """Share of these that waited no longer than predicted."""
+    """Share of the jobs in bursts that waited less than half a second longer than predicted."""
     within_outside: float | None
-    """Share of the others that waited no longer than predicted."""
+    """Share of the other jobs that waited less than half a second longer than predicted."""
 
 
 def judged_waits(
     waits_s: Sequence[float], predicted_s: Sequence[float], bursts: Sequence[bool], first: int
 ) -> Iterator[JudgedWait]:
-    """The jobs from number ``first`` on: those before are training data."""
+    """The jobs from number ``first`` on; earlier jobs are training data."""
     for i in range(first, len(waits_s)):
         yield JudgedWait(waits_s[i], predicted_s[i], bursts[i])
 
 
 def judge(waits: Iterable[JudgedWait]) -> WaitAccuracy:
-    """Compare predictions with waits. Those that are not numbers are unknown."""
+    """Compare predictions with waits. Predictions that are no numbers count as unknown."""
     all_waits = list(waits)
     known = [one for one in all_waits if not isnan(one.predicted_s)]
     waited = [one for one in known if one.wait_s > 0]

@@ -13,9 +13,9 @@ RARE = 0.001
 
 
 def in_bursts(submitted_s: Sequence[float]) -> list[bool]:
-    """Whether each job is submitted in a burst: a five-minute interval with as many submissions as
-    less than one interval in 1,000 would have if they came at random (as a Poisson process) at the
-    mean rate of all jobs. The times are ascending."""
+    """Whether each job is submitted in a burst. A burst is a five-minute interval with so many
+    submissions that less than one interval in 1,000 would have as many if they came at random (as a
+    Poisson process) at the mean rate of all jobs. The times are ascending."""
     if not submitted_s:
         return []
     intervals = [int(at_s // INTERVAL_S) for at_s in submitted_s]
@@ -25,7 +25,8 @@ def in_bursts(submitted_s: Sequence[float]) -> list[bool]:
 
 
 def burst_size(mean: float) -> int:
-    """The smallest number of submissions in an interval that is a burst, for a mean number."""
+    """Minimum number of submissions in an interval for a burst, with ``mean`` submissions per
+    interval."""
     if mean > 500:  # The Poisson distribution is normal there, and its first term near underflow.
         return int(mean + 3.1 * sqrt(mean)) + 1
     count, term = 0, exp(-mean)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from wfrun.engine.queues import QueuedJob, make_lrm
 
 MIN_RUNTIME_S = 1.0
-"""Smallest expected run time that is doubled: zero would stay zero."""
+"""Minimum expected run time that is doubled, in seconds: a doubled zero stays zero."""
 
 
 class OpenJob(NamedTuple):
@@ -50,10 +50,10 @@ def expected_start_s(
 ) -> float:
     """The expected start of a job that is submitted now, after all others.
 
-    ``jobs``: those that run, and those that wait, in the order of the queue; each fits the
-    processors. The start is infinite if the new one does not, or if it waits for one that is
-    expected to run for ever. Cost of FCFS: O(n log n) for n jobs; of EASY and conservative
-    backfilling: that of a simulation of n jobs. Raises InvalidError for an unknown LRM.
+    ``jobs``: running jobs and waiting jobs, in the order of the queue; each fits the processors.
+    The start is infinite if the new job does not fit, or if it waits for a job that is expected to
+    run for ever. Cost of FCFS: O(n log n) for n jobs; of EASY and conservative backfilling: that of
+    a simulation of n jobs. Raises InvalidError for an unknown LRM.
     """
     if new.cores > processors:
         return inf

@@ -30,8 +30,8 @@ class WaitPredictor(Protocol):
     """
 
     def on_submitted(self, key: JobId, job: Job, requested_s: float, now_s: float) -> float | None:
-        """The predicted wait in seconds; None if unknown. ``requested_s`` is what the LRM plans
-        with, infinite without a request."""
+        """The predicted wait in seconds; None if unknown. ``requested_s`` is the requested time
+        that the LRM plans with, infinite without a request."""
 
     def on_started(self, key: JobId, now_s: float) -> None:
         """A waiting job has started."""
@@ -46,7 +46,8 @@ class BoundPredictor:
     def __init__(self, name: str) -> None:
         self.bounds = WaitBounds(name)
         self._jobs: dict[JobId, tuple[int, float]] = {}
-        """Cores, and the time of the submission; after the start, the wait."""
+        """Cores and submission time of each job that waits; cores and wait of each job that has
+        started."""
 
     def on_submitted(self, key: JobId, job: Job, requested_s: float, now_s: float) -> float | None:
         self._jobs[key] = (job.cores, now_s)
@@ -74,7 +75,7 @@ class PointPredictor:
         self._running: dict[JobId, OpenJob] = {}
         self._plan: FcfsPlan | None = None
         self._valid_until_s = inf
-        """First expected end of a running job: the plan holds until then."""
+        """First expected end of a running job. The plan is valid until then."""
 
     def on_submitted(self, key: JobId, job: Job, requested_s: float, now_s: float) -> float | None:
         new = OpenJob(job.cores, requested_s, self._runtimes.submit(key, job, requested_s))
@@ -121,11 +122,11 @@ class WaitPredictorKind(NamedTuple):
     make: Callable[[Cluster], WaitPredictor]
     is_bound: bool = False
     needs_queue: bool = True
-    """Whether it simulates the LRM. Others also serve waits of an unknown policy."""
+    """Whether it simulates the LRM. Other predictors also serve waits under an unknown policy."""
 
 
 POINTS = {"point": False, "point-corrected": True}
-"""The point-valued predictors, and whether they correct predictions."""
+"""The point-valued predictors by name; the value is whether they correct predictions."""
 
 
 def _point(corrects: bool) -> Callable[[Cluster], WaitPredictor]:
@@ -147,5 +148,5 @@ WAIT_PREDICTORS: dict[str, WaitPredictorKind] = {
         True,
     ),
 }
-"""The predictors of thesis section 7.3, by name; run times by Last2 of (User + Application + Size)
-on Site."""
+"""The predictors of thesis section 7.3, by name. They predict run times by Last2 of (User +
+Application + Size) on Site."""

@@ -24,20 +24,21 @@ class ReplayedJob(NamedTuple):
     runtime_s: float
     """At most ``requested_s`` if the LRM ends jobs at their requests."""
     requested_s: float
-    """What the LRM plans with: the user's estimate, or a drawn one if the log has none."""
+    """Requested time that the LRM plans with: the user's estimate, or a drawn one if the log has
+    none."""
     job: Job
     wait_s: float | None = None
     """As logged; None if unknown."""
 
 
 Event = tuple[Literal["ended", "started", "submitted"], int, float]
-"""What happened to which job (by index), and when, in seconds."""
+"""An event of a job: its type, the index of the job, and its time in seconds."""
 
 
 def recorded_events(jobs: Sequence[ReplayedJob]) -> Iterator[Event]:
-    """The events of the logged waits, which must be known, in order of time; at one time ends
-    before starts before submissions, except that no job starts before its own submission. The jobs
-    are in the order of submission."""
+    """The events of the logged waits in order of time; each wait must be known. At one time ends
+    come before starts, and starts before submissions, except that no job starts before its own
+    submission. The jobs are in the order of submission."""
     # (time, 0 for an end and 1 for a start, index)
     later: list[tuple[float, int, int]] = []
     for i, job in enumerate(jobs):
@@ -60,8 +61,8 @@ def _settle(jobs: Sequence[ReplayedJob], later: list[tuple[float, int, int]]) ->
 
 
 def simulated_events(jobs: Sequence[ReplayedJob], lrm: Lrm) -> Iterator[Event]:
-    """The events of a simulated queue, as `wfrun.engine.queues.run_batch` has them. The jobs are in
-    the order of submission, and each fits the cluster."""
+    """The events of a simulated queue, as `wfrun.engine.queues.run_batch` simulates it. The jobs
+    are in the order of submission, and each fits the cluster."""
     ends: list[tuple[float, int]] = []
     arrived = 0
     while arrived < len(jobs) or ends or lrm.next_wakeup_s < inf:
@@ -90,13 +91,14 @@ class Replay(NamedTuple):
 
     waits_s: array[float]
     predicted_s: dict[str, array[float]]
-    """By predictor; not a number where it knew nothing."""
+    """By predictor: its answers, in seconds; not a number where it knew nothing."""
 
 
 def replay_waits(
     jobs: Sequence[ReplayedJob], events: Iterator[Event], predictors: Mapping[str, WaitPredictor]
 ) -> Replay:
-    """What each predictor answers at the submission of each job, and the waits of the events."""
+    """The answer of each predictor at the submission of each job, and the waits that the events
+    show."""
     waits_s = array("d", [nan]) * len(jobs)
     predicted_s = {name: array("d", waits_s) for name in predictors}
     each = [(one, predicted_s[name]) for name, one in predictors.items()]

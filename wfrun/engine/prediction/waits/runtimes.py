@@ -18,7 +18,8 @@ class Runtimes(Protocol):
         """The expected run time of a job that is submitted now, in seconds."""
 
     def end(self, key: JobId, runtime_s: float) -> Sequence[tuple[JobId, float]]:
-        """Open jobs that have another expected run time now that a job has ended."""
+        """Open jobs whose expected run time changes with the end of this job, with the new run
+        times in seconds."""
 
 
 class RequestedRuntimes:
@@ -32,10 +33,10 @@ class RequestedRuntimes:
 
 
 class PredictedRuntimes:
-    """The predictions of a predictor.
+    """Expected run times from a predictor.
 
-    Without correction it is the prediction made at the submission. With correction, when a job
-    ends, the open jobs of its class, (User + Application + Size) on Site, get new predictions
+    Without correction, a job keeps the prediction made at its submission. With correction, when a
+    job ends, the open jobs of its class, (User + Application + Size) on Site, get new predictions
     (thesis section 7.3.1). Where the predictor knows nothing, the user's estimate is expected, or
     the mean of the last two jobs of the site, or 0 s before the first one has ended. No job is
     expected to run longer than its estimate, at which an LRM ends it; the traces of the thesis have

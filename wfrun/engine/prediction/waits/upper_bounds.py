@@ -41,7 +41,7 @@ class BinomialTable:
         self._above = 1 - quantile
         self._most = 1 - confidence
         self._lengths: list[int] = []
-        """By m: length of the shortest history of which m waits may be above the bound."""
+        """By m: length of the shortest history in which m waits may be above the bound."""
         self._length = 0
         # Of Binomial(_length, _above), at m = len(_lengths):
         self._density = 1.0
@@ -66,8 +66,8 @@ class BinomialTable:
 
 
 CLUSTERS = (4, 16, 64)
-"""Largest numbers of processors of the clusters of jobs but the last (BMBP): 1-4, 5-16, 17-64, and
-more."""
+"""Maximum number of processors of the jobs in each cluster except the last (BMBP): 1-4, 5-16,
+17-64, and more."""
 
 DEVIATIONS = 2 * sqrt(5)
 """Number of standard deviations above the mean that at most 5% of the waits exceed (Chebyshev's
@@ -88,11 +88,11 @@ class QuantileBound:
         self._above = -1
         """Number of waits above the bound; -1 while there is none."""
         self._next = table.shortest(0)
-        """Length of the history of which one more wait is above the bound."""
+        """Length of the history from which on one more wait is above the bound."""
         self._from: list[float] = []
-        """The waits from the bound on; the least, which is the bound, first."""
+        """Heap of the waits from the bound on; the smallest, which is the bound, first."""
         self._below: list[float] = []
-        """The others, negative; the largest first."""
+        """Heap of the other waits, negated; the largest wait first."""
 
     def observe(self, wait_s: float) -> None:
         self._count += 1

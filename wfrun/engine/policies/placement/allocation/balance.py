@@ -23,11 +23,11 @@ class _Balance(Strategy):
 
     @abstractmethod
     def _load(self, site: int) -> float:
-        """L_i: what the open jobs of a site take, per processor."""
+        """L_i: load of a site by its open jobs, per processor."""
 
     @abstractmethod
     def _taken(self, site: int, task: int) -> float:
-        """What the job takes at a site, in all."""
+        """The load that the job adds to a site, in all."""
 
     def _mean(self) -> float:
         count = self.view.site_count

@@ -18,7 +18,7 @@ INFORMATION: dict[Level, Information] = {
     2: Information(status=R, task_runtime=K, totals=True),
     3: Information(status=R, processing_speed=K, task_runtime=K, totals=True),
 }
-"""What a strategy of each level may ask. The view refuses the rest."""
+"""The information that a strategy of each level may ask for. The view refuses all other."""
 
 
 class Strategy(BasePlacement):
@@ -31,11 +31,11 @@ class Strategy(BasePlacement):
     unit: ClassVar[Literal["s", ""]] = ""
     """Unit of ``value`` where it is shown."""
     quantity: ClassVar[str]
-    """What ``value`` is, in few words."""
+    """Short name of the quantity that ``value`` returns."""
 
     @abstractmethod
     def value(self, site: int, task: int) -> float:
-        """What the strategy minimizes, for a task that is not at the site yet."""
+        """The value that the strategy minimizes, for a task that is not at the site yet."""
 
     def place(self, task: int) -> int | None:
         return least(self.view.candidates(task), partial(self.value, task=task))
