@@ -86,7 +86,7 @@ def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Cal
 
 
 def _with_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The function with a signature that names the options of a run, for ``help``; of ``resume``,
+    """Add the options of a run to the signature of the function, for ``help``. ``resume`` gets only
     those that it can change."""
     own = signature(function)
     *params, _ = own.parameters.values()

@@ -47,8 +47,8 @@ class BenchResult(NamedTuple):
 
 
 def sizes_of(spec: SiteSpec, tasks: int | None) -> BenchCounts:
-    """Numbers of tasks for this site: ``tasks`` without work, by default as many as take some
-    seconds. They are few if every task is a batch job, which costs the batch system."""
+    """Numbers of tasks for this site. ``tasks`` is the number without work, by default as many as
+    take some seconds. It is small if every task is a batch job, to spare the batch system."""
     if is_batch(spec):
         return BenchCounts(tasks or min(100, 2 * spec.slots), 3, min(100, 2 * spec.slots))
     return BenchCounts(tasks or 5000, 50, min(5000, 50 * spec.slots))
@@ -60,7 +60,7 @@ def is_batch(spec: SiteSpec) -> bool:
 
 
 def bench_workflow(spec: SiteSpec, sizes: BenchCounts) -> Workflow:
-    """One task, then the tasks without work, then the chain, then the short tasks."""
+    """A workflow of one task, then the tasks without work, then the chain, then the short tasks."""
     granted_s = WALLTIME_S if spec.walltime_s is None else min(WALLTIME_S, spec.walltime_s)
     resources = Resources(walltime_s=granted_s)
     tasks: list[Task] = []

@@ -12,11 +12,10 @@ from wfrun.parsers.atomic import drafted
 
 
 def rewrite(path: Path, before: bytes, after: bytes) -> None:
-    """Replace the catalog at ``path``, all of it at once. It keeps its permissions and its owner,
-    and a symbolic link leads to the new one. ``before`` is its present content, empty if it is
-    absent.
+    """Replace the catalog at ``path`` atomically. It keeps its permissions and its owner, and a
+    symbolic link to it stays a link. ``before`` is its present content, empty if it is absent.
 
-    Raises InvalidError if it cannot be written, or has changed; then it stays as it is.
+    Raises InvalidError, and leaves the catalog unchanged, if it cannot be written or has changed.
     """
     target = path.resolve()
     try:

@@ -38,8 +38,9 @@ from wfrun.sites.remote.host import Host
 from wfrun.sites.transfers.local.disk import remove_parts
 
 SITE_S = 1800.0
-"""Maximum time for a site, in seconds, as that of a removal: the run may have left directories of
-many files. A site that does not answer is given up before, by the timeouts of its connection."""
+"""Maximum time to clean a site, in seconds, as for a removal, because the run may have left
+directories of many files. The timeouts of its connection give up earlier on a site that does not
+answer."""
 END_S = 30.0
 """Maximum time that cancelled attempts take to end, in seconds."""
 _REMOVE_INTERVAL_S = 0.5
@@ -57,9 +58,9 @@ class Left(NamedTuple):
 
 
 async def clean_run(run: OwnRun, *, keep_outputs: bool) -> list[Left]:
-    """Remove a run that nobody drives. Returns the sites that could not be cleaned; if there is
-    one, the run's directory stays, so that a further call goes on. Raises InvalidError for a run
-    that is driven or was never started."""
+    """Remove a run that nobody drives. Returns the sites that could not be cleaned. If there are
+    any, the run's directory stays, so that a further call can continue. Raises InvalidError for a
+    run that is driven or was never started."""
     lock = Lock(run.lock, judge=run.judge)
     try:
         state = read_state(run)
@@ -79,8 +80,8 @@ async def clean_run(run: OwnRun, *, keep_outputs: bool) -> list[Left]:
 
 
 def _remove_here(run: RunDir, *, keep_outputs: bool) -> None:
-    """Remove what is in the run's directory, the log last: without it no further call could go
-    on."""
+    """Remove the content of the run's directory. The log is removed last, because a further call
+    needs it to continue."""
     last = (FILE_NAME, f"{FILE_NAME}-journal")
     remove_parts(run.outputs, kept=True)
     kept = {run.lock.name, *([run.outputs.name] if keep_outputs else ())}
@@ -115,7 +116,7 @@ async def _clean_site(run: RunDir, state: RunState, number: int) -> Left | None:
 
 
 def _written(spec: SiteSpec, state: RunState, here: Path) -> str:
-    """The directory of the run at a site, as the catalog writes it."""
+    """The directory of the run at a site, in the notation of the catalog."""
     if spec.access is None:
         return str(here)
     return f"{spec.directory or DEFAULT_DIRECTORY}/{state.site_directory}"
@@ -143,7 +144,7 @@ async def _clean(state: RunState, number: int, site: AnySite, here: Path) -> Non
 
 
 async def _end_work(site: AnySite, keys: Sequence[str], launchers: Sequence[str]) -> None:
-    """End what the run still has at a site: attempts and launchers."""
+    """End the attempts and launchers that the run still has at a site."""
     ended = asyncio.Event()
     waiting = set(keys)
 
@@ -184,8 +185,9 @@ async def _remove_there(state: RunState, site: RemoteSite) -> None:
 
 
 async def remove_when_quiet(host: Host, path: str) -> None:
-    """Remove a directory. What was cancelled may write into it until it has ended, such as the exit
-    records of a launcher, whose job the batch system signals only soon after."""
+    """Remove a directory; try again for END_S seconds while something writes into it. Cancelled
+    work writes until it has ended: a launcher writes exit records until the batch system signals
+    its job."""
     deadline_s = time.monotonic() + END_S
     while True:
         try:

@@ -169,8 +169,8 @@ def cluster_entry(
 
 
 def _launcher_lines(lines: EntryLines, queue: BatchQueue) -> None:
-    """Let tasks run in launchers of a whole node. That is the default since it pays for tasks of up
-    to minutes, and costs longer ones nothing."""
+    """Let tasks run in launchers of a whole node. Launchers are the default because they pay for
+    tasks of up to minutes, and cost longer tasks nothing."""
     if not queue.node_cores:
         return
     cores = min(queue.node_cores, _usable(queue))

@@ -11,7 +11,7 @@ from wfrun.sites.batch.offers import BatchQueue, Offer
 
 
 class Mismatch(NamedTuple):
-    """Something that the catalog says and the site does not have."""
+    """A statement of the catalog that the site does not satisfy."""
 
     text: str
     hint: str
@@ -19,7 +19,8 @@ class Mismatch(NamedTuple):
 
 
 def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:
-    """What the entry of a cluster asks for and its batch system does not offer."""
+    """Mismatches between the requests in the entry of a cluster and what its batch system
+    offers."""
     access = spec.access
     assert access is not None
     queue = offer.queue(access.queue)
@@ -98,7 +99,8 @@ def _against_choices(access: Access, queue: BatchQueue) -> list[Mismatch]:
 
 
 def host_mismatches(spec: SiteSpec, machine: Machine) -> list[Mismatch]:
-    """What the entry of a host without a batch system asks for and the host does not have."""
+    """Mismatches between the requests in the entry of a host without a batch system and its
+    resources."""
     found = []
     if spec.slots > machine.cores:
         found.append(_too_much("slots", str(spec.slots), f"{machine.cores} cores"))

@@ -177,8 +177,9 @@ def place_of(label: str, path: str, line: str) -> StoragePlace:
 
 
 def choose_place(places: list[StoragePlace], *, nodes_see_it: bool) -> StoragePlace | None:
-    """The first place that is safe to use. If compute nodes must see it, that is one on a shared
-    file system or on that of the home directory."""
+    """The first place that is safe to use. If compute nodes must see it, it must be on a shared
+    file system or on the file system of the home directory; without such a place, the home
+    directory."""
     home = next((place for place in places if place.label == "~"), None)
     for place in places:
         beside_home = home is not None and place.device == home.device

@@ -36,8 +36,8 @@ def history_options(section: str, what: str, *, default: str = _DEFAULT) -> Call
 
 
 def chosen_history(options: Mapping[str, Any], *, emulate: bool = False) -> HistoryFile | None:
-    """The history file that the options name; None: no file. An emulated run has only one that was
-    named. Raises UsageError for both options."""
+    """The history file that the options name; None: no file. An emulated run uses a file only if
+    the user names one. Raises UsageError if both options are given."""
     from wfrun.runners.run.history.history_file import history_file
 
     given: str | None = options["history"]

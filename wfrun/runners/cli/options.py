@@ -96,8 +96,8 @@ def settings_options(
     only: Collection[str] = (),
 ) -> Callable[[_C], _C]:
     """Add an option for each field of `Settings` that concerns the command, except the fields in
-    ``without``; or for the fields in ``only``, if there are any. Those of ``resume`` have no
-    defaults: without them nothing changes."""
+    ``without``. If ``only`` is not empty, add options for these fields alone. Options of ``resume``
+    have no defaults, because an option that is not given changes nothing."""
 
     def add(function: _C) -> _C:
         for setting in reversed(all_settings().values()):
@@ -120,7 +120,8 @@ def _concerns(setting: Setting, command: str) -> bool:
 
 
 def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
-    """The option of a command; ``keeps``: its absence means that nothing changes."""
+    """The option of a command for a setting. ``keeps``: the option has no default, because its
+    absence changes nothing."""
     described = setting.option
     is_mapping = setting.type is Mapping
     has_default = not (is_mapping or keeps) and setting.default not in (None, "")
@@ -196,7 +197,7 @@ def _completer(setting: Setting) -> _Completer | None:
 
 
 def _names_of(setting: Setting) -> _Completer:
-    """Completes the names of a mapping, each with the sign that its value follows."""
+    """Complete the names of a mapping, each with ``=``, after which its value follows."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return [f"{name}=" for name in setting.choices if name.startswith(incomplete)]

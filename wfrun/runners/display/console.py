@@ -69,9 +69,9 @@ def name_cell(name: str) -> Text:
 
 
 class Hanging:
-    """A text whose lines are indented, except the first: neither a line end nor a place to wrap can
-    make a line of it look like one of wfrun's own. Cut after `MAX_CHARACTERS`: live displays wrap
-    it several times a second."""
+    """A text whose lines are indented, except the first. No line end or wrap in it can therefore
+    imitate a line of wfrun's own. It is cut after `MAX_CHARACTERS`, because live displays wrap it
+    several times a second."""
 
     def __init__(self, text: Text) -> None:
         self._text = text

@@ -33,7 +33,8 @@ def progress_line(state: RunState) -> str:
 
 
 def task_counts(state: RunState, *, is_over: bool = False) -> str:
-    """Numbers of tasks by state. ``is_over``: nothing drives the run, so what waits is not run."""
+    """Numbers of tasks by state. ``is_over``: nothing drives the run, so waiting tasks count as not
+    run."""
     counts = tasks_under_way(state)
     waiting = state.counts[TaskStatus.WAITING] + state.counts[TaskStatus.ELIGIBLE]
     delayed = state.counts[TaskStatus.DELAYED]
@@ -54,7 +55,8 @@ def task_counts(state: RunState, *, is_over: bool = False) -> str:
 
 
 def fetching_text(state: RunState) -> str:
-    """How far the final outputs of tasks that are done have been fetched; empty if all are here."""
+    """How far the outputs of the run have been fetched to this machine; empty if none has to be
+    fetched."""
     missing = sum(destination == ORIGIN for _, _, destination in state.copies)
     if not missing:
         return ""
@@ -65,8 +67,8 @@ def fetching_text(state: RunState) -> str:
 
 
 def retries_text(state: RunState) -> str:
-    """The number of failed attempts, to follow those of tasks; empty if there is none, as of tasks
-    that the user has cancelled, or if each was that of a failed task."""
+    """The number of failed attempts, to follow numbers of tasks. Empty if no attempt failed, as
+    with tasks that the user has cancelled, or if the number equals that of failed tasks."""
     attempts = failed_attempts(state)
     return "" if attempts in (0, state.failed) else f"; {counted(attempts, 'failed attempt')}"
 

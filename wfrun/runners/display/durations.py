@@ -16,5 +16,5 @@ def duration(seconds: float) -> str:
 
 
 def task_rate(per_s: float) -> str:
-    """A number of tasks per second, or of tasks per hour if these are less than 0.1 a second."""
+    """A rate as tasks per second, or as tasks per hour if it is less than 0.1 per second."""
     return f"{per_s:.1f} tasks/s" if per_s >= 0.1 or not per_s else f"{per_s * 3600:.3g} tasks/h"

@@ -11,12 +11,12 @@ from wfrun.engine.explain.time_left import TimeLeft, TimeLeftEstimator
 EVERY_S = 2.0
 """Minimum interval between two estimates, in seconds."""
 MAX_SHARE = 0.01
-"""Maximum share of a core that estimates take: they are less frequent where they cost more."""
+"""Maximum share of a core that estimates take. They are less frequent where they cost more."""
 WEIGHT = 0.3
 """Weight of a new estimate in the shown one, so that it does not flicker."""
 JUMP = 0.5
-"""Difference between a new estimate and the shown one, relative to the larger, from which the new
-one is shown as it is."""
+"""Minimum relative difference between a new estimate and the shown one for which the new one is
+shown unchanged. The difference is relative to the larger one."""
 
 
 class _Unit(NamedTuple):
@@ -41,7 +41,7 @@ _SOON_S = 5.0
 
 
 class Eta:
-    """Shows the time that is left of one run. Between two estimates the time goes on."""
+    """Shows the time that is left of one run. Between two estimates the shown time decreases."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state

@@ -14,7 +14,8 @@ from wfrun.engine.errors import InvalidError
 from wfrun.runners.display.console import make_console
 
 PAGES = Path(__file__).parents[2] / "docs"
-"""A link to the folder ``docs`` in the repository; a copy of its pages where wfrun is installed."""
+"""Folder of the pages: a link to ``docs`` in the repository, and a copy of it in an installed
+package."""
 MAX_COLUMNS = 100
 """Maximum width of a page, in columns: longer lines are hard to read."""
 _SECTION = re.compile(r"^## (.*)$")

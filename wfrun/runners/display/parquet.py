@@ -15,7 +15,7 @@ from wfrun.runners.display.extras import install_command
 
 
 def check_parquet(path: Path) -> None:
-    """Raise the errors of `write_parquet` before there is anything to write."""
+    """Raise the errors of `write_parquet` in advance, before the rows exist."""
     _pyarrow()
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")

@@ -77,7 +77,7 @@ def record_table(
 
 
 def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a file of CSV in one go: its name appears with the last row."""
+    """Write a CSV file atomically: the file appears under its name once the last row is written."""
     with replacing(path) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(names)

@@ -46,21 +46,22 @@ _FLAGS = {
     "submit_cost_s": "--submit-cost",
     "poll_s": "--poll",
 }
-"""Options of the command whose names are not those of the arguments."""
+"""Options of the command whose names differ from those of the arguments."""
 
 
 class SimulationResult(msgspec.Struct, frozen=True):
     """The simulated runs of an experiment."""
 
     rows: tuple[Row, ...]
-    """One for each combination of what is varied, except those whose policy raises."""
+    """One row for each combination of the varied dimensions, except combinations whose policy
+    raises."""
     warnings: tuple[str, ...]
     """Of the documents and the platform, and the errors of policies that raise."""
 
     def best(self) -> Row:
-        """A run of the variant with the smallest mean makespan over the seeds, among those without
-        failed tasks; with several documents or loads, of the first. Raises InvalidError where
-        tasks failed under every variant."""
+        """A run of the best variant: the one with the smallest mean makespan over the seeds, among
+        those without failed tasks. With several documents or loads, the best for the first of them.
+        Raises InvalidError if tasks failed under every variant."""
         groups = grouped(self.rows)
         first = next(iter(groups))[0]
         sound = [
@@ -174,7 +175,7 @@ def simulate(
 
 
 def _given(arguments: Mapping[str, Any]) -> list[str]:
-    """The options, as the command has them, that are not at their defaults."""
+    """The names of the command's options that are not at their defaults."""
     defaults = signature(simulate).parameters
     given = [
         name

@@ -41,12 +41,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     throttle: Throttle = None
     load: float | None = None
-    """Of the background, or of a workload of bags; None: none, or that of the log."""
+    """Load of the background, or of a workload of bags. None: no background, or the load of the
+    log."""
     seed: int = 0
     tasks: int | None = None
-    """Number of tasks of a workload of bags, approximately; None: all that there are."""
+    """Approximate number of tasks of a workload of bags; None: all tasks."""
     arrival: Literal["realistic", "at-once", "even"] = "realistic"
-    """This and the rest are variations of generated workloads; None: as the model has it."""
+    """This field and the following ones vary generated workloads; None: as in the workload
+    model."""
     median_size: float | None = None
     mean_runtime_s: float | None = None
     inaccuracy: float = 0.0
@@ -54,22 +56,23 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(Cell, frozen=True, kw_only=True):
-    """The measures of a simulated run; None: not measured for what was simulated.
+    """The measures of a simulated run. None: not measured for this kind of simulation.
 
-    Those of documents are defined in thesis section 6.2.4, those of workloads of bags in section
-    5.3.2.
+    The measures of documents are defined in thesis section 6.2.4, those of workloads of bags in
+    section 5.3.2.
     """
 
     makespan_s: float | None
-    """None: the run did not finish. Documents: from the submission to the end of the last workflow
-    (the total makespan). Workloads of bags: mean over the bags, from the arrival of a bag to
-    the end of its last task."""
+    """Documents: time from the submission to the end of the last workflow (total makespan).
+    Workloads of bags: mean over the bags of the time from the arrival of a bag to the end of its
+    last task. None: the run did not finish."""
     nsl: float | None
-    """None: the run did not finish. Mean over workflows or bags. Workflow: makespan over the
-    critical path on the reference processor; workflows whose tasks take no time have none. Bag:
-    makespan over the sum of its run times on the reference processor."""
+    """Mean over workflows or bags. Workflow: makespan over the critical path on the reference
+    processor, undefined where tasks take no time. Bag: makespan over the sum of its run times on
+    the reference processor. None: the run did not finish."""
     failed: int = 0
-    """Tasks that are not done at the end: they failed for good, wait for those, or fit no site."""
+    """Number of tasks that are not done at the end: they failed for good, wait for failed tasks, or
+    fit no site."""
     qwt_s: float | None = None
     """Queue wait, mean over the attempts."""
     ftd_s: float | None = None
@@ -78,11 +81,11 @@ class Row(Cell, frozen=True, kw_only=True):
     """Between sites (NFT)."""
     moved_bytes: int | None = None
     core_s: float | None = None
-    """Cores times time that attempts held them: the cost of the run."""
+    """Cost of the run: core seconds for which attempts held cores."""
     makespans_s: tuple[float, ...] = ()
     """Of each workflow."""
     bags: int | None = None
-    """Number of bags. This and the rest are measured for workloads of bags."""
+    """Number of bags. This field and the following ones are measured for workloads of bags only."""
     done: int | None = None
     """Number of tasks that are done at the end."""
     completed_share: float | None = None
@@ -94,21 +97,22 @@ class Row(Cell, frozen=True, kw_only=True):
     replicas_started: int | None = None
     """Attempts beyond the first of each task."""
     wasted_share: float | None = None
-    """Share of the processor time in use that went into attempts which were not the first of
-    their task to be done."""
+    """Share of the used processor time that went into attempts which were not the first of their
+    task to be done."""
     last_arrival_s: float | None = None
     last_end_s: float | None = None
     class_bags: tuple[float, ...] = ()
-    """By class of SIZES: number of bags, and means of makespan and NSL; 0 without a bag."""
+    """Number of bags in each class of SIZES. This field and the next two, mean makespan and mean
+    NSL by class, are 0 for a class without bags."""
     class_makespan_s: tuple[float, ...] = ()
     class_nsl: tuple[float, ...] = ()
     failure: str | None = None
     """Why the run did not finish, in one line; None: it did."""
     unhappy_owners: int | None = None
-    """Owners of bags with optional tasks who did not have their mandatory results in time; None:
-    there are no such bags."""
+    """Number of owners of bags with optional tasks who did not have their mandatory results in
+    time. None: there are no such bags."""
     unfairness: float | None = None
-    """Largest satisfaction of these owners less the smallest (DIET-ethic, section 3.3)."""
+    """Largest minus smallest satisfaction of these owners (DIET-ethic, section 3.3)."""
 
 
 def makespan_of(row: Row) -> float:
@@ -143,8 +147,8 @@ class Variant(NamedTuple):
 
 
 def varies_throttle(variants: Iterable[Variant]) -> bool:
-    """Whether a policy has several throttles; otherwise each has its own, which tells nothing
-    apart."""
+    """Whether a policy occurs with several throttles. If each policy has one, the throttle does not
+    distinguish variants."""
     pairs = {(variant.policy, variant.throttle) for variant in variants}
     return len(pairs) > len({policy for policy, _ in pairs})
 
@@ -163,8 +167,8 @@ def grouped(rows: Sequence[Row]) -> Groups:
 
 
 def short_names(rows: Sequence[Row]) -> dict[str | None, str]:
-    """Labels of workloads for readers: without their digest where they differ without it; empty
-    for all documents together. In the order of the rows."""
+    """Short labels of workloads for tables, in the order of the rows: without the digest, unless
+    two labels differ only in it. Empty for all documents together."""
     labels = dict.fromkeys(row.workload for row in rows)
     words = {label: (label or "").partition(" #")[0] for label in labels}
     count = Counter(words.values())

@@ -82,7 +82,8 @@ def run_shown(
 
 
 def refuse_broken(results: Results[CellT, RowT]) -> None:
-    """Raise the error of the last policy that raised, if there is one; print those before."""
+    """Raise the error of the last policy that raised, if there is one, and print the errors before
+    it."""
     for number, error in enumerate(results.broken, 1):
         shown = PolicyError(error.message, source=error.source, line=error.line, hint=_CORRECT)
         if number == len(results.broken):

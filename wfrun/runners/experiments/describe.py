@@ -54,7 +54,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What is varied, where the runs take place, and how they are carried out."""
 
     sites: str | Path | Catalog | None = None
-    """None: those of a past run, this machine, or for workloads of bags the DAS-3 and
+    """None: the sites of a past run, this machine, or for workloads of bags the DAS-3 and
     Grid'5000."""
     policies: Names = ("all",)
     architectures: Names = ("csp",)
@@ -72,7 +72,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: str | Path | None = None
     from_run: str | None = None
     overheads: str | None = None
-    """A run that measured them, ``auto`` or ``none``; None: that of ``from_run``, or ``auto``."""
+    """A run that measured overheads, ``auto`` or ``none``. None: the run ``from_run``, or ``auto``
+    without it."""
     template: LineTemplate | None = None
     """For documents whose lines are tasks."""
     platform: Platform = Platform(Catalog(()))
@@ -156,7 +157,8 @@ def documents_experiment(
 def _scavengeable(
     described: Description, workflows: Sequence[Workflow], catalog: Catalog
 ) -> Catalog:
-    """The catalog for owners who scavenge. Raises InvalidError for what has no effect then."""
+    """The catalog for owners who scavenge. Raises InvalidError for options that have no effect on
+    them, and for bags with optional tasks."""
     given = {
         "--policy": described.policies not in ((), ("all",)),
         "--selection": described.selections,
@@ -208,7 +210,8 @@ def _catalog(sites: str | Path | Catalog | None) -> Catalog | None:
 
 
 def _policies(names: Names, *, are_bags: bool, with_default: bool) -> tuple[str, ...]:
-    """``all``: those for bags, or those for workflows; ``with_default`` also that of runs."""
+    """The names of policies; ``all`` stands for all policies for bags, or all for workflows. With
+    ``with_default``, ``all`` includes the default policy of runs."""
     bags = set(POLICIES)
     everything = list(POLICIES) if are_bags else [name for name in PLACEMENT if name not in bags]
     default = Settings().policy
@@ -218,7 +221,7 @@ def _policies(names: Names, *, are_bags: bool, with_default: bool) -> tuple[str,
 
 
 def _check_policy_options(policies: Names, settings: Settings) -> None:
-    """Each option must be one that some policy has, with a value of its type."""
+    """Raise InvalidError for an option that no policy has, or whose value has a wrong type."""
     for policy in policies:
         placement_options(placement_class(policy), options_of(policy, settings))
     for name in settings.policy_options:

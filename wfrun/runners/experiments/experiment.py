@@ -85,11 +85,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """See `Cell.load`."""
     seeds: tuple[int, ...] = (0,)
     settings: Settings = Settings()
-    """The settings that all runs have in common, those in VARIED aside."""
+    """The settings that all runs have in common, except those in VARIED."""
     background: Background | None = None
 
     def cells(self) -> list[Cell]:
-        """The runs, in an order that keeps those of one workload, seed and load together."""
+        """The runs. Those with the same workload, seed and load are adjacent."""
         combinations = product(
             self.subject.labels,
             self.seeds,
@@ -137,8 +137,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def changed(self) -> dict[str, object]:
-        """The options of the platform and of the runs that are not at their defaults. A further
-        option in a later version leaves the identity of an experiment as it is."""
+        """Options of the platform and of the runs that are not at their defaults, so that a new
+        option in a later version does not change the identity of an experiment."""
         changed = {**_non_default(self.platform.model), **_non_default(self.settings)}
         if self.platform.head_bytes_per_s is not None:
             changed["head_bytes_per_s"] = self.platform.head_bytes_per_s
@@ -191,7 +191,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def options_of(policy: str, settings: Settings) -> dict[str, int | float | str]:
-    """The policy options that a policy has: with several policies, not all have the same."""
+    """The given policy options that this policy has. With several policies, not all have the same
+    options."""
     known = placement_class(policy).options
     return {name: value for name, value in settings.policy_options.items() if name in known}
 
@@ -215,7 +216,7 @@ def label(words: str, content: object) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first NAMED of the names, and the number of the others."""
+    """The first NAMED of the names, and the number of further names."""
     more = len(names) - NAMED
     return ", ".join(names if more <= 0 else [*names[:NAMED], f"{more} more"])
 
@@ -232,8 +233,9 @@ def run_cells(
     quiet: bool = False,
 ) -> None:
     """Simulate the cells that ``results`` does not have: in processes of this machine, or ``on``
-    the sites of a catalog, where ``files`` are those that ``simulate`` reads. The rows, and their
-    order, are the same. See `run_missing` and `run_missing_on`, which says less if ``quiet``."""
+    the sites of a catalog, where ``files`` are those that ``simulate`` reads. Rows and their order
+    do not depend on this choice. See `run_missing` and `run_missing_on`, which prints less if
+    ``quiet``."""
     if on is None:
         run_missing(cells, results, simulate, processes, progress)
     else:

@@ -96,11 +96,12 @@ def _in_parallel(
     add: Callable[[RowT], None],
     leave_out: Callable[[PolicyError], None],
 ) -> None:
-    """Simulate the cells in ``count`` processes; ``add`` gets each row as soon as it is there, and
-    ``leave_out`` the errors of policies.
+    """Simulate the cells in ``count`` processes. Calls ``add`` with each row as soon as it arrives,
+    and ``leave_out`` with the errors of policies.
 
-    No ProcessPoolExecutor: its thread may outlive an interrupt and then race with the exit of the
-    interpreter, and waits forever for the rest of a row whose process was ended while it wrote it.
+    A ProcessPoolExecutor would not do: its thread may outlive an interrupt and then race with the
+    exit of the interpreter. It also waits forever for the rest of a row if the process was ended
+    while it wrote this row.
     """
     remaining = iter(cells)
     with _workers(simulate, count) as busy:
@@ -181,7 +182,7 @@ def _work(connection: Connection, simulate: Callable[[CellT], RowT]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit with the parent: one that was killed cannot end its workers, which would wait
+    """Exit when the parent exits. A parent that was killed cannot end its workers, which would wait
     forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -51,7 +51,7 @@ COVERAGE = 0.9
 WITHIN_S = 10.0
 """Default maximum time for these simulations, in seconds."""
 MIN_OBSERVED = 4
-"""Minimum number of earlier tasks of a class whose run times are drawn."""
+"""Minimum number of earlier tasks of a class. With fewer, no run times are drawn for the class."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -65,7 +65,8 @@ class End(msgspec.Struct, frozen=True):
     """Why they would not end, in one line; None: all would."""
     low_s: float | None
     high_s: float | None
-    """`COVERAGE` of the simulations end within; None: too few, or nothing is known to vary."""
+    """Upper end of the interval in which `COVERAGE` of the simulations end. None: there are too few
+    simulations, or nothing is known to vary."""
     samples: int
     """Number of these simulations."""
     varied: int
@@ -77,7 +78,7 @@ class SiteForecast(msgspec.Struct, frozen=True):
 
     present: PresentSite
     waits: tuple[ExpectedWait, ...]
-    """For each size of the tasks; empty for sites without a queue, and for those not up."""
+    """Waits for each size of the tasks. Empty for sites that have no queue or are not up."""
 
 
 class RunForecast(msgspec.Struct, frozen=True):
@@ -226,7 +227,8 @@ class _Draws:
             self._planned_s.append(_planned_of(planned))
 
     def _kind_of(self, workflow: Workflow) -> Callable[[int], JobClass | None]:
-        """Bags have one class; their tasks are not made for each question."""
+        """A function from the number of a task to its class. A bag has one class for all tasks, so
+        that they are not made for each question."""
         if workflow.bag is not None:
             kind = next(_predicted_classes(workflow), None)
             return lambda _: kind

@@ -33,11 +33,13 @@ class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
     runtime_s: float | None = None
     low_s: float | None = None
     high_s: float | None = None
-    """The interval of one task: of a documented type the smallest and the largest run time."""
+    """Upper end of the interval of one task. For a documented type, the interval is from the
+    smallest to the largest run time."""
     observations: int = 0
-    """Number of run times of earlier tasks that it is predicted from."""
+    """Number of run times of earlier tasks that the prediction is based on."""
     from_site: bool = False
-    """Whether those were at this site; others are scaled by the speeds of the sites."""
+    """Whether these run times are from this site. Otherwise they are scaled by the speeds of the
+    sites."""
     method: str = ""
 
 
@@ -61,7 +63,8 @@ class EarlierTasks:
         speeds: Mapping[str, float],
         predictor: str = "last2",
     ) -> None:
-        """``ended``: class, site and run time of tasks, in the order in which they ended."""
+        """``ended`` has the class, site, run time in seconds and details of earlier tasks, in the
+        order in which they ended."""
         self._speeds = speeds
         self._run_times = make_run_times(predictor)
         self._sites: set[tuple[JobClass, str]] = set()
@@ -74,7 +77,10 @@ class EarlierTasks:
 
     def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
         """Predict the run time of a task at a site from earlier tasks at this site or, without any,
-        at other sites. Returns it and whether the tasks were at this site; None: there were none.
+        at other sites.
+
+        Returns the prediction, and whether these tasks were at this site; None: there were no such
+        tasks.
         """
         if kind not in self._reference_s:
             return None
@@ -90,7 +96,7 @@ def earlier_tasks(
     history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
 ) -> EarlierTasks:
     """Read the run times of earlier tasks of the owners of these workflows from the user's history.
-    ``name`` is that of a predictor."""
+    ``predictor`` is the name of a predictor."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     if history is None:
         return EarlierTasks((), speeds, predictor)

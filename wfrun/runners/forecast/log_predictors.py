@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     classification: str | None
     """None for methods that choose their own history."""
     make: Callable[[], Predictor] | None
-    """None: a method by class, which the replay of all these serves."""
+    """Makes the predictor. None: a method by class; one replay serves all of these."""
 
 
 class Own(NamedTuple):
@@ -80,8 +80,8 @@ def candidates(
     missing: Sequence[str],
     window: int = WINDOW,
 ) -> Iterator[Candidate]:
-    """The methods by each class, then those that choose their own history, as far as a log without
-    ``missing`` fields can serve them."""
+    """The methods by each class, then those that choose their own history. Methods and classes that
+    need a field of ``missing``, which the log lacks, are left out."""
     for name in classifications:
         if name == CHAIN or not set(CLASSIFICATIONS[name].needs) & set(missing):
             for method in methods:

@@ -45,7 +45,8 @@ class SizeSources(msgspec.Struct, frozen=True):
     documented: int
     """Stated by the document."""
     measured: int
-    """Of inputs on this machine, and of what a run has written or copied so far."""
+    """Number of files whose size was measured: inputs on this machine, and files that a run has
+    written or copied so far."""
     assumed: int
     """Assumed to be empty."""
 
@@ -53,8 +54,8 @@ class SizeSources(msgspec.Struct, frozen=True):
 def size_sources(
     workflows: Sequence[Workflow], reused: Reused | None, *, emulated: bool
 ) -> SizeSources:
-    """The sources of all files that a run may copy. Files of done tasks that nothing needs do not
-    count."""
+    """The sources of the sizes of all files that a run may copy. Outputs of done tasks that nothing
+    needs and that were not taken over do not count."""
     documented, measured, files = 0, 0, 0
     for number, workflow in enumerate(workflows):
         parts = () if reused is None else reused[number]
@@ -84,13 +85,14 @@ def _is_here(file: File) -> bool:
 
 
 _OBSERVED_S = 1.0
-"""Time of the first report of other users' jobs, and interval of the further ones, in seconds: the
-engine, too, knows the queues before it places a task."""
+"""Time of the first report of other users' jobs, and interval of further reports, in seconds. The
+engine, like a real one, knows the queues before it places a task."""
 
 COMPARE_S = 10.0
 """Default maximum time for the simulations of other policies and throttles, in seconds."""
 COMPARED = 3
-"""Number of alternatives for which there is time by default, however long a simulation takes."""
+"""Number of alternatives for which the default time suffices, even if their simulations take longer
+than `COMPARE_S`."""
 
 LinkSource = Literal["catalog", "measured", "assumed"]
 
@@ -106,7 +108,8 @@ class PresentSite(msgspec.Struct, frozen=True):
     slots: int
     idle_cores: int | None
     has_queue: bool
-    """Whether it has a batch system. Without one, tasks start in its slots whatever its load."""
+    """Whether the site has a batch system. Without one, tasks start in its slots whatever its
+    load."""
     jobs_ahead: int
     """Number of simulated jobs that hold slots or wait for them."""
 

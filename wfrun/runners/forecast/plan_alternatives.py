@@ -50,8 +50,9 @@ def compare(
     limit_s: float,
     reused: Reused | None,
 ) -> Comparison:
-    """Simulate the run with each other policy, and with each throttle, until ``limit_s`` is over.
-    Alternatives that do not place all tasks, or whose policy raises, are left out."""
+    """Simulate the run with each other policy and each other throttle, until ``limit_s`` seconds
+    are over. Alternatives that do not suit the tasks or sites, do not place all tasks, or whose
+    policy raises, are left out."""
     deadline_s = time.monotonic() + limit_s
     tried = list(candidates(settings, platform))
     found = []
@@ -95,8 +96,8 @@ def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
 
 
 def _used_information(name: str, *, has_others: bool) -> int:
-    """Number of kinds of information that a policy uses; 0 for a policy that predicts jobs of other
-    users if there are none: it decides as the policy that knows these jobs."""
+    """Number of kinds of information that a policy uses. 0 for a policy that predicts jobs of other
+    users if there are none, because it then decides as the policy that knows these jobs."""
     information = PLACEMENT[name].information
     if information.background_runtime is R and not has_others:
         return 0

@@ -18,7 +18,8 @@ from wfrun.runners.forecast.plan_alternatives import Alternative, Throttle
 from wfrun.runners.simulate.plan import PlannedTask, SitePlan
 
 NOTABLE = 0.02
-"""Share of the makespan from which a difference is a gain: smaller ones are noise."""
+"""Minimum difference that counts as a gain, as a share of the makespan. Smaller differences are
+noise."""
 SOURCE_STYLES = {"measured": "green", "predicted": "cyan", "assumed": "yellow"}
 _MAX_STEPS = 8
 """Maximum number of tasks of the critical path that are shown."""

@@ -33,12 +33,13 @@ from wfrun.parsers.logs import LoggedJob, scale_load
 from wfrun.runners.forecast.log_accuracy import job_of, run_site
 
 TRAINING = 0.1
-"""Share of the jobs, the first ones, that are predicted but not judged (thesis section 7.3.2)."""
+"""Share of the jobs, from the first on, that train the predictors and are not judged (thesis
+section 7.3.2)."""
 MIN_JOBS = 100
 """Sites with fewer jobs are left out."""
 MAX_ESTIMATE = 5.0
-"""A job without an estimate gets one drawn from [R, 5R], R being its run time (the model of
-Mu'alem and Feitelson that thesis section 7.3.2 uses)."""
+"""Maximum ratio of a drawn estimate to the run time R. A job without an estimate gets one drawn
+from [R, 5R] (the model of Mu'alem and Feitelson that thesis section 7.3.2 uses)."""
 
 
 class LogWaits(Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ class LogWaits(Struct, frozen=True, kw_only=True):
     site: str
     """Empty for a log without sites."""
     predictor: str
-    """Its name in ``WAIT_PREDICTORS``; after a colon the method that predicts run times, if one was
-    chosen."""
+    """Name of the predictor in ``WAIT_PREDICTORS``. If a method that predicts run times was chosen,
+    its name follows after a colon."""
     lrm: str | None
     """The LRM that was simulated; None: the waits are those of the log."""
     processors: int | None
@@ -64,7 +65,7 @@ class SiteJobs(Struct, frozen=True):
 
 
 def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
-    """The jobs of each site, the site with most of them first. A log that is not of a grid is of
+    """The jobs of each site. The site with most jobs comes first. A log that is not of a grid has
     one site."""
     if not is_grid:
         return [SiteJobs("", tuple(jobs))]
@@ -76,8 +77,8 @@ def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
 
 
 def most_processors(jobs: Sequence[LoggedJob]) -> int:
-    """The largest number of processors that the jobs of a log used at once: the size of a cluster
-    whose log does not state it."""
+    """The largest number of processors that the jobs of a log used at once. It serves as the size
+    of a cluster whose log does not state its size."""
     changes = []
     for job in jobs:
         start_s = job.submit_s + (job.wait_s or 0.0)
@@ -160,12 +161,12 @@ def replay_simulated(
     names: Sequence[str] = tuple(WAIT_PREDICTORS),
     methods: Sequence[str] = (),
 ) -> Replay:
-    """The waits of a simulated queue, and the answers of the predictors. ``methods``: names of
-    ``PREDICTORS``. Each predicts run times for the point-valued predictors of waits, instead of the
-    method of the thesis. Raises InvalidError for an unknown LRM.
+    """The waits of a simulated queue, and the answers of the predictors. ``methods`` are names of
+    ``PREDICTORS``: point-valued predictors of waits take their run times from each of these instead
+    of from the method of the thesis. Raises InvalidError for an unknown LRM.
 
-    Cost of a job and a predictor: with FCFS about 10 microseconds while the queue is short. Other
-    LRMs simulate all running and waiting jobs, which takes up to milliseconds.
+    Cost per job and predictor: with FCFS about 10 microseconds while the queue is short. Other LRMs
+    simulate all running and waiting jobs, which takes up to milliseconds.
     """
     events = simulated_events(jobs, make_lrm(cluster.lrm, cluster.processors))
     chosen: dict[str, WaitPredictor] = {}

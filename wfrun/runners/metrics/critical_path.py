@@ -19,13 +19,13 @@ PARTS = {
     "runtime_s": "run time",
     "report_s": "report of ends",
 }
-"""The parts of the time of a step, in their order, and what a table calls them."""
+"""The parts of the time of a step in their order, with their names in tables."""
 _WAITS = ("throttle_s", "launcher_s", "room_s", "staging_s", "queue_s")
 """Those in `TaskTiming.earlier_waits_s`."""
 
 
 class PathStep(msgspec.Struct, frozen=True):
-    """A task of a critical path. The parts add up to the time from the end of the step before, or
+    """A task of a critical path. Its parts add up to the time from the end of the previous step, or
     from the submission of the workflow, to the end of the task."""
 
     task: str
@@ -35,8 +35,8 @@ class PathStep(msgspec.Struct, frozen=True):
     begin_s: float
     """Seconds from the submission of the workflow."""
     earlier_s: float
-    """Run times of attempts that failed, delays of retries, and waits for inputs made again. What
-    earlier attempts waited for is a part of the other waits."""
+    """Run times of attempts that failed, delays before retries, and waits for inputs that were made
+    again. Waits of earlier attempts are in the other parts."""
     throttle_s: float
     launcher_s: float
     room_s: float
@@ -57,7 +57,8 @@ class PathStep(msgspec.Struct, frozen=True):
 
 
 class CriticalPath(msgspec.Struct, frozen=True):
-    """The task that ended last, before it its parent that ended last, and so on."""
+    """The chain of tasks from the task that ended last through its parent that ended last, and so
+    on."""
 
     workflow: str
     index: int
@@ -81,8 +82,8 @@ def critical_path(
     attempts: Iterable[TaskTiming],
     sites: Sequence[SiteSpec],
 ) -> CriticalPath | None:
-    """The critical path of the workflow whose last task ended last; of a run that goes on, until
-    now. Reused tasks take no time. None: no task has been done."""
+    """The critical path of the workflow whose last task ended last; in a run that has not ended,
+    the path until now. Reused tasks take no time. None: no task is done."""
     done: list[dict[int, TaskTiming]] = [{} for _ in workflows]
     last: TaskTiming | None = None
     for attempt in attempts:

@@ -21,8 +21,8 @@ def degradations(
 ) -> dict[str, float]:
     """The degradation of each strategy in percent, by the values of one metric; 0 is the best.
 
-    Infinite where the best value is 0 and that of the strategy is not. Values are not negative; nan
-    stays nan, and is nobody's best.
+    It is infinite if the best value is 0 and the strategy's value is not. Values are not negative.
+    A value of nan gives nan, and is ignored in the choice of the best.
     """
     known = [value for value in values.values() if not isnan(value)]
     best = (min if better == "smaller" else max)(known, default=0.0)
@@ -44,7 +44,7 @@ def mean_degradations(metrics: Sequence[Mapping[str, float]]) -> dict[str, float
 
 
 def ranks(degradation: Mapping[str, float]) -> dict[str, int]:
-    """The rank of each strategy, from 1 for the smallest degradation. Equal ones share the rank of
-    the first."""
+    """The rank of each strategy, from 1 for the smallest degradation. Equal strategies share the
+    lowest of their ranks."""
     ordered = sorted(degradation.values())
     return {name: ordered.index(value) + 1 for name, value in degradation.items()}

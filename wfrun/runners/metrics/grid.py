@@ -29,12 +29,12 @@ Column = Sequence[float]
 
 
 class MeasuredSchedule:
-    """Jobs that have run on sites; ``processors`` are the sizes of the sites. The values of jobs
-    that metrics add up are lists in the order of the jobs.
+    """Jobs that have run on sites. ``processors`` are the sizes of the sites. Values of jobs that
+    metrics add up are lists in the order of the jobs.
 
     Release dates and completion times count from ``origin_s``, by default from the first
-    submission. ``threshold_s`` is that of SD_b. Raises InvalidError for no jobs, a job at an
-    unknown site, a site without processors and a threshold that is not positive.
+    submission. ``threshold_s`` is the threshold of SD_b. Raises InvalidError for no jobs, a job at
+    an unknown site, a site without processors, and a threshold that is not positive.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MeasuredSchedule:
         return self.sum(values, weights) / len(self.jobs)
 
     def deviation(self, weights: Column) -> float:
-        """Standard deviation over the sites of the weight of their jobs per processor."""
+        """Standard deviation over the sites of the total weight of a site's jobs per processor."""
         loads: list[list[float]] = [[] for _ in self.processors]
         for job, weight in zip(self.jobs, weights, strict=True):
             loads[job.site].append(weight)

@@ -71,13 +71,13 @@ class RunTimings(msgspec.Struct, frozen=True):
     copies: tuple[CopyTotal, ...] = ()
     """All copies, those from and to the machine of wfrun included."""
     end_s: float = 0.0
-    """End of the run; of one that goes on, the time when it was read."""
+    """End of the run, or the time when its log was read if it has not ended."""
     running: tuple[TaskTiming, ...] = ()
     """Open attempts that have started, as if they had ended at ``end_s``."""
     waiting: tuple[WaitingTasks, ...] = ()
     capacity: tuple[tuple[float, int], ...] = ()
     """Number of cores of all sites over time: a point (time in seconds, cores from then on) for
-    each change. Sites with launchers have those of their launchers."""
+    each change. A site with launchers has the cores of its launchers."""
 
     def workflow_metrics(self) -> list[WorkflowMetrics]:
         """The metrics of every workflow."""
@@ -110,7 +110,7 @@ def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -
 
 
 class TimingCollector:
-    """Collects the timings of attempts while another one interprets the log."""
+    """Collects the timings of attempts while its caller interprets the log."""
 
     def __init__(self, state: RunState) -> None:
         """``state``: the one that the events change."""
@@ -141,7 +141,7 @@ class TimingCollector:
         self._capacity: list[tuple[float, int]] = []
 
     def passed(self, events: Iterable[E]) -> Iterator[E]:
-        """Yield the events, each to be interpreted before the next one is asked for."""
+        """Yield the events. The caller interprets each event before it asks for the next one."""
         state = self._state
         for event in events:
             ending = state.attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -176,7 +176,7 @@ class TimingCollector:
             self._capacity.append((state.now_s, cores))
 
     def _place(self, event: ev.AttemptPlaced) -> None:
-        """Note since when a task that is placed now has been eligible, and what held it back."""
+        """Note when the task that is placed now became eligible, and what delayed its placement."""
         w = self._state.workflows[event.workflow]
         eligible_s = self._eligible_since(w, event.task)
         self._since[event.key] = eligible_s
@@ -267,7 +267,8 @@ class TimingCollector:
         )
 
     def timings(self, now_s: float | None = None) -> RunTimings:
-        """The timings until ``now_s``; by default until the end of the run, or its last event."""
+        """The timings until ``now_s``, and at least until the end of the run or its last event.
+        None: until then."""
         state = self._state
         end_s = state.end_s if now_s is None else max(now_s, state.end_s)
         measured: list[dict[int, float]] = [{} for _ in state.workflows]
@@ -369,8 +370,8 @@ class TimeSpans:
             self._since_s = None
 
     def within(self, begin_s: float, end_s: float) -> float:
-        """The time between two moments during which the condition held; the second is not later
-        than the present. Cost: the logarithm of the number of spans."""
+        """The time between two moments during which the condition held, in seconds. ``end_s`` is
+        not later than the present. Cost: the logarithm of the number of spans."""
         return max(0.0, self._until(end_s) - self._until(begin_s))
 
     def _until(self, at_s: float) -> float:

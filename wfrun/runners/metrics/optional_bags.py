@@ -21,12 +21,13 @@ class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
     completed: int
     """Number of tasks that are done, mandatory ones included."""
     unhappy: bool
-    """Whether fewer mandatory tasks of a bag were done by its deadline than it has; in a run that
-    has ended, also of a bag whose mandatory tasks are not all done."""
+    """Whether a bag of the owner had fewer done tasks at its deadline than mandatory ones. In a run
+    that has ended, also whether a bag's mandatory tasks are not all done."""
     allocated_core_s: float
-    """Core seconds of all attempts, of killed and running ones too."""
+    """Core seconds of all attempts, including those that were killed or still run."""
     deserved_core_s: float
-    """Core seconds of an equal share of all slots while the owner was present."""
+    """Core seconds of an equal share of all slots during the time in which the owner was
+    present."""
     satisfaction: float | None
     """Allocated over deserved. None: the owner was present for no time."""
 
@@ -36,18 +37,18 @@ class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
 
     unhappy_owners: int
     unfairness: float | None
-    """Largest satisfaction less the smallest. None: no owner has one."""
+    """Largest minus smallest satisfaction. None: no owner has a satisfaction."""
     completed: int
     owners: tuple[OwnerShare, ...]
     """In the order of their first bags."""
 
 
 def optional_shares(state: RunState) -> OptionalShares | None:
-    """The metrics of a run, as far as ``state`` has come; None without bags with optional tasks.
+    """The metrics of a run at the time of ``state``; None if it has no bags with optional tasks.
 
-    An owner is present from the arrival of a bag to its deadline or its end, if that is earlier.
-    The slots are those of the catalog, as in the paper; cores that other workflows use, and those
-    that launchers do not have yet, lower the satisfaction of all owners.
+    An owner is present from the arrival of a bag to its deadline, or to its end if that is earlier.
+    The slots are those of the catalog, as in the paper. Cores that other workflows use, and cores
+    that launchers do not have yet, therefore lower the satisfaction of all owners.
     """
     optionals = state.find(Optionals)
     if optionals is None or not optionals.bags:
@@ -103,9 +104,9 @@ def _is_late(state: RunState, w: WorkflowState, bag: OptionalBag) -> bool:
 def deserved_core_s(
     present_s: Mapping[str, Sequence[tuple[float, float]]], cores: int
 ) -> dict[str, float]:
-    """The core seconds that each owner deserves: Σ over time slots n_R (E - S) / #U, with U the
-    owners present, which are constant in a slot. ``present_s``: begin and end, in seconds, of each
-    owner's bags, which may overlap; ``cores``: n_R."""
+    """The core seconds that each owner deserves: Σ over time slots n_R (E - S) / #U. U is the set
+    of owners present, constant in a slot from S to E. ``present_s`` has begin and end of each
+    owner's bags in seconds, which may overlap; ``cores`` is n_R."""
     changes = [
         (at_s, owner, step)
         for owner, spans in present_s.items()

@@ -11,32 +11,35 @@ from wfrun.engine.model import Resources, SiteSpec
 from wfrun.runners.metrics.workflows import TaskTiming
 
 MEMORY_MARGIN = 1.25
-"""Suggested memory over the largest peak: peaks vary with the input."""
+"""Ratio of the suggested memory to the largest peak. Peaks vary with the input."""
 WALLTIME_MARGIN = 1.5
-"""Suggested walltime over the longest run time: hosts differ, and so does their load."""
+"""Ratio of the suggested walltime to the longest run time. Hosts and their load differ."""
 _IDLE_CORES = 0.1
-"""Cores in use that do not count as a further core: the start of a program, and noise."""
+"""Used cores that do not count as a further core, to ignore the start of a program and noise."""
 _MIN_RUNTIME_S = 1.0
-"""Run time from which CPU time over run time says something: below, starts and clocks dominate."""
+"""Minimum run time for which the ratio of CPU time to run time is used, in seconds. In shorter
+tasks starts and the resolution of clocks dominate."""
 _MIB = 2**20
 _MEMORY_STEPS = ((1024 * _MIB, 64 * _MIB), (8192 * _MIB, 256 * _MIB))
-"""Up to which memory suggestions are multiples of which one; above, of 1 GiB."""
+"""(limit, step): memory suggestions up to the limit are multiples of the step, in bytes. Above the
+last limit they are multiples of 1 GiB."""
 _WALLTIME_STEPS_S = ((600.0, 60.0), (7200.0, 300.0))
-"""Up to which walltime suggestions are multiples of which one; above, of 30 minutes."""
+"""(limit, step): walltime suggestions up to the limit are multiples of the step, in seconds. Above
+the last limit they are multiples of 30 minutes."""
 _UNSEEN_RUNTIMES = ("docker", "podman")
-"""Container runtimes that run tasks in processes of their daemon, so that their exit records
-measure the client."""
+"""Container runtimes that run tasks in processes of their daemon. Exit records then measure only
+the client."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of a type of tasks, and what those that were done have used."""
+    """The requests of a type of tasks, and the resources that its done tasks have used."""
 
     measured: int
     """Number of done tasks whose exit record has measurements."""
     requested_cores: int
-    """Of a task. Requests are the largest ones of the documents."""
+    """Requested cores per task. All requests here are the largest ones in the documents."""
     used_cores: float | None
-    """CPU time over run time, the largest of a task. None: not measured."""
+    """CPU time over run time, maximum over the tasks. None: not measured."""
     suggested_cores: int | None
     """For the next run. None: not measured."""
     requested_memory_bytes: int

@@ -26,12 +26,12 @@ class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
     cores_at: Mapping[str, int]
     """The same by site, where there are any."""
     core_s: float
-    """Core seconds of all attempts, also of those that failed or still run."""
+    """Core seconds of all attempts, including those that failed or still run."""
     share: float | None
-    """``core_s`` relative to that of all owners; None: nobody has used any."""
+    """``core_s`` relative to the sum over all owners; None: nobody has used any."""
     mean_cores: float | None
-    """Mean number of cores held from the first document of the owner until the end of its last
-    one; None: that is no time."""
+    """Mean number of cores held from the first document of the owner to the end of its last one.
+    None: this time is 0."""
 
 
 class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +101,8 @@ def run_shares(
 def time_slices(
     attempts: Sequence[Iterable[TaskTiming]], begin_s: float, end_s: float, count: int
 ) -> Iterable[TimeSlice]:
-    """Equal parts of a time, from the attempts of each owner. Cost: the attempts, and the slices
-    that each of them is in."""
+    """Divide a time into equal parts, with the use of each owner from its attempts. Cost: the
+    number of attempts, and of slices in which each attempt lies."""
     width_s = (end_s - begin_s) / count
     if width_s <= 0:
         return

@@ -32,8 +32,8 @@ from wfrun.runners.run.store.collecting import collect
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of some attempts that have ended. Waits and run times are those of attempts that
-    succeeded, means unless they say otherwise. None: there is none, or it is unknown."""
+    """Statistics of some attempts that have ended. Waits and run times are means over the attempts
+    that succeeded, unless stated otherwise. None: no such value exists, or it is unknown."""
 
     name: str
     tasks: int | None = None
@@ -60,7 +60,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     queue_s: float | None = None
     """Queue wait time (QWT)."""
     overhead_s: float | None = None
-    """Time that a task takes at a site with free cores, beside its run time."""
+    """Time that a task takes at a site with free cores in addition to its run time."""
     cpu_share: float | None = None
     """CPU time over core time used."""
     peak_memory_bytes: int | None = None
@@ -70,11 +70,11 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     failed_core_s: float
     """Core time of attempts that failed or were cancelled."""
     replica_core_s: float
-    """Core time of attempts of tasks that another attempt did first."""
+    """Core time of attempts whose task was done first by another attempt."""
     cost: float | None = None
-    """Price of the core time used at sites with a price. None: none was used there."""
+    """Price of the core time used at sites with a price. None: no such site was used."""
     energy_kwh: float | None = None
-    """Energy of the core time used at sites with watts. None: none was used there."""
+    """Energy of the core time used at sites whose watts are known. None: no such site was used."""
 
 
 class TypeStatistics(Statistics, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class WorkflowStatistics(Statistics, frozen=True, kw_only=True):
     makespan_s: float | None
     nsl: float | None
     speedup: float | None
-    """Time of the work on one core of the fastest site over makespan."""
+    """Time of the work on one core of the fastest site, divided by the makespan."""
     efficiency: float | None
     """Speedup over the number of cores of all sites."""
     transfers: int
@@ -102,8 +102,8 @@ class SiteStatistics(Statistics, frozen=True, kw_only=True):
 
     slots: int
     utilization: float | None
-    """Core time used over that of all its slots, until the run ended or was read. Attempts that
-    still run count, too."""
+    """Used core time over the core time of all slots, until the run ended or was read. Attempts
+    that still run count, too."""
     launcher_core_s: float | None
     """Core time of its launchers from their first readiness to their end, idle cores included.
     None: it has no launchers."""

@@ -33,9 +33,9 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     done: bool
     """False: the attempt failed or was cancelled, or another attempt was done first."""
     runtime_s: float = 0.0
-    """Run time by the exit record; without one, that between the events."""
+    """Run time by the exit record, in seconds; without a record, the time between the events."""
     stated_start_s: float | None = None
-    """Start by the clock of its site; None: its exit record has no times."""
+    """Start by the clock of its site, in seconds; None: its exit record has no times."""
     superseded: bool = False
     """Whether another attempt of the task was done first."""
     throttle_s: float = 0.0
@@ -43,8 +43,8 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     launcher_s: float = 0.0
     """Part of ``held_s`` during which no launcher was ready, and no other site was open."""
     overhead_s: float | None = None
-    """Time from the arrival of the last input to the report of the end, less the run time. None:
-    its site had no free cores at the placement, so that it contains a queue wait."""
+    """Time from the arrival of the last input to the report of the end, minus the run time. None:
+    the site had no free cores at the placement, so that this time contains a queue wait."""
     earlier_waits_s: tuple[float, ...] = ()
     """Waits of earlier attempts of the task that did not succeed: at the throttle, for a launcher,
     for free cores, for files, in a queue. Empty: there was none."""
@@ -58,7 +58,8 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def room_s(self) -> float:
-        """The rest of ``held_s``: no site had free cores for the task or was open to it."""
+        """Part of ``held_s`` that remains: no site had free cores for the task, or no site was open
+        to it."""
         return max(0.0, self.held_s - self.throttle_s - self.launcher_s)
 
     @property
@@ -98,7 +99,8 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
     done: int
     """Number of its tasks that are done."""
     critical_path_s: float | None
-    """See ``critical_path_s``; None: a run time is neither documented nor measured."""
+    """Length of the critical path, from the function ``critical_path_s``. None: the run time of
+    some task is neither documented nor measured."""
     transfers: int
     """Number of inter-cluster file transfers (NFT); copies from and to the machine of wfrun do not
     count."""
@@ -125,7 +127,8 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
 class WorkflowMetrics(msgspec.Struct, frozen=True):
     """The metrics of thesis section 6.2.4 of one workflow.
 
-    Means are over its done tasks, each with the attempt that succeeded; None without any.
+    Means are over its done tasks, of each the attempt that succeeded. They are None if no task is
+    done.
     """
 
     name: str
@@ -144,7 +147,8 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
 
 
 def workflow_metrics(timing: WorkflowTiming, tasks: Iterable[TaskTiming]) -> WorkflowMetrics:
-    """The metrics of a workflow; ``tasks`` are its attempts. Failed ones are ignored."""
+    """The metrics of a workflow. ``tasks`` are the attempts of its tasks; failed attempts are
+    ignored."""
     done = [task for task in tasks if task.done]
     return WorkflowMetrics(
         name=timing.name,

@@ -25,10 +25,10 @@ def changed_run(
     catalog: Catalog | None,
     written: Callable[[Setting], str] = as_argument,
 ) -> ev.RunChanged | None:
-    """The change of a run to these options, by field of `Settings`, and to a catalog; None if
-    nothing changes. ``None`` stands for an option that stays, and for the present sites.
+    """The change of a run to the options ``given``, by field of `Settings`, and to ``catalog``. The
+    value None of an option, or no catalog, keeps what the run has. Returns None if nothing changes.
 
-    Raises InvalidError for options that a resume cannot change or that are wrong, for sites that
+    Raises InvalidError for options that are wrong or that a resume cannot change, for sites that
     changed in more than their limits and their access, and for a task that fits no site.
     """
     settings = _settings(state, given, written)
@@ -73,7 +73,8 @@ def present_of(state: RunState) -> ev.RunChanged:
 def _settings(
     state: RunState, given: Mapping[str, Any], written: Callable[[Setting], str]
 ) -> Settings:
-    """The options of the run with the given ones in place of theirs."""
+    """The settings of the run with the given options. Raises InvalidError for options that are
+    wrong, cannot be changed or have no effect."""
     new = {name: value for name, value in given.items() if value is not None}
     for name in new:
         setting = all_settings()[name]
@@ -109,8 +110,8 @@ def _settings(
 
 
 def _check_same_site(before: SiteSpec, now: SiteSpec, catalog: Catalog) -> None:
-    """Raise InvalidError if an entry of the catalog means another place than it did: the run has
-    files and attempts there."""
+    """Raise InvalidError if an entry of the catalog means another place than before, because the
+    run has files and attempts there."""
     for what, then, new in (
         ("kind", before.kind, now.kind),
         ("directory", before.directory, now.directory),

@@ -22,8 +22,8 @@ class Clock(Protocol):
     """The inbox of the loop. A virtual clock jumps to the next event, a real one waits for it."""
 
     lag_s: float
-    """Maximum delay before an event that nothing depends on is committed, in seconds; 0: such
-    events are committed at once, and ``next`` is never called with ``lags``."""
+    """Maximum delay before an event that nothing depends on is committed, in seconds. 0: such
+    events are committed at once, and ``next`` is not called with ``lags``."""
 
     def now(self) -> float:
         """Seconds since the epoch, or since the start of a simulation."""
@@ -35,9 +35,9 @@ class Clock(Protocol):
         """Queue an event at a time, or now if the time has passed."""
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """Wait for events and return all since the last call, in order. With ``lags`` (events are
-        not committed yet) the list is empty when they must be committed now. Raises the error given
-        to ``fail``."""
+        """Wait for events and return all events since the last call, in order. ``lags``: some
+        events are not committed yet; the list is empty when they must be committed now. Raises the
+        error given to ``fail``."""
 
     def fail(self, error: BaseException) -> None:
         """Make ``next`` raise this error: the run cannot continue."""

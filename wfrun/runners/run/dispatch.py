@@ -30,14 +30,16 @@ _ORDERS = (
     act.ResizeAttempt,
 )
 _BAD_ANSWER = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""What code raises for content that it did not expect. One site or server must not end the run."""
+"""What code raises for content that it does not expect. Content of one site or server must not end
+the run."""
 
 
 class Dispatcher:
     """Passes actions to sites and transfers, in tasks of the running event loop.
 
-    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it. Of a
-    copy it fails the copy, since servers and sites decide what a copy reads.
+    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it. An error
+    that may come from the content of a copy only fails the copy, since servers and sites decide
+    what a copy reads.
     """
 
     def __init__(
@@ -89,8 +91,8 @@ class Dispatcher:
             self._orders[action.site].put_nowait(action)
 
     def check(self, event: ev.AttemptEnded) -> None:
-        """Post the end of an attempt that a site has read from its record, or that missed an input,
-        once it is checked."""
+        """Check the end of an attempt that a site has read from its record, or that missed an
+        input, then post it."""
         site = self._requests.site_of(event.key)
         if site is None:
             return  # it has ended
@@ -107,8 +109,8 @@ class Dispatcher:
     async def _post_ends(
         self, site: int, outcomes: Mapping[str, Outcome], at_s: Mapping[str, float]
     ) -> None:
-        """Post the ends of attempts, after the loss of inputs that they have missed: the core must
-        not submit them again as they were."""
+        """Post the ends of attempts. The loss of inputs that they missed is posted first, so that
+        the core does not submit them again without these inputs."""
         lost = await self._records.lost_inputs(site, outcomes)
         if lost:
             self._clock.post(ev.FilesLost(self._clock.now(), site, lost))
@@ -197,7 +199,8 @@ class Dispatcher:
         self._clock.post(ev.AttemptsFound(now_s, index, absent, active))
 
     def _copy_ended(self, action: act.CopyFile, task: asyncio.Task[None]) -> None:
-        """Forget a copy, unless the same one began again while this one was cancelled."""
+        """Forget a copy, unless a new copy of the same action began while this one was
+        cancelled."""
         if self._copies.get(action) is task:
             del self._copies[action]
 

@@ -112,8 +112,8 @@ class Loop:
 
 
 def merged(actions: Sequence[act.Action]) -> Sequence[act.Action]:
-    """The actions with all submissions to a site joined into one batch, unless a cancellation or a
-    search at that site comes between them."""
+    """The actions, with all submissions to a site joined into one batch. A cancellation or a search
+    at the site ends a batch, so that the order of these actions stays."""
     if len([action for action in actions if isinstance(action, act.SubmitAttempts)]) < 2:
         return actions
     result: list[act.Action] = []

@@ -27,7 +27,7 @@ from wfrun.sites.contained import contained
 from wfrun.sites.local.emulate import emulated
 
 _NO_ENV: dict[str, str] = {}
-"""The environment of every task without variables: one object for hundreds of thousands of
+"""The environment of every task that sets no variables: one object for hundreds of thousands of
 requests."""
 
 
@@ -110,8 +110,8 @@ class AttemptRequests:
         return None if attempt is None else attempt.site
 
     def outputs(self, key: str, outcome: Outcome) -> dict[str, Content]:
-        """What the stored outputs of an attempt have to contain, by its exit record. Empty if it
-        has ended."""
+        """Expected contents of the stored outputs of an attempt, according to its exit record, by
+        their names in the store. Empty if the attempt has ended."""
         attempt = self._state.attempts.get(key)
         if attempt is None:
             return {}
@@ -126,8 +126,8 @@ class AttemptRequests:
         }
 
     def stored_inputs(self, keys: Iterable[str]) -> dict[str, tuple[tuple[int, int], Content]]:
-        """The inputs of open attempts that their site has by the log, by their names in its store:
-        (workflow, file) and what each has to contain."""
+        """The inputs of open attempts that their site has according to the log. By their names in
+        its store: (workflow, file), and the expected content."""
         by_digest = self._state.settings.checksums == "all"
         inputs: dict[str, tuple[tuple[int, int], Content]] = {}
         for attempt in map(self._state.attempts.get, keys):
@@ -142,8 +142,8 @@ class AttemptRequests:
         return inputs
 
     def _is_there(self, w: WorkflowState, task: Task, file: int) -> bool:
-        """Whether an input exists. Raises AssertionError for a required one that does not, because
-        no task may start without it."""
+        """Whether an input exists. Raises AssertionError if a required one does not, because a task
+        must not start without it."""
         if w.present[file]:
             return True
         record = w.workflow.files[file]
@@ -157,8 +157,8 @@ class AttemptRequests:
         return False
 
     def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time in seconds, for launchers, which return an attempt that their remaining
-        time is too short for; None: unknown, or no launcher runs the attempt."""
+        """Expected run time in seconds, by which a launcher returns an attempt that is too long for
+        its remaining time. None: unknown, or no launcher runs the attempt."""
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None

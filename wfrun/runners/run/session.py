@@ -92,8 +92,9 @@ _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
 """Interval between two looks for requests of the user, in seconds."""
 LEAVE_S = 10.0
-"""Time after the third interrupt until the process ends in any case, in seconds: a site, or a file
-system whose server is gone, may never answer. The log is as complete as after a crash."""
+"""Maximum time from the third interrupt to the end of the process, in seconds. The process does not
+wait longer, because a site, or a file system whose server is gone, may never answer. The log is
+then as complete as after a crash."""
 INTERRUPTED = 130
 """The exit status of a process that ends in this way."""
 
@@ -144,10 +145,10 @@ class Session:
         self._site_directory = f"wfrun-{self._run_id}-{secrets.token_hex(8)}"
         self._begun = False
         self._early: list[ev.Event] = []
-        """Events of sites from before the first event of this session."""
+        """Events that sites posted before the first event of this session."""
         self._interrupts = 0
         self._signals = 0
-        """Interrupts that have arrived; those that the event loop has not handled yet count."""
+        """Number of interrupts so far, including those that the event loop has not handled yet."""
         self._interrupted = asyncio.Event()
         self.opened = asyncio.Event()
         """Set once the sites are open and the terminal is no longer needed for logins."""
@@ -227,13 +228,13 @@ class Session:
         change: Callable[[RunState], ev.RunChanged | None] | None = None,
         keeps_history: bool = True,
     ) -> None:
-        """Take over a run: read its state from its log. Driving a run that is done removes the
-        files that it may still have at its sites, and changes nothing.
+        """Take over a run: lock it, and read its state from its log. If the run is done, driving it
+        only removes the files that it may still have at its sites.
 
-        ``dead_hosts`` are names of hosts that are down, by the user's word. ``change`` returns the
-        change of a run from its state. ``keeps_history``: the history file of the run is extended.
-        Raises InvalidError if another process drives the run, or
-        may do so on another host, and what ``change`` raises.
+        ``dead_hosts`` are names of hosts that the user states to be down. ``change`` is called with
+        the state, unless the run is done, and returns the change of the run. ``keeps_history``:
+        extend the history file that the run began with. Raises InvalidError if another process
+        drives the run, or may drive it on another host, and what ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
         # A request from before this moment was for an earlier engine. One that is written once the
@@ -365,8 +366,8 @@ class Session:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
-        """Remove partial copies of an earlier engine, and note what sites have lost. A change of
-        the run is logged first, since it numbers the sites."""
+        """Remove partial copies that an earlier engine left, and find the files that sites have
+        lost. A change of the run is logged before, because it numbers the sites."""
         if self.state.ended != "done":
             now_s = self._clock.now()
             if self._unreachable and self.change is None:
@@ -470,9 +471,10 @@ class Session:
         await task
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
-        """Open all sites concurrently, so that the slowest determines the time. Raises
-        InfeasibleError for sites that cannot be opened, once all are open or have failed; in a new
-        run also for those that are out of reach, unless the user wants to wait for them."""
+        """Open all sites concurrently, so that the slowest determines the time. Waits until each
+        site is open or has failed, then raises InfeasibleError for those that cannot be opened. In
+        a new run sites that are out of reach count as such, unless the user wants to wait for
+        them."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )
@@ -562,8 +564,8 @@ class Session:
     async def _watched(
         self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader, added: Submissions
     ) -> None:
-        """Run the loop beside the tasks that look for requests of the user and count head-node
-        load."""
+        """Run the loop, and beside it the tasks that look for requests of the user and that count
+        head-node load."""
         watchers = [
             asyncio.create_task(self._watch_requests(asked, added)),
             asyncio.create_task(self._watch_arrivals(added)),
@@ -580,7 +582,7 @@ class Session:
                 watcher.cancel()
 
     async def _beat(self) -> None:
-        """Touch the lock, by which engines of other hosts see that this one lives."""
+        """Touch the lock. Engines of other hosts thereby see that this one is alive."""
         while True:
             await asyncio.sleep(BEAT_S)
             try:

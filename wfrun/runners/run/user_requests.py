@@ -30,11 +30,11 @@ _LOGGER = logging.getLogger(__name__)
 MAX_BYTES = 4096
 """Maximum size of the file of a request."""
 MAX_READ = 100
-"""Maximum number of files that are read at a look, so that no number of them delays the run."""
+"""Maximum number of files read in one look, so that many requests do not delay the run."""
 REFUSED = ".refused"
 """Ending of the name of a file with the reason why a request is not carried out."""
 POLL_S = 0.05
-"""Interval at which a writer looks whether its request was taken, in seconds."""
+"""Interval at which a writer checks whether its request was taken, in seconds."""
 
 
 class PauseSite(
@@ -79,8 +79,8 @@ Request = PauseSite | FreeSite | RaisePriority | CancelTask
 
 
 def check(request: Request, state: RunState) -> ev.Event:
-    """The event of a request, if the engine took it now. Raises InvalidError if its subject does
-    not exist, or the request would change nothing."""
+    """The event that the engine would log for a request now. Raises InvalidError if the subject of
+    the request does not exist, or if the request would change nothing."""
     if isinstance(request, (PauseSite, FreeSite)):
         return _site_event(request, state)
     if not 0 <= request.workflow < len(state.workflows):
@@ -167,8 +167,8 @@ def write(run: RunDir, request: Request) -> Path:
 
 
 def is_taken(run: RunDir, written: Path) -> bool:
-    """Whether the engine has taken a request. Raises InvalidError if it has refused it, and, with
-    the request withdrawn, if no engine is left to take it."""
+    """Whether the engine has taken a request. Raises InvalidError if the engine has refused it. If
+    no engine is left to take it, withdraws the request and raises InvalidError."""
     if written.exists():
         if is_driven(run):
             return False
@@ -213,7 +213,7 @@ class RequestReader:
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.Event]:
-        """The events of new requests, in the order of writing. Others are refused, with a
+        """The events of new requests, in the order of writing. Invalid requests are refused, with a
         warning."""
         found = [path for path in _files(self._run) if path not in self._posted]
         events = []
@@ -259,8 +259,9 @@ def _files(run: RunDir) -> Iterable[Path]:
 
 
 def _decode(path: Path) -> Request:
-    """Read the request in a file. Only a file counts that belongs to the user of this process, and
-    that nobody else may write: it stops work. Raises InvalidError, OSError or MsgspecError."""
+    """Read the request in a file. The file must belong to the user of this process, and nobody else
+    may write it, because a request stops work. Raises InvalidError for another file or one that is
+    too large, OSError and MsgspecError."""
     # Not blocking: whatever stands there must not stop the engine.
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(number, "rb") as file:

@@ -15,8 +15,8 @@ from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
 
 Parts = Mapping[int, Sequence[int] | None]
-"""The parts of a bag, by number of the queue that each goes to: numbers of tasks; None: the whole
-bag."""
+"""The parts of a bag by number of the queue that each goes to. A part is a list of task numbers;
+None: the whole bag."""
 
 
 class Architecture(ABC):
@@ -74,11 +74,11 @@ class Separated(Architecture):
 
 
 class Flocking(Architecture):
-    """FCONDOR: a queue for each site, among which users change.
+    """FCONDOR: a queue for each site, between which users move.
 
     The first queue of a user is that of the site in whose stream the user's first bag arrives.
-    Tasks go there as long as they can start immediately. A task that must wait still goes there,
-    but the user's further tasks go to the next site in the order of the catalog.
+    Tasks go there while they can start immediately. The first task that must wait still goes there;
+    the user's further tasks go to the next site in the order of the catalog.
     """
 
     name = "fcondor"
@@ -129,8 +129,8 @@ class Flocking(Architecture):
 
 
 class FlockingByBag(Flocking):
-    """FCONDOR with whole bags: all tasks of a bag go to one queue, and the user's next bag goes to
-    the next site if a task of it has to wait. The thesis does not say whether users change within a
+    """FCONDOR with whole bags. All tasks of a bag go to one queue; if one of them has to wait, the
+    user's next bag goes to the next site. The thesis does not say whether users move within a
     bag."""
 
     name = "fcondor-bag"

@@ -14,7 +14,7 @@ from wfrun.parsers.logs import LoggedJob, load_of
 from wfrun.sites.simulated.queues import SimulatedJob, simulated_jobs
 
 WARM_UP_S = 2 * 86400.0
-"""Time for which the background runs alone, in seconds, so that workflows meet a queue in its usual
+"""Time for which the background runs alone, in seconds. Workflows then meet a queue in its usual
 state."""
 HORIZON_S = 30 * 86400.0
 """Length of the background after that, in seconds."""
@@ -35,9 +35,9 @@ def background_of(
 ) -> Mapping[str, list[SimulatedJob]]:
     """Jobs for every site, from a window of the log that begins at a random time.
 
-    Each site gets the jobs that fit it. With a ``load``, the times between submissions are scaled
-    so that the jobs ask for that share of the site. Windows of different sites and seeds begin at
-    different times. A log that is shorter than the simulation is repeated.
+    Each site gets the jobs that fit it. With ``load``, the times between submissions are scaled so
+    that the jobs request this share of the site. Windows of different sites and seeds begin at
+    different times. If the log is shorter than the simulation, it is repeated.
     """
     return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
 

@@ -19,15 +19,15 @@ from wfrun.runners.simulate.simulation import Platform, Simulation
 from wfrun.sites.simulated.site import ARRIVALS, LAST
 
 LATER = 2
-"""Times of the last arrival by which done tasks are also counted."""
+"""Multiple of the time of the last arrival by which done tasks are counted a second time."""
 
 
 class AttemptTally:
     """Counts of attempts, and of the time for which they held processors.
 
-    ``until_s`` is the last arrival. Tasks done by then measure the throughput of an architecture
-    (thesis section 5.4.5), as do those done by LATER times that. Use is measured up to the last
-    arrival, because the sites run empty afterwards.
+    ``until_s`` is the time of the last arrival. The numbers of tasks done by then and by LATER
+    times ``until_s`` measure the throughput of an architecture (thesis section 5.4.5). Use of
+    processors is measured until the last arrival, because the sites run empty afterwards.
     """
 
     def __init__(self, until_s: float) -> None:
@@ -45,7 +45,7 @@ class AttemptTally:
         self.used_in_time_s = 0.0
         """Processor seconds up to ``until_s``."""
         self._done: set[str] = set()
-        """Done tasks, as the beginning of the keys of their attempts."""
+        """Done tasks, by the part that the keys of their attempts have in common."""
 
     def ended(self, event: ev.AttemptEnded) -> bool:
         """Count an attempt; returns whether it is the first of its task to be done."""
@@ -142,7 +142,8 @@ class BagSubmission:
         self._queue_of: list[int] = []
         """By workflow: number of the queue."""
         self.ends_s = [0.0] * len(workload.bags)
-        """By bag: time at which its last task ended, which may be reported later."""
+        """Time at which the last task of each bag ended, in seconds, by bag. It may be reported
+        later."""
         self._failed: set[tuple[int, int]] = set()
         """Tasks (workflow, task) that have failed for good."""
         self._next = 0
@@ -214,8 +215,8 @@ class BagSubmission:
                 del self._documents[event.digest]  # the state has it
 
     def _has_failed(self, workflow: int, task: int) -> bool:
-        """Whether a task has failed for good; true once for each task, although several of its
-        attempts may have ended in one turn."""
+        """Whether a task has failed for good. Returns true only once per task, although several of
+        its attempts may have ended in one turn."""
         failed = self.simulation.state.workflows[workflow].status[task] == TaskStatus.FAILED
         if not failed or (workflow, task) in self._failed:
             return False

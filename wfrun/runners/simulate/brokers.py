@@ -54,7 +54,8 @@ class BrokerRun(msgspec.Struct, frozen=True):
     logs: tuple[list[ev.Event], ...]
     """The log of each broker, whose workflow has the number 0 and the digest ``0``."""
     ready_s: Mapping[str, float]
-    """By the key of an attempt: when its inputs were at its site."""
+    """Time at which the inputs of an attempt were at its site, in seconds, by the key of the
+    attempt."""
     loads: Mapping[str, Sequence[tuple[float, float]]]
     """By site: (time in s, load of the head node from then on); 1 is 100%."""
 

@@ -26,11 +26,11 @@ def simulate_jobs(
     *,
     skip_bad_lines: bool = False,
 ) -> tuple[list[str], RunState]:
-    """Simulate the jobs of a plan, which arrive at these times after the start, with other users'
-    jobs from the log ``background``. ``skip_bad_lines``: lines of that log which cannot be
-    read are dropped. The log of the run is kept in ``run_dir``, if any.
+    """Simulate the jobs of a plan, which arrive at ``arrivals_s`` after the start, together with
+    other users' jobs from the log ``background``. ``skip_bad_lines``: drop lines of that log that
+    cannot be read. ``run_dir`` is the new directory of the run's log; None: the log is not kept.
 
-    Returns remarks on the log, and the state at the end. Raises InvalidError.
+    Returns remarks on the log, and the final state. Raises InvalidError.
     """
     remarks: list[str] = []
     jobs, start_s = {}, 0.0

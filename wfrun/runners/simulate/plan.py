@@ -62,7 +62,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
     unfinished: int
     """Tasks that the simulated run leaves undone."""
     failure: str | None
-    """Why it leaves them undone, in one line; None: there are none."""
+    """Why the run leaves tasks undone, in one line; None: it leaves none."""
     core_hours: float
     copied_bytes: int
     """Bytes of files that arrive at sites."""
@@ -70,8 +70,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
     """Bytes of outputs that come to this machine."""
     sites: tuple[SitePlan, ...]
     critical_path: tuple[PlannedTask, ...]
-    """The last task to end, before it the parent that ended last, and so on, the first task
-    first."""
+    """The last task to end, its parent that ended last, and so on, in the order of execution."""
 
 
 def plan_run(

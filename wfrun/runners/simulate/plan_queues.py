@@ -11,7 +11,7 @@ from wfrun.sites.simulated.queues import SimulatedJob
 ASSUMED_S = 1800.0
 """Remaining run time of a job whose start is unknown, in seconds."""
 MIN_AGE_S = 60.0
-"""Minimum age of a running job in seconds, so that one that has just started is not expected to end
+"""Minimum age of a running job, in seconds. A job that has just started is then not expected to end
 at once."""
 
 
@@ -20,14 +20,14 @@ def jobs_ahead(
 ) -> list[SimulatedJob]:
     """The jobs that hold a site's slots, or wait for them, when a run begins.
 
-    Running jobs hold the ``slots`` that are not idle. The queue shows no remaining run times. That
-    of a running job is its age, the median if the density of run times falls as 1/t² (Harchol-
-    Balter and Downey 1997, Exploiting Process Lifetime Distributions for
-    Dynamic Load Balancing). That of
-    a waiting job is the mean of the running ones. Both are shorter if the queue shows when the job
-    is killed: the median of the times before that. The requested time of a simulated job is then
-    what is left of the limit; otherwise it is its run time. Waiting jobs are narrowed to the site's
-    share of the queue, and count only if slots are busy: otherwise they wait for something else.
+    Running jobs hold the ``slots`` that are not idle. The queue shows no remaining run times. The
+    remaining time of a running job is taken to be its age, which is the median if the density of
+    run times falls as 1/t² (Harchol-Balter and Downey 1997, Exploiting Process Lifetime
+    Distributions for Dynamic Load Balancing). That of a waiting job is the mean age of the running
+    ones. If the queue shows when a job is killed, its time is the median of the times before that,
+    which is shorter, and its requested time is what is left of the limit. Otherwise its requested
+    time is its run time. Waiting jobs are narrowed to the site's share of the queue. They count
+    only if slots are busy, because otherwise they wait for something else.
     """
     listed = list(jobs)
     busy = max(0, slots - idle_cores)
@@ -48,7 +48,8 @@ def jobs_ahead(
 def _holders(
     running: Sequence[JobInQueue], ages_s: Sequence[float], busy: int, now_s: float
 ) -> list[SimulatedJob]:
-    """Jobs that hold ``busy`` cores; cores of jobs that are not listed end after the rest."""
+    """Jobs that hold ``busy`` cores. One further job holds the cores of running jobs that the queue
+    does not list."""
     ahead, free = [], busy
     for job, age_s in sorted(zip(running, ages_s, strict=True), key=lambda pair: pair[1]):
         cores = min(job.cores, free)
@@ -70,7 +71,8 @@ def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJ
 
 
 def _limit_s(job: JobInQueue, now_s: float) -> float | None:
-    """What is left of the limit of a running job: always some, since systems kill late."""
+    """Time until a running job is killed, in seconds; at least MIN_AGE_S, because systems kill
+    late. None: it has no limit."""
     if job.requested_s is None:
         return None
     elapsed_s = 0.0 if job.started_s is None else now_s - job.started_s

@@ -12,20 +12,20 @@ from wfrun.engine.queues import SimulatedJob
 from wfrun.engine.queues.easy import Easy
 
 BOUND = 0.95
-"""Share of the samples that do not wait longer than the bound: the quantile of BMBP in thesis
-section 7.3.2."""
+"""Share of the samples whose wait does not exceed the bound: the quantile of BMBP in thesis section
+7.3.2."""
 _SAMPLES = 40
-"""Number of samples of a short queue: the bound is the third largest."""
+"""Number of samples of a short queue. The bound is then the second largest sample."""
 _MIN_SAMPLES = 5
 _JOBS = 20_000
-"""Maximum number of jobs of all samples of a queue, so that the waits of a long one take a second
-rather than a minute. The waits in long queues vary less, as many jobs end in them."""
+"""Maximum number of jobs of all samples of a queue, so that the waits of a long queue take a second
+rather than a minute. Its waits vary less, because many jobs end in them."""
 _MAX_RATIO = 19.0
 """Maximum ratio of a sampled run time to its median: the 95% quantile of the distribution."""
 
 
 class ExpectedWait(msgspec.Struct, frozen=True):
-    """How long a job would wait that is submitted now, in seconds."""
+    """Wait of a job that is submitted now, in seconds."""
 
     cores: int
     wait_s: float
@@ -40,7 +40,8 @@ def expected_wait(
     """The wait of a job of this size and requested time behind the jobs ``ahead`` of it
     (`wfrun.runners.simulate.plan_queues.jobs_ahead`), with EASY backfilling, as in plans.
 
-    How long those go on is sampled from the distribution that their expected times come from.
+    The remaining times of these jobs are sampled from the distribution from which `jobs_ahead`
+    takes their expected times.
     """
     if not ahead:
         return ExpectedWait(cores, 0.0, 0.0)
@@ -56,9 +57,9 @@ def expected_wait(
 def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]:
     """The jobs with random run times.
 
-    With the density of run times that `jobs_ahead` assumes, which falls as 1/t², the remaining time
-    R of a job whose median is m follows P(R > r) = m / (m + r). No job runs past its limit, where
-    that is known.
+    `jobs_ahead` assumes that the density of run times falls as 1/t². The remaining time R of a job
+    whose median is m then follows P(R > r) = m / (m + r). No job runs past its limit, if the limit
+    is known.
     """
     jobs = []
     for job in ahead:

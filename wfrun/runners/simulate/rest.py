@@ -13,7 +13,8 @@ Reused = Sequence[tuple[ReusedTasks, ...]]
 
 
 def done_of(state: RunState, sites: Sequence[SiteSpec]) -> Reused:
-    """The tasks of a run that need not run again at these sites, with their files there and here.
+    """The tasks of a run that need not run again at these sites, with their files at these sites
+    and on this machine.
 
     A done task runs again if a file that is still needed is at none of these places.
     """
@@ -49,8 +50,8 @@ def _done(state: RunState, w: WorkflowState, places: Sequence[tuple[int, int]]) 
 
 
 def _kept(w: WorkflowState, here: int) -> set[int]:
-    """The done tasks of which no needed output is gone. Each that runs again needs its inputs, so
-    that its parents may have to run again, too."""
+    """The done tasks none of whose needed outputs is gone. A task that runs again needs its inputs,
+    so that its parents may have to run again, too."""
     tasks, files = w.workflow.tasks, w.workflow.files
     done = {task for task, status in enumerate(w.status) if status == TaskStatus.DONE}
     written = [file for task in done for file in tasks[task].outputs]

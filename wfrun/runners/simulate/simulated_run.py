@@ -53,7 +53,7 @@ def simulate_into(
 
 class _GroupedLog:
     """Commits many turns of the loop together. A commit for each turn would take most of the time,
-    and a lost simulation can be repeated."""
+    and after a crash the simulation can be repeated."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -31,7 +31,8 @@ from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
 
 _SCAVENGING_OBSERVE_S = 2.0
-"""Interval between looks at a queue where owners scavenge: ``poll_min`` of a catalog's default."""
+"""Maximum interval between looks at a queue where owners scavenge, in seconds: the default of
+``poll_min`` in catalogs."""
 
 Sharing = Literal["max-min", "serial"]
 
@@ -52,8 +53,8 @@ class Platform(msgspec.Struct, frozen=True):
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
-    """Time at which the workflows are submitted, in seconds; the background begins at 0, so that
-    its queues have filled by then."""
+    """Time at which the workflows are submitted, in seconds. The jobs of other users begin at 0, so
+    that the queues are full by then."""
     overheads: Overheads = Overheads()
     """What a real run has measured of the sites."""
 
@@ -103,15 +104,15 @@ def begun(
     runtime_s: AttemptRuntime | None = None,
     arrivals_s: Sequence[float] | None = None,
 ) -> Simulation:
-    """A simulation with these workflows, which begins with its method ``run``. Times of events are
-    seconds from its start.
+    """A simulation of these workflows, ready for its method ``run``. Times of events are seconds
+    since its start.
 
-    ``log`` gets the same events as that of a real run; ``digests`` name the workflows there.
-    ``reused`` are the tasks of each workflow that are done before, ``runtime_s`` gives the actual
-    run times where they are not those of the documents, ``arrivals_s`` the time after the start at
-    which each workflow is submitted. None: one submission of all of them, which one decision
-    follows, as in a real run; equal times are submissions one after another. Equal arguments give
-    equal events. Raises InvalidError for a task without a run time.
+    ``log`` gets the same events as the log of a real run, in which ``digests`` name the workflows.
+    ``reused`` are the tasks of each workflow that are done before. ``runtime_s`` gives actual run
+    times that differ from those of the documents. ``arrivals_s`` are the times after the start at
+    which workflows are submitted, one after another even at equal times; None: all are submitted
+    together and one decision follows, as in a real run. Equal arguments give equal events. Raises
+    InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -175,7 +176,7 @@ class Simulation:
         self._loop = Loop(self.core, log or _NoLog(), self.clock, dispatcher, observers)
 
     def begin(self, workflows: int, queues: tuple[tuple[int, ...], ...] = ()) -> None:
-        """Schedule the start of the run; ``workflows`` and ``queues`` are those of
+        """Schedule the start of the run; ``workflows`` and ``queues`` are fields of
         `RunStarted`."""
         at_s, catalog = self._platform.start_s, self._catalog
         begun = ev.RunStarted(
@@ -200,8 +201,8 @@ class Simulation:
 
 
 def _model_of(spec: SiteSpec, platform: Platform, settings: ev.Settings) -> SiteModel:
-    """The model of a site, with its measured overheads. Where owners scavenge, the queue is looked
-    at as often as at a real site."""
+    """The model of a site with its measured overheads. Where owners scavenge, the interval between
+    looks at the queue is at most `_SCAVENGING_OBSERVE_S`."""
     model = platform.model
     if settings.scavenge:
         observe_s = min(model.observe_s, _SCAVENGING_OBSERVE_S)
@@ -222,7 +223,8 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
 
 
 def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog with ``SiteSpec.backfills`` as the simulated queues have it."""
+    """The catalog, with ``SiteSpec.backfills`` of each site set according to the simulated
+    queues."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -277,7 +279,7 @@ class SimulatedDispatch:
         self._advance_s = inf
         """Time of the next call of ``_advance``; infinite if none is scheduled."""
         self._cancelled: set[act.CopyFile] = set()
-        """Copies whose end is not reported. Their bytes still take their share of the link: a
+        """Cancelled copies, whose end is not reported. Their bytes still use the link, because a
         cancellation reaches the source late."""
         self._is_scheduling = False
         """Whether ``_schedule_advance`` is to run at the present time."""
@@ -350,7 +352,8 @@ class SimulatedDispatch:
         return waiting[0] if waiting else None
 
     def _schedule_advance(self) -> None:
-        """Report the copies that took no time, or be called at the next change of the network."""
+        """Schedule the report of copies that take no time, or else ``_advance`` at the next change
+        of the network."""
         self._is_scheduling = False
         change_s, now_s = self._network.next_change_s, self._clock.now()
         if change_s < self._advance_s:
@@ -397,8 +400,9 @@ def _in_claim(request: SimulatedRequest, claim: str) -> SimulatedRequest:
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:
-    """The links of the catalog; for other pairs of places the ``measured`` ones, or links of
-    unlimited bandwidth and without latency, as local sites have them."""
+    """The links of the catalog, and links for all other pairs of places: the ``measured`` link, or
+    one of unlimited bandwidth and without latency, as local sites have. Limits that the catalog
+    states for a pair are kept."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     stated = [link for link in catalog.links if link.has_speed]
     known = {(link.source, link.destination) for link in stated}

@@ -219,7 +219,8 @@ class _Trial:
             self._report.ok("clock", shown)
 
     async def _check_limits(self, host: Host) -> None:
-        """The batch system, and its limits or those of the host against the catalog's."""
+        """Compare the limits of the catalog with those of the batch system, or of the host without
+        one."""
         if not self._spec.has_batch_system:
             machine = await look_at_machine(host)
             shown = f"{machine.cores} cores, {rounded(machine.memory_bytes)}"

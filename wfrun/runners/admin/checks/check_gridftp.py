@@ -17,8 +17,8 @@ _OTHERWISE = "Until then files go by another method."
 
 
 async def check_gridftp(server: GridFtpServer, directory: str, report: SiteFindings) -> None:
-    """Let the client list a directory of the site by its server. Files go by another method where
-    that fails, so it is a note."""
+    """Let the client list a directory of the site through its server. A failure is only a note,
+    because files are then transferred by another method."""
     client = GridFtpClient()
     version = await client.version()
     if version is None:

@@ -37,8 +37,8 @@ class _Result(msgspec.Struct):
 async def check_nodes(
     sites: Sequence[SiteSpec], wait_s: float, on_finding: Callable[[Finding], None]
 ) -> None:
-    """Let the nodes of each site connect to those of each other one, and of the same one, at both
-    kinds of ports. One job for each pair in each direction; those that wait after ``wait_s`` are
+    """Test whether the nodes of each site can connect to those of each site, at both kinds of
+    ports. There is one job for each pair and direction; jobs that still wait after ``wait_s`` are
     cancelled. Reports errors and raises none."""
     sites = [site for site in sites if site.access is not None and site.has_batch_system]
     catalog = Catalog(tuple(sites))
@@ -70,7 +70,7 @@ def _read(written: bytes | None) -> _Result:
 
 
 def _report(name: str, results: dict[Pair, _Result], report: SiteFindings) -> None:
-    """Report from where the nodes of a site are reached, and from where not."""
+    """Report from which sites the nodes of a site can be reached, and from which they cannot."""
     reached = []
     for (_, other), result in results.items():
         whose = "its own nodes" if other == name else f"the nodes of {other}"

@@ -33,9 +33,10 @@ CANCEL_S = 120.0
 TEST_WALLTIME_S = 60.0
 LAUNCHER_WALLTIME_S = 300.0
 LEFT_S = 60.0
-"""Further timeout for the end of a job that has left the queue."""
+"""Further timeout for the end of a job that has left the queue before its start is known, in
+seconds."""
 GONE_S = 30.0
-"""Maximum time for which jobs that have ended are waited for in the queue."""
+"""Maximum time to wait until ended jobs have left the queue, in seconds."""
 DISMISS_S = 5.0
 """Timeout for a dismissed launcher to end."""
 _KEY = "check-1"
@@ -72,15 +73,16 @@ class TrialJob:
         self.clock_offset_s = 0.0
         """Of the head node."""
         self.is_stuck = False
-        """It has started and not ended: its files at the site may show why."""
+        """Whether a job has started and not ended. Its files at the site may then show the
+        cause."""
 
     def on_event(self, event: Event) -> None:
         """Callback of the site."""
         self._events.put_nowait((time.time(), event))
 
     async def run(self, site: AnySite) -> None:
-        """Run the job at this open site and report its outcome, then an array of two such jobs
-        where there are arrays. Raises CheckFailedError if no launcher starts."""
+        """Run the job at this open site and report its outcome. Then do the same with an array of
+        two such jobs if the site has arrays. Raises CheckFailedError if no launcher starts."""
         try:
             if isinstance(site, BatchLauncherSite):
                 await self._start_launcher(site)
@@ -149,8 +151,8 @@ class TrialJob:
 
     @property
     def _runtime(self) -> tuple[str, ...]:
-        """The command that shows whether there is a container runtime, and which version; empty
-        without one in the catalog."""
+        """The command that shows whether there is a container runtime, and its version. Empty if
+        the catalog states no runtime."""
         environment = self._spec.environment
         runtime = None if environment is None else environment.container
         if runtime is None:
@@ -165,7 +167,7 @@ class TrialJob:
         return environment and msgspec.structs.replace(environment, container=None)
 
     async def _report_runtime(self, site: AnySite) -> None:
-        """Report what the test job has found of the container runtime on its node."""
+        """Report what the test job has found about the container runtime on its node."""
         lines = (await site.log(_KEY))[0].decode(errors="replace").splitlines()[1:]
         if lines and lines[-1] != _ABSENT:
             self._report.ok("container", lines[-1])
@@ -223,7 +225,8 @@ class TrialJob:
         self._report.note("launcher", text, hint)
 
     async def _dismiss(self, site: BatchLauncherSite) -> None:
-        """End the launcher, and wait for its end: the directory that it writes to is removed."""
+        """End the launcher, and wait for its end before the directory that it writes to is
+        removed."""
         with contextlib.suppress(WfrunError, asyncio.TimeoutError):
             await asyncio.wait_for(site.dismiss(), DISMISS_S)
             end_s = time.monotonic() + DISMISS_S
@@ -250,7 +253,7 @@ class TrialJob:
             )
 
     def _ended(self, check: str, times: _Times, outcome: Outcome, begun_s: float) -> bool:
-        """Report the outcome of jobs by one that has failed, or by the last one to end. Returns
+        """Report the outcome of jobs: that of a failed job, or of the last one to end. Returns
         whether all have succeeded."""
         if outcome.cause != "done":
             text = f"{outcome.cause}: {outcome.message or 'no message'}"
@@ -271,9 +274,9 @@ class TrialJob:
 
 
 async def until_gone(site: AnySite) -> None:
-    """Wait until the queue shows no job of ours any more, for a limited time. PBS delivers what a
-    job has printed after its end: without the directory it tries for half a minute, in which the
-    job keeps its cores, and mails its user."""
+    """Wait until the queue no longer shows our jobs, at most GONE_S. PBS delivers the output of a
+    job after its end. If the directory is missing, it tries for half a minute, in which the job
+    keeps its cores, and then mails the user."""
     if isinstance(site, ClusterSite | BatchLauncherSite):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(site.until_gone(), GONE_S)

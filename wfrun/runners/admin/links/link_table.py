@@ -44,7 +44,7 @@ CONNECT_S = 60.0
 
 
 class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A link as runs assume it that start now. None: unknown."""
+    """A link, with the values that runs assume if they start now. None: unknown."""
 
     source: str
     destination: str
@@ -53,9 +53,9 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     method: str | None = None
     """The transfer method of the latest copy."""
     known_from: tuple[str, ...] = ()
-    """Where the figures are from: ``measured``, ``history``, ``catalog``, ``through origin`` (the
-    ways to this machine) or ``assumed`` (the default). Empty: nothing is known, and no network is
-    between the two."""
+    """Sources of the figures: ``measured``, ``history``, ``catalog``, ``through origin`` (the links
+    to this machine) or ``assumed`` (the default). Empty: nothing is known, and there is no network
+    between the two places."""
     copies: int = 0
     """Number of copies that it was learned from."""
     latest_s: float | None = None
@@ -80,9 +80,9 @@ async def show_links(
     as_json: bool,
     say: Callable[[str], None],
 ) -> bool:
-    """Print all links of a catalog, measured anew if asked. What was measured replaces the history
-    of the link at once, so that an interrupted measurement is not lost. Returns whether any link
-    could not be measured."""
+    """Print all links of a catalog, measured anew if ``measures`` is set. Each measured link
+    replaces its history at once, so that an interrupted measurement is not lost. Returns whether
+    any link could not be measured."""
 
     def measured(way: Measured) -> None:
         if history is not None:
@@ -112,8 +112,9 @@ def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Mea
 
 
 def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
-    """The samples, repeated where they are too few to count: the measurement of a slow link ends
-    before, and must not leave it as an unknown one, which looks fast."""
+    """The samples, with the last of each kind repeated if there are too few to count. The
+    measurement of a slow link ends early, and the link must not count as unknown, since unknown
+    links look fast."""
     found = list(samples)
     for kind in split(samples):
         missing = range(1, MIN_COPIES - len(kind) + 1) if kind else ()
@@ -161,7 +162,7 @@ def _noted(row: LinkNow, method: str, copies: int, at_s: float) -> LinkNow:
 def _with(
     row: LinkNow, known_from: str, bandwidth: float | None, latency_s: float | None
 ) -> LinkNow:
-    """The row with these figures in place of others; None: this one stays."""
+    """The row with these figures in place of its own; a figure that is None is not replaced."""
     if bandwidth is None and latency_s is None:
         return row
     replaces_all = bandwidth is not None and latency_s is not None
@@ -182,8 +183,9 @@ async def _measure(
     say: Callable[[str], None],
     measured: Callable[[Measured], None],
 ) -> FoundLink:
-    """Measure the links between this machine and the connected sites, and between these, one after
-    another, since all share this machine's network. ``measured`` is called after each."""
+    """Measure the links between this machine and the connected sites, and between these sites. They
+    are measured one after another, because all share this machine's network. ``measured`` is called
+    after each."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wfrun-link-")))
         specs = [spec for spec in catalog.sites if spec.access is not None]
@@ -266,7 +268,7 @@ def _print(rows: Sequence[LinkNow]) -> None:
 
 
 def _problems(rows: Sequence[LinkNow]) -> Iterator[str]:
-    """Why links were not measured. A site that cannot be reached has one reason for all of its
+    """Why links were not measured. A site that cannot be reached has one line for all of its
     links."""
     links: dict[str, list[LinkNow]] = {}
     for row in rows:

@@ -30,11 +30,12 @@ _SMALL_BYTES = 1000
 _ROUNDS = 3
 """Copies of them in each direction; their median counts."""
 _FIRST_BYTES = 1 << 17
-"""Size of the first file whose copy shows the bandwidth; each further one is larger."""
+"""Size of the first copied file, in bytes; each further file is larger."""
 _MAX_BYTES = 16 << 20
 """Maximum size of such a file."""
 _COPY_S = 0.4
-"""Intended duration of a copy: the size of each file follows from the copy before."""
+"""Intended duration of a copy, in seconds. The size of each further file follows from the copies
+before."""
 _ENOUGH_S = 0.2
 """Duration of a copy that shows the bandwidth."""
 _CLOCK_S = 1e-6
@@ -42,15 +43,16 @@ _CLOCK_S = 1e-6
 _LARGE_ROUNDS = 3
 """Copies that show it."""
 _GROWTH = 16
-"""Factor of the next size while the start of a transfer client hides how long the bytes take."""
+"""Factor between the sizes of successive files while the start of the transfer client hides the
+time that the bytes take."""
 _DIRECTION_S = 5.0
-"""Timeout of all copies in one direction. Those that ended before it count."""
+"""Timeout of all copies in one direction, in seconds. Copies that ended before it count."""
 _NOISE = 'head -c "$1" /dev/urandom >"$2"'
 """Makes a file that no compression on the way shrinks."""
 
 
 class MeasuredLink(NamedTuple):
-    """The ways from this machine to a site and back. Latencies are those of whole copies: the time
+    """The links from this machine to a site and back. A latency is that of a whole copy: the time
     that each file takes whatever its size."""
 
     up: LinkSpec
@@ -224,7 +226,8 @@ class _Copies:
 
 
 def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
-    """A link of a catalog with measured figures. How it is used stays."""
+    """``listed``, a link of a catalog, with the measured figures of ``way``. Its other fields are
+    kept."""
     figures = as_written(way)
     return replace(
         listed,

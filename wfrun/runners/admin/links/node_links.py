@@ -70,8 +70,8 @@ def _read(pair: Pair, written: bytes | None) -> MeasuredNodes:
 
 def write_node_links(path: Path, links: Sequence[MeasuredNodes]) -> None:
     """Write measured links as ``node_links`` of a catalog, in place of those that it has. All other
-    lines stay. Raises InvalidError, with the lines to write by hand, if it cannot be edited safely;
-    then it stays as it is."""
+    lines stay. If the catalog cannot be edited safely, leaves it unchanged and raises InvalidError,
+    with the lines to write by hand."""
     before = path.read_bytes()
     lines = "node_links:\n" + "".join(f"  - {link.line}\n" for link in links if not link.error)
     text = _SECTION.sub("", before.decode())

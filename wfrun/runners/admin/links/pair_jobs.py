@@ -23,7 +23,8 @@ from wfrun.runners.run.session import Session
 from wfrun.sites.node import FOLDER
 
 Pair = tuple[str, str]
-"""The sites of the first and of the second node; of one site two different nodes."""
+"""The sites of the first and of the second node. If they are equal, these are two different nodes
+of the site."""
 _PROGRAM = FOLDER / "alone/ping_pong.py"
 _OUTPUT = "link.json"
 
@@ -41,9 +42,9 @@ async def run_on_pairs(
     one_by_one: bool,
     wait_s: float | None = None,
 ) -> list[bytes | None]:
-    """Run the program of both nodes for each pair, with these arguments. ``one_by_one``: they would
-    share the links. ``wait_s``: after so many seconds what is left is cancelled. Returns what each
-    has written; None: it has failed. Raises errors of a run."""
+    """Run the program on both nodes of each pair, with these arguments. Returns the output for each
+    pair; None: the job has failed. ``one_by_one``: run one pair at a time, because pairs would
+    share links. What is left after ``wait_s`` seconds is cancelled. Raises errors of a run."""
     settings = _settings()
     catalog = claimable(catalog, settings, simulated=False)
     sites = {site.name: site for site in catalog.sites}
@@ -84,8 +85,8 @@ def _settings() -> Settings:
 
 
 def _over(one: SiteSpec, other: SiteSpec) -> dict[str, object]:
-    """The components of a job over two nodes; of one site two different ones, where it gives
-    several to a job."""
+    """The components of a job over two nodes. At one site these are two different nodes, if the
+    site gives several nodes to a job."""
     if one is other and width_of(one, 1) > 1:
         return {"ppn": 1, "components": [{"site": one.name, "size": 2}]}
     return {"components": [{"site": each.name, "size": 1} for each in (one, other)]}

@@ -97,7 +97,7 @@ _FIELDS = {"site": "site", "owner": "user", "application": "application", "estim
 def _left_out(
     methods: Sequence[str], classes: Sequence[str], missing: Sequence[str]
 ) -> Iterator[str]:
-    """Why classes and methods are left out, a missing field a text."""
+    """Why classes and methods are left out, with a text for each field that the log lacks."""
     from wfrun.engine.prediction.classes import CLASSIFICATIONS
     from wfrun.engine.prediction.methods import METHODS
     from wfrun.runners.forecast.log_predictors import OWN

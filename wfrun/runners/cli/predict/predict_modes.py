@@ -9,12 +9,13 @@ import click
 
 
 class Mode(NamedTuple):
-    """What the command does when one option is given, or none that chooses another mode."""
+    """What the command does if one option is given. At most one mode has no such option: it applies
+    if no other mode is chosen."""
 
     title: str
     """In messages: ``the accuracy on a log``."""
     chosen_by: str
-    """The parameter that chooses it; empty: chosen by documents alone."""
+    """The parameter that chooses the mode; empty: documents alone choose it."""
     options: Sequence[click.Parameter]
     run: Callable[[tuple[str, ...], dict[str, Any]], None]
     """Is given the arguments and all parameters of the command."""

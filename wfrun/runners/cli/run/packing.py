@@ -171,7 +171,8 @@ def _show(
 def _table(
     found: PackingComparison, jobs: Sequence[PackedJob], chosen: str, *, on_line: bool
 ) -> Any:
-    """The comparison. The bounds know nothing of arrivals: on-line a ratio would say nothing."""
+    """The comparison of the algorithms. With arrivals it has no ratios, because the bounds ignore
+    arrivals."""
     from rich.table import Table
     from rich.text import Text
 

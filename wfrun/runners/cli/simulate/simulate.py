@@ -142,8 +142,8 @@ def _is_given(ctx: click.Context, param: click.Option) -> bool:
 
 
 def _old_subjects(options: dict[str, Any]) -> tuple[str, ...]:
-    """Subjects given by options that arguments have replaced; the options are kept, hidden, for
-    one release."""
+    """Subjects given by options that arguments have replaced. These options stay, hidden, for one
+    release."""
     workload, log = options.pop("workload"), options.pop("log_")
     bags = [f"bags:{name.strip()}" for name in workload.split(",")] if workload else []
     return (*bags, *([log] if log is not None else []))

@@ -172,13 +172,13 @@ def batch_table(
 def _endless_load(
     batch: Sequence[SimulatedJob], waits: Sequence[float], work_s: float
 ) -> float | None:
-    """The load with which the queue grows as long as jobs arrive: waits then say how long the log
-    is, and nothing of the queue. None if the queue does not grow. ``work_s``: the time that all
-    processors need for all jobs.
+    """The load if the queue grows as long as jobs arrive; the waits then show only how long the log
+    is. None if the queue does not grow. ``work_s`` is the time that all processors need for all
+    jobs.
 
-    More work arrives than can be done, and the waits of each third of the jobs are longer than
-    those of the third before. The load alone would not show it: that of a few long jobs is high,
-    but they leave processors free.
+    The queue grows if more work arrives than can be done, and if the waits of each third of the
+    jobs are longer than those of the third before. The load alone does not show it: a few long jobs
+    make a high load, but leave processors free.
     """
     arriving_s = max(job.submit_s for job in batch) - min(job.submit_s for job in batch)
     if work_s <= arriving_s or not arriving_s or len(batch) < 3:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def ask_present(catalog: Catalog, own: str | None = None) -> Present:
-    """Ask all sites for their state at once. Jobs whose names begin with ``own`` are those of the
-    run: they are ahead of nothing."""
+    """Ask all sites for their state concurrently. Jobs whose names begin with ``own`` belong to the
+    run, and do not count as jobs ahead."""
     import asyncio
     import time
 

@@ -54,7 +54,8 @@ class BagRun:
             store.close()
 
     def rest(self) -> tuple[list[str], list[dict[str, Any]]]:
-        """The installation that began the run, and the cells of tasks without results."""
+        """The installation that began the run, and the cells of the tasks that have no results
+        yet."""
         content = json.loads((self.folder / "cells.json").read_text())
         chunks = enumerate(content["chunks"])
         rest = [cell for n, chunk in chunks if not self._rows(n).exists() for cell in chunk]
@@ -93,7 +94,7 @@ class BagRun:
         return session
 
     def new_results(self) -> list[Mapping[str, Any]]:
-        """The results of tasks that were not there at the last call, in the order of the tasks."""
+        """The results of tasks that have ended since the last call, in the order of the tasks."""
         found: list[int] = []
         for path in self.run.outputs.glob("rows-*.json"):
             number = number_of(path.stem.removeprefix("rows-"))
@@ -115,7 +116,7 @@ def _bag(tasks: int, inputs: Mapping[str, Path], parts: Sequence[str]) -> Workfl
 
 
 def _result(path: Path) -> Mapping[str, Any]:
-    """What a task has written. Raises InvalidError for another content."""
+    """Read the results of a task. Raises InvalidError if the file has other content."""
     try:
         content = json.loads(path.read_text())
         if isinstance(content["rows"], list) and "error" in content:

@@ -30,7 +30,7 @@ class RowCollector(Generic[CellT, RowT]):
         """Of the first simulation that failed."""
 
     def show(self) -> None:
-        """Show the progress from now on: logins need the terminal no longer."""
+        """Show the progress from now on, once logins no longer need the terminal."""
         self._shows = True
         self._report()
 
@@ -52,8 +52,8 @@ class RowCollector(Generic[CellT, RowT]):
                 self.error = self.error or error
 
     def forget_error(self) -> bool:
-        """Forget the errors of an earlier command, whose cells are simulated again; returns whether
-        one ended it."""
+        """Forget the errors of an earlier command, whose cells are simulated again. Returns whether
+        an error ended that command."""
         failed, self.error = self.error is not None, None
         self._results.broken.clear()
         return failed
@@ -67,7 +67,7 @@ class RowCollector(Generic[CellT, RowT]):
             self._report()
 
     def _row(self, values: Mapping[str, Any], run: BagRun) -> RowT:
-        """A row with the very values of its simulation: 0 stays 0, where a check would make it
+        """A row with exactly the values of its simulation. A checked conversion would turn a 0 into
         0.0."""
         kind = self._results.row_type
         try:
@@ -81,7 +81,7 @@ class RowCollector(Generic[CellT, RowT]):
 
 
 def error_of(described: Mapping[str, Any]) -> Exception:
-    """The error of a simulation, as it would be on this machine."""
+    """The error of a simulation, as it would be raised on this machine."""
     name = str(described["kind"])
     kind = PolicyError if name == PolicyError.__name__ else getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, WfrunError)):

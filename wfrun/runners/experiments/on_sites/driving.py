@@ -120,7 +120,8 @@ async def _driven(session: Session, collector: RowCollector[Any, Any] | None) ->
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Signals wait until the session handles them, and have their earlier handlers afterwards."""
+    """Block signals until the session handles them, and restore their earlier handlers
+    afterwards."""
     before = {number: signal.getsignal(number) for number in _STOPPING}
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:

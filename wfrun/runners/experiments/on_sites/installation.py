@@ -18,8 +18,9 @@ MODULE = "wfrun.runners.experiments.on_sites.installation"
 
 
 def installation() -> list[str]:
-    """NAME=VALUE of each part: the version and the sources of wfrun; the version of Python, whose
-    `sum` differs between versions; results of the C library's functions; packages of policies."""
+    """NAME=VALUE of each part of an installation: the version and the sources of wfrun; the version
+    of Python, because versions differ in `sum`; results of functions of the C library; packages of
+    policies."""
     return [
         f"wfrun={version('wfrun')}",
         f"sources={_sources()}",
@@ -59,8 +60,8 @@ def _sources() -> str:
 
 
 def _arithmetic() -> str:
-    """Digest of results of the C library. Versions of it, and processors with and without fused
-    multiply-add, differ in the last bit of some."""
+    """Digest of results of the C library. The last bit of some results depends on the version of
+    the library, and on whether the processor has fused multiply-add."""
     values = [
         f(x)
         for x in (0.37 * n + 0.011 for n in range(500))

@@ -115,9 +115,10 @@ class _Earlier(Generic[CellT, RowT]):
         self._quiet = quiet
 
     def finish(self, folder: Path) -> int:
-        """Take their rows, and continue the one that is not over. One that this command would not
-        begin is stopped: another installation began it, or its cells have rows now or are not
-        wanted. Returns the number of the next run."""
+        """Take the rows of earlier runs in ``folder``, and continue the run that has not ended. A
+        run is stopped instead if this command would not begin it: another installation began it,
+        one of its simulations failed, or its cells have rows now or are not wanted. Returns the
+        number of the next run."""
         numbers = sorted(
             number for path in folder.glob("*") if (number := number_of(path.name)) is not None
         )
@@ -152,11 +153,11 @@ class _Earlier(Generic[CellT, RowT]):
 T = TypeVar("T")
 
 LEAST_S = 5.0
-"""Minimum run time of a task, in seconds of this machine: a task costs its site the start of an
-interpreter and its inputs, about a second."""
+"""Minimum run time of a task, in seconds on this machine. A task costs its site about a second for
+the start of an interpreter and for its inputs."""
 WANTED_S = 30.0
-"""Run time of a task where there are enough cells for all slots. An interrupt costs at most the
-tasks that run."""
+"""Intended run time of a task, in seconds, if there are enough cells for all slots. An interrupt
+costs at most the work of the running tasks."""
 TASKS_PER_SLOT = 4
 """Minimum number of tasks for each slot, so that slots are busy until the end, unless the tasks
 would be shorter than LEAST_S."""
@@ -173,5 +174,6 @@ def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
 
 
 def chunks_of(cells: Sequence[T], size: int) -> list[Sequence[T]]:
-    """The cells in their order, which keeps those with the same workload together."""
+    """Divide the cells into chunks, in their order, which keeps those with the same workload
+    together."""
     return [cells[first : first + size] for first in range(0, len(cells), size)]

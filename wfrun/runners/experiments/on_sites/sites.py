@@ -16,12 +16,12 @@ from wfrun.runners.experiments.on_sites import installation as same
 from wfrun.runners.experiments.on_sites import task
 
 _SHOWN_LINES = 4
-"""Maximum number of lines of what the failed command printed."""
+"""Maximum number of lines that are shown of the output of the failed command."""
 
 
 def prepared(catalog: Catalog, parts: list[str]) -> Catalog:
-    """The catalog with a last command of each prologue that compares the installation of wfrun: a
-    site where it fails is given up, and its tasks go elsewhere at no cost of their retries."""
+    """The catalog with a command appended to each prologue that compares the installation of wfrun.
+    A site where it fails is given up. Its tasks go elsewhere without using up their retries."""
     check = shlex.join(["python3", "-m", same.MODULE, *parts])
     return msgspec.structs.replace(
         catalog, sites=tuple(_prepared(site, check) for site in catalog.sites)

@@ -20,7 +20,8 @@ NAME = "work.pickle"
 """Name of the file in the sandbox."""
 
 Files = Mapping[Path, Sequence[Path]]
-"""By a path that the simulation has, of a file or a folder: the files there that it reads."""
+"""Files that the simulation reads, by the path of the file or folder that the simulation was
+given."""
 
 
 class Work(NamedTuple):

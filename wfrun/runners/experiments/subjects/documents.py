@@ -35,8 +35,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def names(self) -> list[str]:
-        """Labels of the workflows: a name, and a digest of tasks and files. Where names are equal,
-        those of the documents are used."""
+        """Labels of the workflows: a name, and a digest of tasks and files. Workflows with equal
+        names have the names of their documents."""
         names = distinct_names(self.workflows)
         return [label(name, _content(w)) for name, w in zip(names, self.workflows, strict=True)]
 
@@ -74,7 +74,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
 
 def _content(workflow: Workflow) -> Workflow:
-    """Without the place of its document; of a bag, its template and parameters."""
+    """The workflow without the place of its document. Of a bag, only its template and
+    parameters."""
     if workflow.bag is not None:
         bag = msgspec.structs.replace(workflow.bag, source="")
         return Workflow(workflow.name, "", (), (), (), bag=bag)
@@ -82,7 +83,8 @@ def _content(workflow: Workflow) -> Workflow:
 
 
 def row_of(cell: Cell, state: RunState) -> Row:
-    """The measures of a run that has ended. One that did not finish has no makespan."""
+    """The measures of a run that has ended. The makespan and the NSL are None if some tasks are not
+    done."""
     attempts = max(1, state.done + sum(site.failed for site in state.sites))
     makespans_s = [
         (state.now_s if w.ended_s is None else w.ended_s) - w.added_s for w in state.workflows

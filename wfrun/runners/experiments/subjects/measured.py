@@ -28,11 +28,11 @@ _MAX_EVENTS = 200_000
 
 
 def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = False) -> Overheads:
-    """The overheads that the run ``given`` has measured; for ``auto`` those that the user's latest
-    runs have measured at the clusters and hosts of the catalog, with ``local`` also at
-    its local sites; for ``none`` none.
+    """The overheads of the run ``given``, or none for ``none``. For ``auto``, those that the user's
+    latest runs have measured at the clusters and hosts of the catalog, with ``local`` also at its
+    local sites.
 
-    A warning names the runs of ``auto``. Raises InvalidError for a run that cannot be read.
+    A warning names the runs that ``auto`` uses. Raises InvalidError for a run that cannot be read.
     """
     if given == NONE:
         return Overheads()
@@ -57,7 +57,7 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = Fal
 
 
 def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> Catalog:
-    """The catalog with the links that it lacks, as copies of earlier runs have shown them. A
+    """The catalog, with speeds from copies of earlier runs for links of which it states none. A
     warning says so."""
     if history is None or not any(site.access is not None for site in catalog.sites):
         return catalog
@@ -74,8 +74,8 @@ def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> C
 
 
 def completed(found: Overheads, older: Overheads) -> Overheads:
-    """Add what an older run has measured beside: other sites and links, and how long tasks hold
-    their cores, which not every run shows."""
+    """Add what an older run has measured and ``found`` lacks: other sites and links, and how long
+    tasks hold their cores, which not every run shows."""
     sites = {**older.sites, **found.sites}
     for name in found.sites.keys() & older.sites.keys():
         if sites[name].hold_s is None:
@@ -84,8 +84,8 @@ def completed(found: Overheads, older: Overheads) -> Overheads:
 
 
 def _is_among(site: SiteSpec, catalog: Catalog, local: bool) -> bool:
-    """Whether a site of the catalog is the same cluster or host under the same name; with
-    ``local``, or a local site of that name."""
+    """Whether the catalog has the same cluster or host under the same name. A local site counts
+    only with ``local``, and needs only the same name."""
     if site.access is None:
         return local and any(
             other.name == site.name and other.access is None for other in catalog.sites

@@ -32,8 +32,8 @@ class PastRun(NamedTuple):
 
 
 def past_run(name: str, warn: Warn) -> PastRun:
-    """The workflows of a run with the run times, on the reference processor, and the file sizes
-    that it measured. A task that was not done gets the mean of its kind. Raises InvalidError."""
+    """The workflows of a run, with the run times on the reference processor and the file sizes that
+    it measured. A task that was not done gets the mean of its kind. Raises InvalidError."""
     run = rundir.find(name)
     state = read_state(run)
     measured = measured_runtimes_s(run, state)
@@ -54,7 +54,7 @@ def past_run(name: str, warn: Warn) -> PastRun:
 
 
 def _catalog(state: RunState) -> Catalog:
-    """The last sites of a run: without those that left its catalog, and their links."""
+    """The last sites of a run, without those that left its catalog and without their links."""
     left = {state.sites[number].spec.name for number in state.left_sites}
     sites = tuple(s.spec for s in state.sites if s.spec.name not in left)
     links = (link for link in state.links if not left & {link.source, link.destination})

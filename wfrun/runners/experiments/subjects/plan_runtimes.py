@@ -23,8 +23,8 @@ class RuntimeSources(msgspec.Struct, frozen=True):
     documented: int
     """Stated by the document."""
     predicted: int
-    """From tasks of the same class in earlier runs, or the mean of all that the run itself has
-    done."""
+    """Number of tasks predicted from tasks of the same class in earlier runs, or by the mean of
+    those that the run itself has done."""
     assumed: int
     """Given with ``--runtime``."""
 
@@ -39,10 +39,10 @@ def with_runtimes(
     *,
     predictor: str = "last2",
 ) -> tuple[list[Workflow], RuntimeSources]:
-    """The workflows with a run time for each task, on the reference processor: the documented one,
-    else a prediction from ``measured`` ones or from earlier runs, else ``assumed_s``. Raises
-    InvalidError for a task with none of them. Tasks that are done before, ``reused``, do not
-    count."""
+    """The workflows with a run time on the reference processor for each task: the documented one,
+    else a prediction from ``measured`` run times or earlier runs, else ``assumed_s``. Raises
+    InvalidError for a task without any of these. Tasks in ``reused``, which are done before, need
+    no run time and are not counted."""
     known = {**earlier_runtimes(workflows, catalog, history, predictor), **measured}
     counts = {"documented": 0, "predicted": 0, "assumed": 0}
     before = [frozenset[int]()] * len(workflows)
@@ -81,8 +81,8 @@ def with_earlier_runtimes(
     predictor: str,
     warn: Callable[[str], None],
 ) -> list[Workflow]:
-    """The workflows with run times on the reference processor for tasks without one whose class
-    earlier runs have run. A warning says how many these are."""
+    """The workflows with run times on the reference processor for those tasks without one whose
+    class has been run by earlier runs. A warning gives the number of these tasks."""
     if not any(map(_lacks_runtimes, workflows)):
         return list(workflows)
     known = earlier_runtimes(workflows, catalog, history, predictor)

@@ -36,8 +36,9 @@ _BAGS = "bags:"
 
 
 def kind_of(subject: str | Path | Workflow) -> Kind:
-    """What an argument stands for: a row of the workload model or ``bags:`` and a row or log, a
-    workload of bags; a log, the queue of its cluster; all else, a document."""
+    """The kind of an argument. A row of the workload model, or ``bags:`` followed by a row or a
+    log, is a workload of bags. Another log is the queue of its cluster. Anything else is a
+    document."""
     if isinstance(subject, Workflow):
         return "documents"
     word = str(subject)

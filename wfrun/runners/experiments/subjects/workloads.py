@@ -58,16 +58,17 @@ class Workloads(msgspec.Struct, frozen=True):
     tasks: int | None = None
     """None: TASKS of a generated workload, all of a log."""
     monitoring_s: float = 0.0
-    """Period of the monitoring service of a central resource manager (thesis section 5.1.2):
-    `SiteModel.poll_s` with csp alone. 0: that of the platform."""
+    """Period of the monitoring service of a central resource manager, in seconds (thesis section
+    5.1.2). It replaces `SiteModel.poll_s` with the architecture csp only. 0: as the platform has
+    it."""
     likeness: float = 0.0
     streams: Streams = "equal"
     """This and ``likeness`` are those of `generate_workload`."""
     day_load: float | None = None
-    """The load at which bags of a generated workload arrive as often as in the model. At other
-    loads their rate is in proportion, so that workloads whose numbers of tasks are in proportion to
-    the load last for the same time, and have the same days. None: the model's rate at all loads,
-    and shorter days at higher loads."""
+    """Load at which bags of a generated workload arrive at the rate of the model. At other loads
+    the rate is proportional to the load. Workloads whose numbers of tasks are also proportional to
+    it then last equally long and have the same days. None: the rate of the model at all loads, so
+    that days are shorter at higher loads."""
 
     @property
     def identity(self) -> str:
@@ -158,12 +159,12 @@ def _bags_of(log: LogOfBags) -> BotWorkload:
 
 LONGEST_SHARE = 0.5
 """Maximum run time of a task as a share of the time in which the sites could do all tasks. The
-traces of the thesis last for a month. Here arrivals are compressed, and a task of hours would run
-for longer than bags arrive: it would take a processor away instead of competing for one."""
+traces of the thesis last for a month, but here arrivals are compressed. A task of hours would run
+longer than bags arrive, and take a processor away instead of competing for it."""
 
 SPAN_SHARE = 0.3
-"""Maximum run time of a task as a share of the time in which all bags arrive, where that time does
-not depend on the load (``day_load``). At a load of 60% it is LONGEST_SHARE."""
+"""Maximum run time of a task as a share of the time in which all bags arrive. Used where this time
+does not depend on the load (``day_load``). At a load of 60% it equals LONGEST_SHARE."""
 
 LEAST_LONGEST_S = 300.0
 """Minimum run time to which tasks are cut, in seconds."""
@@ -187,8 +188,8 @@ def without_long_tasks(workload: BotWorkload, share: float = LONGEST_SHARE) -> B
 
 
 def _longest_s(runtimes_s: Sequence[float], capacity: float, share: float) -> float:
-    """The run time that is ``share`` of work over capacity after longer ones are cut to it.
-    ``runtimes_s`` ascend."""
+    """The maximum run time that equals ``share`` of the total work over ``capacity`` once longer
+    run times are cut to it, in seconds. ``runtimes_s`` ascend."""
     longest_s = runtimes_s[-1]
     while True:
         work_s = sum(min(s, longest_s) for s in runtimes_s)

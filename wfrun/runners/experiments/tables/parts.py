@@ -194,6 +194,6 @@ class LoadTables:
 
 
 def _shown(cell: str) -> float | None:
-    """The rounded value that a cell shows, so that cells which look equal are equally good; None:
-    none."""
+    """The rounded value that a cell shows, so that cells that look equal count as equally good.
+    None: the cell shows no value."""
     return None if cell == "-" else float(cell.split()[0].replace(",", ""))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SPREAD = 10
 """Ratio of the largest to the smallest mean above which the axis is logarithmic."""
 PANELS_BELOW = 8
-"""Maximum number of panels one below the other; for more there are further columns."""
+"""Maximum number of panels in a column; more panels are in further columns."""
 LINES = ("-", "--", ":", "-.")
 """Styles of lines, by architecture and throttle."""
 
@@ -88,7 +88,8 @@ Samples = dict[tuple[Case, Variant], Summary]
 
 
 def _draw_lines(axes: Axes, samples: Samples, variants: Sequence[Variant]) -> None:
-    """A line for each variant: its colour is the policy's, its style the architecture's."""
+    """Draw a line for each variant. The policy determines its colour, the architecture its
+    style."""
     colours = list(dict.fromkeys((v.selection, v.policy) for v in variants))
     styles = list(dict.fromkeys((v.architecture, v.throttle) for v in variants))
     names = _names(variants, alone="policy")
@@ -112,7 +113,8 @@ def _draw_lines(axes: Axes, samples: Samples, variants: Sequence[Variant]) -> No
 
 
 def _draw_bars(axes: Axes, samples: Samples, variants: Sequence[Variant], *, named: bool) -> None:
-    """A group of bars for each policy, in it one for each of what else is varied."""
+    """Draw a group of bars for each policy, with a bar for each combination of the other
+    dimensions."""
     policies = list(dict.fromkeys(variant.policy for variant in variants))
     others = list(dict.fromkeys(variant._replace(policy="") for variant in variants))
     names = _names(others, alone="")
@@ -141,8 +143,8 @@ def _draw_bars(axes: Axes, samples: Samples, variants: Sequence[Variant], *, nam
 
 
 def _error_bars(summaries: Sequence[Summary]) -> list[list[float]] | None:
-    """Below and above the means; None: there are none. No measure is below 0, although the normal
-    distribution is."""
+    """Lengths of the error bars below and above the means; None: there are none. No bar extends
+    below 0, because no measure is negative, although the normal distribution is."""
     halves = [s.half_width or 0.0 for s in summaries]
     if not any(halves):
         return None
@@ -159,7 +161,8 @@ def _scale(axes: Axes, means: Sequence[float]) -> None:
 
 
 def _names(variants: Sequence[Variant], *, alone: str) -> dict[Variant, str]:
-    """What tells the variants apart; the field ``alone`` where there is nothing."""
+    """Names of the variants, made of the dimensions in which they differ. If they differ in none,
+    the value of the field ``alone``."""
     words = {
         variant: (
             variant.architecture,

@@ -25,16 +25,16 @@ numbers."""
 
 
 class Results(Generic[CellT, RowT]):
-    """Rows in memory and, with a path, in a CSV file: a line each as soon as its cell is simulated,
-    so that an interrupted experiment is continued, not repeated.
+    """Rows in memory and, with a path, in a CSV file. Each row is written as soon as its cell is
+    simulated, so that an interrupted experiment is continued, not repeated.
 
-    ``identity`` is what all cells have in common. It is in every line, in columns of its own before
+    ``identity`` is what all cells have in common. Each line has it in columns of its own before
     those of the row; a file with another identity is refused. The file is locked until ``close``.
-    A last line cut off by a crash is removed, and ``torn`` is true then.
+    If a crash has cut off the last line, this line is removed and ``torn`` is true. A file of an
+    older version that lacks the last columns gets them.
 
     Raises InvalidError for a file that is not a file of results, is damaged, belongs to another
-    experiment or is in use; InfeasibleError where it cannot be read or written. A file of an older
-    version, without the last columns, gets them.
+    experiment or is in use; InfeasibleError where it cannot be read or written.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Results(Generic[CellT, RowT]):
             self.broken.append(error)
 
     def arrange(self, cells: Iterable[CellT]) -> None:
-        """Put the rows of these cells into the order of the cells, after all others: however many
-        simulated them at a time, the file is the same."""
+        """Move the rows of these cells behind all others, in the order of the cells. The file is
+        then the same whatever the number of cells simulated at a time."""
         wanted = dict.fromkeys(cells)
         others = [row for row in self.rows if self.cell_of(row) not in wanted]
         rows = [*others, *self.of(wanted)]
@@ -146,7 +146,7 @@ class Results(Generic[CellT, RowT]):
             self.rows += rows
 
     def _is_older(self, text: str) -> bool:
-        """Whether the header lacks only last columns that rows can do without."""
+        """Whether the header lacks only last columns that are optional in rows."""
         known = text[: text.find("\n") + 1].rstrip("\n").split(",")
         fields = {field.name: field for field in msgspec.structs.fields(self.row_type)}
         added = self._columns[len(known) :]
@@ -155,8 +155,8 @@ class Results(Generic[CellT, RowT]):
         )
 
     def _replace(self, path: Path, rows: Sequence[RowT]) -> None:
-        """Replace the file by one with these rows. The new one is locked before it has the
-        name, so that no other simulation can begin to write to it."""
+        """Replace the file by one with these rows. The new file is locked before it gets the name,
+        so that no other simulation can begin to write to it."""
         old = self._stream
         try:
             with drafted(path) as stream:

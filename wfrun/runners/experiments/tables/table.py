@@ -83,11 +83,11 @@ Column = tuple[str, list[str]]
 
 
 class ResultTable:
-    """A row for each variant, those of one workload and load together, the best first. With several
-    seeds, means with 95% confidence intervals.
+    """A row for each variant, grouped by workload and load. With several seeds, means with 95%
+    confidence intervals.
 
-    The best has the smallest mean makespan among those without failed tasks. On a narrow terminal
-    columns are left out rather than cut.
+    In each group the best row is first: the one with the smallest mean makespan among those without
+    failed tasks. On a narrow terminal columns are left out rather than cut.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -114,7 +114,8 @@ class ResultTable:
         yield from failure_lines(self.groups, dict(zip(self.order(), names, strict=True)))
 
     def order(self) -> list[tuple[Case, Variant]]:
-        """The rows: by case, those with failed tasks last, the best first."""
+        """The order of the rows: by case, then rows without failed tasks first, then by mean
+        makespan."""
         cases = list(dict.fromkeys(case for case, _ in self.groups))
         return sorted(
             self.groups,
@@ -122,7 +123,8 @@ class ResultTable:
         )
 
     def key_columns(self) -> list[Column]:
-        """What tells the rows apart: the policy, and all else of which there are several."""
+        """Columns that identify the rows: the policy, and each other dimension with several
+        values."""
         return key_columns(self.order(), self._names)
 
     def _of_bags(self) -> bool:
@@ -165,7 +167,7 @@ class ResultTable:
 def key_columns(
     order: Sequence[tuple[Case, Variant]], names: dict[str | None, str]
 ) -> list[Column]:
-    """What tells the rows apart: the policy, and all else of which there are several."""
+    """Columns that identify the rows: the policy, and each other dimension with several values."""
     columns: list[Column] = [
         ("workload", [names[case.workload] for case, _ in order]),
         ("architecture", [variant.architecture for _, variant in order]),
@@ -192,8 +194,8 @@ def failure_lines(
     groups: Mapping[tuple[Case, Variant], Sequence[Row]],
     names: Mapping[tuple[Case, Variant], Sequence[str]],
 ) -> Iterator[RenderableType]:
-    """A line for each variant with runs that did not finish: how many, and why the first did not.
-    ``names``: what tells the rows of the table apart."""
+    """A line for each variant with runs that did not finish: their number, and why the first one
+    did not finish. ``names`` are the key cells of each variant."""
     failed = [key for key in names if any(row.makespan_s is None for row in groups[key])]
     for key in failed[:MAX_FAILURES]:
         unfinished = [row for row in groups[key] if row.makespan_s is None]
@@ -207,8 +209,8 @@ def failure_lines(
 
 
 def values(rows: Sequence[Row], measure: Measure) -> list[float]:
-    """A measure of rows, in the unit of the heading; empty if one of them does not have it: the
-    mean of the others would hide that."""
+    """Values of a measure in ``rows``, in the unit of the heading. Empty if a row does not have the
+    measure, because the mean of the others would hide that."""
     found = [getattr(row, measure.field) for row in rows]
     if None in found:
         return []
@@ -221,7 +223,7 @@ def legend(headings: Sequence[str], *, bags: bool) -> list[str]:
 
 
 def endless(groups: Mapping[tuple[Case, Variant], Sequence[Row]]) -> list[str]:
-    """A remark on workloads of bags that arrive faster than they can be done."""
+    """A remark about workloads of bags that arrive faster than the sites can execute them."""
     over = any(
         case.load is not None and case.load > 1 and any(row.bags is not None for row in rows)
         for (case, _), rows in groups.items()
@@ -243,8 +245,8 @@ def draw_table(columns: Sequence[Column]) -> Table:
 def fitting(
     columns: list[Column], left_out_first: Sequence[str], width: int
 ) -> tuple[list[Column], list[str]]:
-    """The columns that fit into ``width`` characters, left out in the order given; and the headings
-    of those left out."""
+    """Leave out columns in the given order until the others fit into ``width`` characters. Returns
+    the columns, and the headings of those left out."""
     left_out = []
     for heading in left_out_first:
         if table_width(columns) <= width:

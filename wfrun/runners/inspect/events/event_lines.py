@@ -67,7 +67,8 @@ def _fields(state: RunState, event: AnyEvent) -> Iterator[str]:
 
 
 def _subject(state: RunState, fields: dict[str, Any]) -> Iterator[str]:
-    """The task, the file or the workflow that an event is about; removes its fields."""
+    """The task, the file or the workflow that an event is about. Removes the fields that state
+    it."""
     key = fields.pop("key", None)
     workflow, task = fields.pop("workflow", None), fields.pop("task", None)
     if isinstance(key, str):
@@ -95,7 +96,8 @@ def _file(state: RunState, workflow: int, file: int) -> str:
 
 
 def _of_key(state: RunState, key: str) -> str:
-    """The task of an attempt, and the number of the attempt unless it is the first; a launcher."""
+    """The task of an attempt, with the number of the attempt unless it is the first. For the key of
+    a launcher, the key."""
     numbers = _numbers(key)
     if numbers is None:
         return name_line(key)
@@ -106,7 +108,8 @@ def _of_key(state: RunState, key: str) -> str:
 def _moves(
     state: RunState, moves: Sequence[tuple[str, int]], expected: Sequence[tuple[float, float]]
 ) -> str:
-    """Reallocated jobs, the sites that they move to, and how much sooner they are to end there."""
+    """The reallocated jobs, the sites that they move to, and how much sooner or later they are
+    expected to end there."""
     lines = [f"{_of_key(state, key)} to {_place(state, site)}" for key, site in moves[:MAX_MOVES]]
     for number, (stay_s, there_s) in enumerate(expected[:MAX_MOVES]):
         gain_s = stay_s - there_s

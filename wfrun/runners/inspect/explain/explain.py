@@ -33,7 +33,8 @@ from wfrun.runners.run.store.event_store import Store
 NEVER = "never"
 """A time that does not come. JSON has no infinity."""
 MAX_TASKS = 3
-"""Maximum number of tasks that are explained, if workflows of the run have tasks of one id."""
+"""Maximum number of tasks that are explained if several workflows of the run have a task with this
+id."""
 
 
 class ReasonRecord(msgspec.Struct, frozen=True):
@@ -50,7 +51,8 @@ class ReasonRecord(msgspec.Struct, frozen=True):
 
 
 class MoveRecord(msgspec.Struct, frozen=True):
-    """The decision to move a waiting job. Times as those of an attempt."""
+    """The decision to move a waiting job. Its times are on the same scale as those of an
+    attempt."""
 
     at_s: float
     site: str
@@ -77,9 +79,9 @@ class ExplainedAttempt(msgspec.Struct, frozen=True):
     host: str
     """Empty: unknown."""
     size: int | None = None
-    """The number of processors that was chosen for it; None: its document has only one."""
+    """Number of processors chosen for the attempt. None: the document states only one size."""
     move: MoveRecord | None = None
-    """The decision to reallocate it, which cancels it unless it has started by then."""
+    """The decision to reallocate the job, which cancels the attempt unless it starts before."""
 
 
 class ColumnRecord(msgspec.Struct, frozen=True):
@@ -89,7 +91,8 @@ class ColumnRecord(msgspec.Struct, frozen=True):
     unit: str
     """``s``, ``cores``, ``yes/no`` or empty."""
     prefers: str
-    """``least`` or ``most``: such columns rank the sites, the first one first; empty: none."""
+    """Which values of the column the policy prefers when it ranks the sites: ``least`` or ``most``.
+    Empty: the column does not rank them. The first such column decides first."""
 
 
 class ScoreRecord(msgspec.Struct, frozen=True):
@@ -97,7 +100,8 @@ class ScoreRecord(msgspec.Struct, frozen=True):
 
     site: str
     values: tuple[float | bool | str | None, ...]
-    """None: nothing is known yet, which goes before all values. A time may be ``never``."""
+    """Values of the site, one per column. None: nothing is known yet, which ranks before all
+    values. A time may be ``never``."""
 
 
 class DecisionRecord(msgspec.Struct, frozen=True):
@@ -141,7 +145,7 @@ class TryRecord(msgspec.Struct, frozen=True):
 
 
 class ClaimRecord(msgspec.Struct, frozen=True):
-    """A claim of processors for a job. Times as those of an attempt."""
+    """A claim of processors for a job. Its times are on the same scale as those of an attempt."""
 
     asked_s: float
     processors: dict[str, int]
@@ -151,7 +155,7 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     ended_s: float | None
     """When they were given back; None: they are held."""
     cause: str
-    """Why they were given back: ``done``, ``late``, ``broken`` or ``cancelled``."""
+    """Why the processors were given back: ``done``, ``late``, ``broken`` or ``cancelled``."""
     message: str
 
 
@@ -166,9 +170,9 @@ class TaskExplanation(msgspec.Struct, frozen=True):
     reasons: tuple[ReasonRecord, ...]
     attempts: tuple[ExplainedAttempt, ...]
     decision: DecisionRecord | None
-    """Of the last attempt, or of the one that was asked for. For an eligible task without one:
-    what its policy would decide now. None in a run with claims or packed jobs, which asks
-    no policy."""
+    """Decision that placed the last attempt, or the attempt that was asked for. For an eligible
+    task without an attempt, what its policy would decide now. None in a run with claims or packed
+    jobs, where no policy is asked."""
     planned: PlannedRecord | None
     """None: the jobs of the run are not packed."""
     tries: tuple[TryRecord, ...] = ()
@@ -424,8 +428,8 @@ def _score_record(
 def decision_record(
     state: RunState, found: PastDecision, attempt: int | None, at_s: float, site: int | None
 ) -> DecisionRecord:
-    """A decision, of ``attempt`` or, if it is None, one that would be taken now; ``site``: where
-    the task went, or would go."""
+    """The record of a decision about ``attempt``; None: a decision that would be taken now.
+    ``site`` is the index of the site that the task went to, or would go to; None: no site."""
     scores = found.scores or Scores((), (), None)
     return DecisionRecord(
         found.policy,

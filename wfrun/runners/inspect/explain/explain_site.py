@@ -36,7 +36,8 @@ from wfrun.runners.run.store.event_store import Store
 
 
 class SiteNextTask(msgspec.Struct, frozen=True):
-    """The first eligible task that the site may run; without one, the first of all."""
+    """The first eligible task whose allowed sites include this one; if there is none, the first
+    eligible task."""
 
     workflow: str
     task: str
@@ -56,7 +57,8 @@ class SiteExplanation(msgspec.Struct, frozen=True):
     now_s: float
     site: str
     slots: int
-    """Cores that attempts can run on now; of launchers, the cores of those that are live."""
+    """Cores on which attempts can run now. At a site with launchers, the cores of live
+    launchers."""
     used_cores: int
     running: int
     queued: int
@@ -158,7 +160,8 @@ def site_text(found: SiteExplanation) -> Iterator[RenderableType]:
 
 
 def _used(found: SiteExplanation) -> str:
-    """Its cores. Launchers that take no more tasks use cores beside those that are live."""
+    """Used cores of the site. They may exceed its slots: launchers that take no more tasks use
+    cores beside those of live launchers."""
     if not found.slots and not found.used_cores:
         return "it has no cores now"
     if found.used_cores > found.slots:

@@ -28,7 +28,7 @@ from wfrun.runners.inspect.explain.explain import (
 MAX_ATTEMPTS = 10
 """Maximum number of attempts shown: the last ones."""
 MAX_TRIES = 10
-"""Maximum number of tries to place a job shown, and of its claims: the last ones."""
+"""Maximum number of tries to place a job that are shown, and of its claims: the last ones."""
 MAX_SIZES = 20
 """Maximum number of sizes of a malleable job shown: the last ones."""
 _INDENT = (0, 0, 0, 2)
@@ -111,7 +111,7 @@ def _claims(found: Explanation, task: TaskExplanation) -> Iterator[RenderableTyp
 
 
 def _sizes(found: Explanation, task: TaskExplanation) -> Iterator[RenderableType]:
-    """The sizes of a malleable job, the latest last, and what bounds the present one."""
+    """The sizes of a malleable job, the latest last, and what limits the present size."""
     if task.sizes:
         yield Text("")
     if (hidden := len(task.sizes) - MAX_SIZES) > 0:
@@ -206,7 +206,8 @@ def _at(found: TimedExplanation, at_s: float) -> str:
 
 
 def decision_parts(found: TimedExplanation, decision: DecisionRecord) -> Iterator[RenderableType]:
-    """A decision: the scores of the candidates, why other sites are none, and the rule."""
+    """A decision: the scores of the candidates, why the other sites are not candidates, and the
+    rule."""
     yield Hanging(Text(_headline(found, decision), style="bold"))
     if decision.scores:
         yield indented(_scores(decision))
@@ -238,7 +239,7 @@ def _headline(found: TimedExplanation, decision: DecisionRecord) -> str:
 
 
 def _is_option(policy: str) -> bool:
-    """Whether an option of the run decided in place of its policy."""
+    """Whether an option of the run decided instead of its policy."""
     return " " in policy
 
 
@@ -260,8 +261,8 @@ def _scores(decision: DecisionRecord) -> Table:
 
 
 def _texts(decision: DecisionRecord, number: int) -> list[str]:
-    """The values of a column. Values of the column that decided are given in full where they would
-    look equal."""
+    """The values of a column as texts. In the column that decided, different values whose texts
+    would be equal are given in full."""
     column = decision.columns[number]
     values = [row.values[number] for row in decision.scores]
     texts = [_value(column, value) for value in values]
@@ -306,7 +307,8 @@ def _rule(decision: DecisionRecord) -> str:
 
 
 def _decisive(decision: DecisionRecord) -> str | None:
-    """The column at which the chosen site is left alone; None: ties were left."""
+    """Name of the first ranking column up to which no other site equals the chosen one. None: other
+    sites equal it in all these columns, or no site was chosen."""
     own = next((row for row in decision.scores if row.site == decision.site), None)
     if own is None:
         return None

@@ -37,8 +37,9 @@ class PastDecision(NamedTuple):
     """Why the sites that are no candidates were none."""
     is_replica: bool
     is_repeated: bool
-    """Whether this wfrun decides the same in the same state. Otherwise an older version, or an
-    engine that had just been resumed, decided, and the scores are those of the state alone."""
+    """Whether this wfrun makes the same decision in the same state. If not, an older version, or an
+    engine that had just been resumed, made the decision, and the scores follow from the state
+    alone."""
 
 
 class _FoundError(Exception):
@@ -46,7 +47,7 @@ class _FoundError(Exception):
 
 
 class _Witness(Core):
-    """Decides until it places one task, and keeps what its policy saw."""
+    """A core that decides until it places one task, and keeps what the policy saw."""
 
     def __init__(self, documents: Mapping[str, Workflow], run: Run, placed: AttemptPlaced) -> None:
         super().__init__(documents, run)
@@ -57,8 +58,8 @@ class _Witness(Core):
             self._watch(policies[placed.workflow])
 
     def _watch(self, policy: object) -> None:
-        """Look at the state whenever the policy is asked about the task: a task may be planned
-        some time before it is placed."""
+        """Record the state whenever the policy is asked about the task, because the task may be
+        planned some time before it is placed."""
         place = policy.place  # type: ignore[attr-defined]
 
         def watched(task: int) -> object:
@@ -101,7 +102,8 @@ def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
 
 
 def _offers(run: Run, sizes: SizeChooser, w: WorkflowState, task: int) -> Scores | None:
-    """What the sites offer a job whose size is chosen, before the choice leaves one of them."""
+    """What the sites offer a job whose size is chosen, before the choice of the size restricts the
+    sites."""
     cores = w.workflow.tasks[task].resources.cores
     mask = w.allowed_sites(task) & run.state.openings_for(cores).open
     for limit in run.hooks.limit_candidates:
@@ -128,7 +130,8 @@ def past_decision(
 
 
 def _cause(store: Store, seq: int) -> tuple[int, Event | None]:
-    """The fact that caused a decision, with its number: the last one before it."""
+    """The event that caused a decision, with its number: the last one before ``seq`` that is not
+    itself a decision. (0, None) if there is none."""
     for number, event in store.before(seq):
         if not isinstance(event, DECISIONS):
             return number, event

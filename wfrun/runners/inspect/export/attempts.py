@@ -25,7 +25,8 @@ _PHASES = {
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
-    """One attempt. Times are those of the log; None: it did not come to that, or it is unknown."""
+    """One attempt. Times are those of the log. None: the attempt did not reach that point, or the
+    value is unknown."""
 
     key: str
     workflow: int
@@ -38,8 +39,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     is_replica: bool
     state: str
     """``done``, the cause of its failure, ``superseded`` if another attempt of the task was done
-    first, or ``lost`` if its site or its inputs were; of an open one ``staging``, ``queued`` or
-    ``running``."""
+    first, or ``lost`` if its site or its inputs were lost. For an open attempt ``staging``,
+    ``queued`` or ``running``."""
     placed_s: float
     ready_s: float | None
     """When all its inputs were at the site."""
@@ -85,8 +86,8 @@ class RunAttempts(NamedTuple):
         return self.state.workflows[workflow].status[task] == TaskStatus.DONE
 
     def successes(self, workflow: int) -> dict[int, AttemptRecord]:
-        """The attempt that succeeded of each task of a workflow that is done. A task that was done
-        again, because its files were lost, has its last one."""
+        """For each done task of a workflow the attempt that succeeded. For a task that was done
+        again because its files were lost, the last such attempt."""
         return {
             a.task: a
             for a in self.attempts

@@ -25,8 +25,8 @@ _MAX_NAME = 80
 
 
 def export(run: RunDir, form: str, output: Path | None, note: Report, warn: Report) -> None:
-    """Write a run. ``output``: the file, or the folder if the run has several workflows and the
-    format takes one; None: one beside the user that is named after the run.
+    """Write a run. ``output`` is the file, or the folder if the run has several workflows and the
+    format takes one. None: a file or folder in the current folder, named after the run.
 
     Raises InvalidError for a run without workflows or a file that cannot be written, and what
     ``await_start`` and ``Store`` raise.

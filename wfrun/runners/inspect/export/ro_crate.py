@@ -252,7 +252,7 @@ class _Crate:
         return entity
 
     def _refs(self, files: Iterator[int]) -> Entity | list[Entity]:
-        """References to files; a single one is no list, as JSON-LD is compacted."""
+        """References to files. A single reference is no list, as in compacted JSON-LD."""
         found = [{"@id": self._ids[file]} for file in files]
         return found[0] if len(found) == 1 else found
 
@@ -264,7 +264,8 @@ class _Crate:
         return self._w.workflow.files[file].producer is None or self._is_written(file)
 
     def _file_id(self, file: int) -> str:
-        """Where a file is, as a URI; an identity of its own for one that no place here has."""
+        """The place of a file as a URI. A file that is at no place known here has an identity of
+        its own."""
         record = self._w.workflow.files[file]
         if record.producer is not None and record.collect:
             path = self._outputs.path(self._w.workflow, self._w.index, file)
@@ -285,6 +286,7 @@ def _action_id(attempt: AttemptRecord) -> str:
 
 
 def _date(at_s: float) -> str:
-    """The time in ISO 8601, UTC, as the profiles ask for; the nearest year that has a date."""
+    """The time in ISO 8601, UTC, as the profiles require. Times outside the years 1970 to 9999 are
+    replaced by the nearest time in them."""
     at_s = min(max(at_s, 0.0), 253402300799.0)
     return datetime.fromtimestamp(at_s, timezone.utc).isoformat(timespec="milliseconds")

@@ -30,15 +30,16 @@ COLUMNS = (
     "peak_memory_bytes", "exit_code", "signal", "message",
 )  # fmt: skip
 _MAX_MESSAGE = 200
-"""Maximum number of characters of a message in a cell: its last line, which programs end with."""
+"""Maximum number of characters of a message in a cell. The last line of the message is used,
+because programs end with their errors."""
 _NOT_OF_WORDS = re.compile(r"[^\w.-]+", re.ASCII)
 _STATUS = {"done": COMPLETED, "cancelled": CANCELLED, SUPERSEDED: CANCELLED}
 
 
 def export_trace(read: RunAttempts, path: Path) -> list[str]:
-    """Write the attempts of a run to a file: as CSV, GWF or SWF by its suffix. Returns what the
-    format has no place for. Raises InvalidError for another suffix, and when the file cannot be
-    written."""
+    """Write the attempts of a run to a file, as CSV, GWF or SWF according to its suffix. Returns
+    remarks on what the format cannot hold. Raises InvalidError for another suffix, and when the
+    file cannot be written."""
     kind = path.suffix.lower()
     if kind == ".csv":
         _write_csv(read, path)
@@ -118,7 +119,8 @@ def _log(
 
 
 def _submit_s(read: RunAttempts, a: AttemptRecord) -> float:
-    """When an attempt could start, since the start of the run: its inputs were there."""
+    """Time at which the inputs of an attempt had arrived, so that it could start, in seconds since
+    the start of the run."""
     at_s = a.placed_s if a.ready_s is None else a.ready_s
     return max(0.0, round(at_s - read.state.started_s, 3))
 
@@ -139,8 +141,8 @@ def _jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJob]:
 
 
 def _grid_jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJob]:
-    """The attempts as jobs of GWF: with the names of sites, and the attempts that they waited
-    for."""
+    """The attempts as jobs of GWF, with the names of sites, and for each attempt those that it
+    depended on."""
     owner = owner_of(read.run) or ""
     done: dict[tuple[int, int], int] = {}
     for number, a in enumerate(ran, 1):
@@ -165,7 +167,7 @@ def _grid_jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJo
 
 
 def _word(name: str) -> str | None:
-    """A name as a word that is not read as something else; None for one without any character
+    """A name as a word that a reader cannot take for something else; None if no character is
     left."""
     return _NOT_OF_WORDS.sub("_", name).lstrip("-")[:_MAX_MESSAGE] or None
 

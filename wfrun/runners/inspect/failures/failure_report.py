@@ -41,8 +41,8 @@ _RESUME = "then `{resume}` runs the failed tasks again"
 
 
 def advice(cause: Cause, *, logs: str, resume: str, retried: bool) -> str | None:
-    """What to do about failures of a cause; None if there is nothing to do. ``logs`` and ``resume``
-    are the commands for the example. ``retried``: no task has failed for good."""
+    """Advice on failures of a cause; None: there is none. ``logs`` and ``resume`` are the commands
+    for the example. ``retried``: no task has failed for good."""
     known = _ADVICE.get(cause)
     if known is None:
         return None

@@ -31,7 +31,7 @@ of them, half of the rows each."""
 MAX_KINDS_SHOWN = 12
 """Maximum number of kinds of tasks that the table names in a row."""
 MAX_STEPS_SHOWN = 40
-"""Maximum number of steps of the critical path that the table names: the first ones."""
+"""Maximum number of steps of the critical path in the table. The first ones are shown."""
 
 MAX_NODES = 300
 """Maximum number of nodes of a picture: more would take minutes, and could not be distinguished."""
@@ -107,7 +107,7 @@ def _first(kinds: Sequence[tuple[str, int]]) -> Iterator[str]:
 
 
 def _runs(workflow: Workflow, path: Sequence[int]) -> Iterator[str]:
-    """Names of the tasks of a path; several of one name in a row are counted."""
+    """Names of the tasks of a path. Successive tasks with the same name are counted."""
     name, count = "", 0
     for task in (*path, None):
         following = "" if task is None else workflow.tasks[task].name

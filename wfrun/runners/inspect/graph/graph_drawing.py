@@ -19,16 +19,16 @@ Nodes = Literal["tasks", "kinds", "layers"]
 several layers."""
 
 MAX_TASKS_DRAWN = 60
-"""Maximum number of tasks of a drawing whose nodes are tasks by default: with more, labels cannot
-be read. Larger workflows have kinds as nodes."""
+"""Maximum number of tasks of a drawing whose nodes are tasks by default, because labels of more
+tasks cannot be read. The nodes of larger workflows are kinds."""
 MAX_KINDS_DRAWN = 300
-"""Maximum number of nodes of a drawing whose nodes are kinds by default; with more they are
-layers."""
+"""Maximum number of nodes of a drawing whose nodes are kinds by default. With more kinds the nodes
+are layers."""
 MAX_KIND_EDGES_DRAWN = 3000
 """The same for its edges."""
 MAX_LAYERS_DRAWN = 60
-"""Maximum number of nodes that are layers: of workflows with more layers a node is several of
-them."""
+"""Maximum number of nodes that are layers. In workflows with more layers a node stands for
+several."""
 
 
 class DrawnNode(msgspec.Struct, frozen=True):

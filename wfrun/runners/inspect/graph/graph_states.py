@@ -16,8 +16,8 @@ COLORS = {
     "blocked": "#d7bde2",
     "not needed": "#e5e7e9",
 }
-"""Colour of a node by the state of its tasks, pale enough for black text. The state of a node of
-several tasks is the first of these that one of them has, as far as ``at a site``."""
+"""Colour of a node by the state of its tasks, pale enough for black text. A node of several tasks
+is ``failed``, ``running`` or ``at a site`` if one of its tasks is, in this order of precedence."""
 
 TaskWords = Sequence[str]
 """The state of each task."""

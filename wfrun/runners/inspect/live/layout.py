@@ -17,9 +17,11 @@ class DisplaySection(NamedTuple):
 
     body: RenderableType
     minimum: int
-    """Number of its lines that are shown, if it has them, whatever others need."""
+    """Number of lines of the section that are shown, if it has them, whatever other sections
+    need."""
     noun: str = "lines"
-    """What its lines show, for the line that says how many are cut; empty: none says it."""
+    """What its lines show, used in the line that says how many are cut. Empty: there is no such
+    line."""
     beyond: int = 0
     """Number of lines that ``body`` leaves out because no terminal has room for them."""
     rank: int = 1
@@ -28,7 +30,7 @@ class DisplaySection(NamedTuple):
 
 class SharedLines:
     """Sections in their order, in at most as many lines as the terminal has. Lines beyond the
-    minimum of each section are shared out one by one in turn; a section that is cut says by how
+    minima of the sections are given to them one by one in turn. A section that is cut says by how
     much."""
 
     def __init__(self, sections: Sequence[DisplaySection]) -> None:

@@ -27,10 +27,10 @@ from wfrun.runners.inspect.tables.site_table import SiteTable, launcher_lines
 REFRESH_S = 0.25
 """Interval between two refreshes of the live display, in seconds."""
 MAX_SHARE = 0.1
-"""Maximum share of a core that the display uses: with very many open attempts it is refreshed less
+"""Maximum share of a core that the display uses. With many open attempts it is refreshed less
 often."""
 BAR_COLUMNS = 30
-"""Maximum width of a progress bar, and at most a quarter of the terminal's."""
+"""Maximum width of a progress bar, which is also at most a quarter of the terminal's width."""
 
 
 WIDE = 100

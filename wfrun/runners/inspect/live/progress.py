@@ -26,12 +26,13 @@ from wfrun.runners.inspect.tables.running import running_tasks
 LINE_EVERY_S = 10.0
 """Interval between two lines of the plain display, in seconds."""
 LOOK_EVERY_S = 1.0
-"""Interval between two looks for sites that take no work, in seconds."""
+"""Interval between checks for sites that take no work, in seconds."""
 LOOKS = 3
-"""Number of looks in a row that must find a site without work for the same reason, so that the
-moments between two tasks are not reported."""
+"""Number of successive looks that must find the same reason why a site has no work. The moments
+between two tasks are then not reported."""
 _AT_ONCE = ("paused", "limit")
-"""Kinds of reasons that a site reports itself: they do not pass with the next task."""
+"""Kinds of reasons that a site reports itself. They are printed at the first look, because they do
+not pass with the next task."""
 _BESIDE_WORK = (*_AT_ONCE, "storage")
 """Kinds of reasons that are printed of a site that runs tasks, too."""
 MAX_REASONS = 4
@@ -110,7 +111,8 @@ class LineProgress:
         self._fallbacks = len(state.fallbacks)
 
     def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
-        """The reason to be printed of a site; None: it works, or its reason is printed already."""
+        """The reason to print for a site. None: the site works, or its reason was printed already
+        or must be found by further looks."""
         site = self._state.sites[index]
         if reason is not None and reason.kind not in _BESIDE_WORK and site.phases[Phase.RUNNING]:
             reason = None

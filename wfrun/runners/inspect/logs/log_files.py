@@ -30,8 +30,8 @@ class SiteFiles(Protocol):
         """Sizes in bytes; 0 for a file that is absent."""
 
     async def read(self, path: str, start: int, limit: int) -> bytes:
-        """At most ``limit`` bytes from this position; none at the end of the file, and of a file
-        that is absent: that of an open attempt moves into a pack when the attempt ends."""
+        """At most ``limit`` bytes from position ``start``. Empty at the end of the file, and if the
+        file is absent: the file of an open attempt moves into a pack when the attempt ends."""
 
 
 class LogPart(NamedTuple):
@@ -44,7 +44,8 @@ class LogPart(NamedTuple):
 
 
 async def part_sizes(files: SiteFiles, parts: Sequence[LogPart]) -> list[int]:
-    """Present sizes of the parts in bytes: those of files, and what records say of packs."""
+    """Present sizes of the parts in bytes, from the files, or for parts of packs from the
+    records."""
     sizes = await files.sizes([part.path for part in parts])
     return [
         size if part.length is None else part.length
@@ -82,8 +83,8 @@ async def tail_start(files: SiteFiles, part: LogPart, size: int, lines: int) -> 
 
 
 def parts_of(key: str, packed: PackedLog | None) -> tuple[LogPart, LogPart]:
-    """Where stdout and stderr of an attempt are. Raises InfeasibleError for a pack that is not a
-    file of the run's logs, which only a site that cheats can name."""
+    """Where stdout and stderr of an attempt are. Raises InfeasibleError if the record names a pack
+    that is not a file of the run's logs. No honest site writes such a record."""
     if packed is None:
         return LogPart(f"attempts/{key}.out"), LogPart(f"attempts/{key}.err")
     numbers = packed.offset_bytes, packed.stdout_bytes, packed.stderr_bytes
@@ -133,7 +134,7 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """Implements ``SiteFiles`` by the agent of a connection, which is made again when it is lost.
+    """Implements ``SiteFiles`` by the agent of a connection. A lost connection is made again.
     Raises TransientError while the site is out of reach."""
 
     def __init__(self, connection: Connection, directory: str) -> None:
@@ -165,8 +166,8 @@ class SiteLogs:
         self._connections: list[Connection] = []
 
     async def files(self, site: int) -> SiteFiles:
-        """The directory at a site. Raises the same WfrunError again for a site that could not be
-        reached: each attempt to connect may take long, or ask the user."""
+        """The directory at a site. If the site could not be reached, raises the same WfrunError at
+        each later call, because each attempt to connect may take long or ask the user."""
         if site not in self._files:
             spec = self._state.sites[site].spec
             try:

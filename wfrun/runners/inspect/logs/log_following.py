@@ -32,11 +32,11 @@ async def follow_attempts(
     shown: Sequence[LoggedAttempt],
     wanted: Collection[TaskNumber],
 ) -> None:
-    """Print what open attempts write until each has ended. ``shown`` are attempts that were printed
-    as they were; if all have ended, wait for the next one.
+    """Print what open attempts write until each has ended. ``shown`` are the attempts that were
+    already printed; if all of them have ended, wait for the next attempt.
 
-    Returns when no attempt will come, because the tasks have settled or the run has ended; and when
-    no process drives the run, since then nobody notes the end of an attempt.
+    Returns when no attempt will follow, because the tasks have settled or the run has ended. Also
+    returns when no process drives the run, because the end of an attempt would then not be noted.
     """
     finished = {attempt.placed.key for attempt in shown if attempt.outcome is not None}
     # Of a task that has settled since ``shown`` was read, attempts are in the log by now.
@@ -69,8 +69,8 @@ def _have_settled(printer: LogPrinter, wanted: Collection[TaskNumber]) -> bool:
 
 
 async def _advance(printer: LogPrinter, attempt: LoggedAttempt, failed: dict[str, str]) -> None:
-    """Print what is new of an attempt. A site that is out of reach is asked again at the next look,
-    unless the attempt has ended."""
+    """Print the new output of an attempt. A site that is out of reach is asked again at the next
+    look, unless the attempt has ended."""
     key = attempt.placed.key
     try:
         await printer.advance(attempt)

@@ -72,8 +72,8 @@ class AttemptHistory:
 
 
 class LogPrinter:
-    """Prints what attempts wrote, under titles. On a terminal titles are bold, which no output of a
-    task can be: it cannot forge one."""
+    """Prints what attempts wrote, under titles. On a terminal titles are bold. The output of a task
+    cannot be bold, so that no task can forge a title."""
 
     def __init__(self, state: RunState, run: RunDir, task: str, tail: int | None) -> None:
         self.state = state
@@ -83,7 +83,7 @@ class LogPrinter:
         self._tail = tail
         self._console = make_console()
         self._printed: dict[tuple[str, int], int] = {}
-        """Number of bytes that are printed or left out, by attempt and stream."""
+        """Number of bytes that were printed or left out, by attempt and stream."""
         self._current: tuple[str, int] | None = None
         """Attempt and stream under the last title."""
         self._in_line = False
@@ -96,7 +96,7 @@ class LogPrinter:
         self._console.print(Text(message_block(text), style="bold"), soft_wrap=True)
 
     async def show(self, attempt: LoggedAttempt) -> None:
-        """Print the output of an attempt so far, its last lines alone if there is a limit."""
+        """Print the output of an attempt so far; if there is a limit, only its last lines."""
         placed, outcome = attempt
         self._say_parameters((placed.workflow, placed.task))
         try:
@@ -143,7 +143,7 @@ class LogPrinter:
     async def _copy(
         self, attempt: LoggedAttempt, files: SiteFiles, stream: int, part: LogPart, size: int
     ) -> None:
-        """Print a part up to its present size: a task could write faster than we print."""
+        """Print a part up to its present size, because a task may write faster than we print."""
         key = attempt.placed.key
         position = self._printed[key, stream]
         while position < size:
@@ -171,8 +171,8 @@ class LogPrinter:
         self._say_message(attempt.outcome)
 
     def _say_message(self, outcome: Outcome | None, *, even_of_exit: bool = False) -> None:
-        """Print the message of a failure. That of a task that ended with an exit code repeats the
-        end of its stderr."""
+        """Print the message of a failure. Unless ``even_of_exit``, leave out the message of a task
+        that ended with an exit code, which repeats the end of its stderr."""
         if outcome is not None and outcome.message and (even_of_exit or outcome.cause != "exit"):
             self.say(f"--- {outcome.message}")
 

@@ -30,8 +30,8 @@ _MAX_BINS = 1000
 _BUSY = [[0, "rgba(0,114,178,0)"], [1, "#0072b2"]]
 """Idle lanes have the colour of the page, light or dark."""
 _SLACK_S = 0.1
-"""Maximum time by which the report of a start may precede the end, by the exit record, of the
-attempt that had the cores before."""
+"""Maximum time by which the reported start of an attempt may precede the end, by the exit record,
+of the attempt that had its cores before, in seconds."""
 _ROW_PX, _FRAME_PX, _MAX_HEIGHT_PX = 14, 160, 1500
 
 Spans = Sequence[tuple[float, float]]
@@ -135,9 +135,9 @@ def _shares(
 def run_spans(tasks: Sequence[TaskTiming]) -> list[tuple[float, float]]:
     """Start and end of each attempt, in seconds of the clock of wfrun.
 
-    Ends are reported later than they happen, when the next attempt has the cores already. So the
-    times of exit records count. The clock of a site is taken to differ from ours by the least delay
-    of a report.
+    The times of exit records are used, because ends are reported later than they happen, when the
+    next attempt already has the cores. The difference between the clock of a site and ours is taken
+    to be the least delay of a report.
     """
     shift_s: dict[int, float] = {}
     for t in tasks:

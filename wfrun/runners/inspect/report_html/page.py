@@ -83,10 +83,10 @@ a name in it contains."""
 
 
 def write_report(run: RunDir, path: Path, *, replace: bool) -> None:
-    """Write the report of a run. An existing file is replaced atomically, but unless ``replace``
-    only if it is a report of this run. Raises InvalidError otherwise, InfeasibleError without
-    plotly or if the file cannot be written, and what ``await_start`` and ``Store`` raise.
-    """
+    """Write the report of a run. An existing file is replaced atomically; without ``replace``, only
+    if it is a report of this run. Raises InvalidError for another existing file, InfeasibleError
+    without plotly or if the file cannot be written, and what ``await_start`` and ``Store``
+    raise."""
     library = _library()
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")
@@ -206,7 +206,8 @@ def _facts(reading: RunReading) -> str:
 
 
 def _command(state: RunState) -> str:
-    """The command for a run of these documents with these options, those of the sites aside."""
+    """The command for a run of these documents with these options, except the options of the
+    sites."""
     are_jobs = has_parallel_jobs(state)
     words: list[object] = ["wfrun", "jobs" if are_jobs else "run"]
     words += dict.fromkeys(w.workflow.source for w in state.workflows)
@@ -239,7 +240,7 @@ def _chart(key: str) -> str:
 def _rows(
     rows: Iterable[tuple[str, ...]], head: tuple[str, ...] = (), numbers: Collection[int] = ()
 ) -> str:
-    """A table, all cells of which are text. ``numbers`` are the columns that are set right."""
+    """A table whose cells are all text. ``numbers`` are the columns that are aligned right."""
     lines = ["".join(_cells("td", row, numbers)) for row in rows]
     if head:
         lines.insert(0, "".join(_cells("th", head, numbers)))

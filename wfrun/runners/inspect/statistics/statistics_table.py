@@ -25,7 +25,7 @@ _LABEL_COLUMNS = 24
 _RUN_COLUMNS = 18
 """Width of the column of a run: the longest duration with its difference."""
 NEGLIGIBLE = 0.005
-"""Relative difference, and share of a sum, that are not shown."""
+"""Relative difference, and share of a sum, below which values are not shown."""
 
 
 class _Row(NamedTuple):
@@ -37,7 +37,7 @@ class _Row(NamedTuple):
     compared: bool = True
     """Whether the difference to the first run is shown."""
     unit: Callable[[RunStatistics], str] = lambda _: ""
-    """Follows the value. Values of different units are not compared."""
+    """Unit that follows the value. Values of different units are not compared."""
     optional: bool = False
     """Whether the row is left out where no run has a value."""
 

@@ -35,7 +35,8 @@ class PlaceRecord(msgspec.Struct, frozen=True):
     """A place of a file."""
 
     place: str
-    """Name of the site; ``origin``: ``outputs/``, or for an input where the user has it."""
+    """Name of a site, or ``origin``: ``outputs/``, or for an input the place where the user has
+    it."""
     since_s: float | None
     """Seconds since the epoch; None for an input of the user."""
 
@@ -68,16 +69,16 @@ class FilesDocument(msgspec.Struct, frozen=True):
 
 
 class _Arrivals:
-    """When files came to their places, from the events that the one interpreter applies. Its size
-    is the number of files that tasks wrote or copied and that are still there."""
+    """When files came to their places, collected while a log is interpreted. It has an entry for
+    each file that a task wrote or a copy moved, and that is still there."""
 
     def __init__(self, state: RunState) -> None:
         self.since_s: dict[Place, float] = {}
         self._state = state
 
     def watched(self, events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """The events of a log; each is looked at after it was applied, when the next one is asked
-        for."""
+        """Yield the events of a log. Each is examined once it is applied, when the next one is
+        asked for."""
         attempts = self._state.attempts
         for event in events:
             attempt = attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -106,8 +107,8 @@ class _Arrivals:
 
 
 def read_files(run: RunDir) -> tuple[RunState, Mapping[Place, float]]:
-    """The state of a run from its log, also while an engine drives it, and when files came to their
-    places. Raises the errors of ``await_start`` and ``Store``."""
+    """The state of a run and when files came to their places, from the log of the run, which an
+    engine may drive. Raises the errors of ``await_start`` and ``Store``."""
     await_start(run, START_WAIT_S)
     store = Store(run.path)
     try:
@@ -128,8 +129,9 @@ def file_records(
     everything: bool = False,
     limit: int | None = None,
 ) -> tuple[list[FileRecord], int]:
-    """Records of the files whose names match one of ``patterns``, and the number of further ones
-    beyond ``limit``. Without ``everything`` only of those that are at ``site``, or at any."""
+    """Records of at most ``limit`` files whose names match one of ``patterns``, and the number of
+    further files. Only files at ``site``, or without it at any site; ``everything`` without
+    ``site`` includes files at no site."""
     names = [each.spec.name for each in state.sites]
     sites = (1 << len(names)) - 1 & ~state.removed
     wanted = sites if site is None else sites & 1 << names.index(site)

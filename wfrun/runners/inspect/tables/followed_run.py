@@ -26,7 +26,7 @@ class FollowedRun:
         await_start(run, timeout_s)
         self.run = run
         self.is_driven = is_driven(run)
-        """Whether an engine drove the run before the last look at its log: otherwise no event
+        """Whether an engine drove the run before the last look at its log. If not, no event
         follows."""
         self._store = Store(run.path)
         try:

@@ -10,7 +10,7 @@ from wfrun.engine.explain.idleness import Idleness, explain_idleness
 from wfrun.runners.display.durations import duration
 
 _QUIET = ("done", "stopping")
-"""Kinds of reasons that need no line: nothing is waited for."""
+"""Kinds of reasons that need no line, because the run waits for nothing."""
 
 
 class IdleSites(NamedTuple):
@@ -32,8 +32,8 @@ def reason_text(reason: Idleness, now_s: float) -> str:
 
 
 def idle_sites(state: RunState) -> list[IdleSites]:
-    """The sites that have free cores while the run has work, those with one reason together, in the
-    order of the catalog."""
+    """The sites that have free cores while the run has work, in the order of the catalog. Sites
+    with the same reason are grouped."""
     return grouped(state, explain_idleness(state))
 
 

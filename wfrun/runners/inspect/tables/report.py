@@ -45,7 +45,7 @@ MAX_FALLBACK = 500
 """Maximum number of lines about transfer methods that failed, and of characters in each."""
 
 MAX_PROGRAMS = 20
-"""Maximum number of programs named of those that ran on a head node."""
+"""Maximum number of programs named in a list of programs that ran on a head node."""
 
 
 def outcome_text(state: RunState, *, driven: bool) -> str:
@@ -301,14 +301,15 @@ def selection_table() -> Table:
 MIN_DONE = 20
 """Minimum number of tasks that a site has done before it is advised on."""
 MIN_COST_RATIO = 0.25
-"""Minimum ratio of what a job costs to the run time of its task. Below it, launchers save less than
-a fifth of the time."""
+"""Minimum ratio of the cost of a job to the run time of its task for which launchers are advised.
+Below it, launchers save less than a fifth of the time."""
 MAX_SITES = 4
 """Maximum number of sites in the advice."""
 
 
 def launcher_advice(state: RunState) -> str | None:
-    """The advice, with the times that it follows from; None where launchers would not pay."""
+    """Advice to use launchers, with the times that it is based on; None if launchers would not
+    pay."""
     binding = state.find(Binding)
     if binding is None:
         return None

@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ROWS = 4096
 """Number of rows written at a time."""
 _NAMES = "surrogateescape"
-"""How names of files that are no UTF-8 are written: as the bytes that they are."""
+"""Error handler for names of files that are not UTF-8: their bytes are written unchanged."""
 _STATES = {
     TaskStatus.WAITING: "waiting",
     TaskStatus.ELIGIBLE: "waiting",
@@ -83,8 +83,8 @@ class _Ends:
         self.peak_bytes = array("q", [-1]) * tasks
         self.exit_code = array("q", [-1]) * tasks
         self.is_done = bytearray(tasks)
-        """Whether an attempt has succeeded since the last one began while no other was open: a task
-        whose output is lost runs again."""
+        """Whether an attempt of each task has succeeded. Reset when a further attempt begins while
+        no other is open, because a task whose output is lost runs again."""
 
 
 class OutcomeCollector:
@@ -155,8 +155,8 @@ class OutcomeCollector:
 
 
 def outcomes_of(run: RunDir, state: RunState, events: int) -> OutcomeCollector:
-    """The outcomes of attempts, from as many events of the log as the state comes from. Raises what
-    ``Store`` raises."""
+    """The outcomes of attempts, from the first ``events`` events of the log, those that ``state``
+    comes from. Raises what ``Store`` raises."""
     collector = OutcomeCollector(state)
     store = Store(run.path)
     try:
@@ -178,7 +178,7 @@ class RunResults:
             driven = followed.is_driven
         self._run = run
         self._now_s = time.time() if driven else self._state.now_s
-        """The present; of a run that nothing drives the time of its last event."""
+        """The present time if an engine drives the run, otherwise the time of its last event."""
         self._user = owner_of(run)
         """Owner of the tasks that name none."""
         names: dict[str, None] = {}
@@ -189,7 +189,7 @@ class RunResults:
 
     def columns(self, types: Mapping[str, type] = {}) -> dict[str, type]:
         """Names and types of the columns. A parameter with the name of another column gets the
-        prefix ``parameter_``. ``types``: those of parameters that are not text."""
+        prefix ``parameter_``. ``types`` has the types of parameters that are not text."""
         others = {*BEFORE, *AFTER}
         named = {f"parameter_{p}" if p in others else p: types.get(p, str) for p in self.parameters}
         return {**BEFORE, **named, **AFTER}
@@ -286,7 +286,8 @@ class RunResults:
 
 
 def _cores(w: WorkflowState, task: int, documented: Resources) -> int | None:
-    """The cores that the latest attempt of a task requests, or the next one."""
+    """The cores that the latest attempt of a task requests or, before the first attempt, those that
+    it will request. None: the size of a moldable job has not been chosen yet."""
     if task in w.workflow.moldable and task not in w.asks:
         return None
     return (w.asks.get(task) or documented).cores
@@ -318,7 +319,7 @@ class _Writer(Protocol):
 
 
 class TableOfRun(Protocol):
-    """A table of a run. Rows have a value for each column; None is an unknown one."""
+    """A table of a run. Each row has a value for each column; None: unknown."""
 
     def columns(self) -> dict[str, type]: ...
 

@@ -59,7 +59,7 @@ class SiteRecord(msgspec.Struct, frozen=True):
     paused: str | None
     """Why the site gets no work; None: it gets work."""
     idle: IdleRecord | None
-    """Why it has free cores; None: it has none, or nothing drives the run."""
+    """Why the site has free cores. None: it has none, or nothing drives the run."""
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -69,7 +69,8 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     owner: str | None
     tasks: TaskCounts
     makespan_s: float | None
-    """Until now, if it has not ended; None: the run has ended without all its tasks."""
+    """Makespan in seconds, until now if the run has not ended. None: the run has ended with tasks
+    that are not done."""
 
 
 class FailureRecord(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def _running_task(state: RunState, attempt: Attempt, now_s: float) -> RunningTas
 
 
 def host_of(state: RunState, attempt: Attempt) -> str:
-    """The host that runs an attempt, as far as it is known before its end."""
+    """The host that runs an attempt, if it is known before the end of the attempt."""
     pool = pool_at(state, attempt.site)
     launcher = None if pool is None else pool.launchers.get(attempt.launcher)
     if launcher is not None:

@@ -70,8 +70,8 @@ def _blocks(rows: list[Row], max_rows: int, width: int) -> Table:
 
 
 def launcher_lines(state: RunState) -> list[Text]:
-    """A line for each site with launchers. Those of a run with claims are placeholders, which
-    belong to these."""
+    """A line for each site with launchers. None for a run with claims, whose launchers are only
+    placeholders that hold the claimed processors."""
     launchers = state.find(Launchers)
     if launchers is None or state.settings.place is not None:
         return []

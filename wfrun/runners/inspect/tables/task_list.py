@@ -82,8 +82,8 @@ class TaskRecord(msgspec.Struct, frozen=True):
     host: str | None
     attempts: int
     time_s: float | None
-    """Of a task that runs, is queued or gets its files: since when; of an ended one: its run time.
-    None: unknown."""
+    """For a task that runs, is queued or gets its files: time since this began. For an ended task:
+    its run time. In seconds; None: unknown."""
     expected_s: float | None
     """Expected run time of a running task."""
 

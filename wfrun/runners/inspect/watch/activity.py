@@ -18,7 +18,7 @@ from wfrun.runners.inspect.watch.observation import RunObservation
 from wfrun.runners.inspect.watch.views.transfers import transfers
 
 WIDE = 120
-"""Minimum width at which the last events stand beside the running tasks."""
+"""Minimum width of a terminal on which the last events stand beside the running tasks."""
 GAP = 3
 """Columns between the two."""
 BAR_COLUMNS = 8, 12
@@ -28,8 +28,8 @@ MAX_LINKS = 4
 
 
 def activity(look: RunObservation, width: int, height: int) -> RenderableType | None:
-    """Running tasks and copies; on a wide terminal the last events beside them. None: nothing goes
-    on, and the terminal is narrow."""
+    """Running tasks and copies; on a wide terminal the last events beside them, or alone if no task
+    runs. None: the terminal is narrow and no task runs."""
     tasks = running_tasks(look.state, look.now_s, height) if look.is_driven else []
     if width < WIDE:
         return _group(_running(look, tasks, width), _copies(look, width)) if tasks else None
@@ -46,7 +46,8 @@ def activity(look: RunObservation, width: int, height: int) -> RenderableType | 
 
 
 def _group(running: RenderableType, copies: RenderableType | None) -> RenderableType:
-    """Copies are few, and stand where a cut of the running tasks does not reach them."""
+    """Copies above running tasks. The copies are few, and a cut at the end removes only running
+    tasks."""
     return running if copies is None else Group(copies, Text(""), running)
 
 
@@ -68,7 +69,7 @@ def _running(look: RunObservation, tasks: Sequence[RunningTask], width: int) -> 
 
 
 def _copies(look: RunObservation, width: int) -> Table | None:
-    """The links with most bytes to move; None: nothing is copied."""
+    """The links with most bytes to move; None: there are no copies."""
     if not look.state.copies:
         return None
     rows = [row.cells for row in transfers(look).rows[:MAX_LINKS]]

@@ -42,9 +42,9 @@ from wfrun.runners.run.directory.simulated import SIMULATED_ID
 REFRESH_S = 1.0
 """Interval between two looks at the log, in seconds."""
 SENDING_S = 0.2
-"""Interval between two looks whether the engine has taken a request, in seconds."""
+"""Interval between checks whether the engine has taken a request, in seconds."""
 MAX_SHARE = 0.08
-"""Maximum share of a core that looks take: they are less frequent in runs where they cost more."""
+"""Maximum share of a core that looks take. Looks are less frequent in runs where they cost more."""
 
 
 class _Rows(Sequence[Text]):
@@ -200,7 +200,8 @@ class WatchApp(App[Exception]):
         self._lines("keys").show([line])
 
     def action_view(self, number: int) -> None:
-        """Show another view, from its first row, or its last if it follows that."""
+        """Show another view, from its first row. A view that follows its last row shows that
+        one."""
         self._view, self._rows, self._shows_keys = number, (), False
         self._asking.clear()
         body = self._lines("body")
@@ -237,7 +238,8 @@ class WatchApp(App[Exception]):
         self.action_move(pages * max(1, self._lines("body").size.height - 1))
 
     def action_sort(self, step: int) -> None:
-        """Sort by the next or the previous column; behind the last is the view's own order."""
+        """Sort by the next or the previous column. The view's own order comes after the last
+        column."""
         if not self._view:
             return
         query = self._queries[self._view]
@@ -292,7 +294,8 @@ class WatchApp(App[Exception]):
             self._show_entry(True)
 
     def action_find_nothing(self) -> None:
-        """Show all rows again; drop a request that waits for an answer; leave the keys."""
+        """Show all rows again, drop a request that waits for an answer, and leave the list of
+        keys."""
         self._shows_keys = False
         self.action_answer(False)
         self._show_entry(False)
@@ -306,7 +309,7 @@ class WatchApp(App[Exception]):
         self._show_entry(False)
 
     def _show_entry(self, is_shown: bool) -> None:
-        """Show the line for a text in place of the keys, or those again."""
+        """Show the line for a text in place of the keys, or show the keys again."""
         entry = self.query_one("#find", Input)
         entry.display = is_shown
         self._lines("keys").display = not is_shown

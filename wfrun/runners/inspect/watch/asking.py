@@ -29,7 +29,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "workflow": (("+", "raise priority"),),
     "task": (("+", "raise priority"), ("x", "cancel")),
 }
-"""Keys of requests and what they do, by the kind of subject."""
+"""Keys and the requests that they make, by the kind of subject."""
 
 
 def request_of(key: str, subject: RowSubject, state: RunState) -> ur.Request | None:

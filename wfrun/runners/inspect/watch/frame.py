@@ -74,7 +74,7 @@ def keys(width: int, *, is_overview: bool, note: Text, own: Sequence[tuple[str, 
 
 
 def extent(listing: Listing, query: Query, first: int, height: int) -> Text:
-    """Which rows are visible of how many, and what they were searched for."""
+    """Which of how many rows are visible, and what they were searched for."""
     note = Text()
     if query.text:
         note.append(f"find {query.text!r}  ", style="yellow")

@@ -35,8 +35,8 @@ class TextLines(ScrollView):
     def show(
         self, lines: Sequence[Text], *, at_end: bool = False, marked: int | None = None
     ) -> None:
-        """Show these lines, one of them marked. The position stays; with ``at_end`` it follows the
-        last line if that was visible."""
+        """Show these lines, one of them marked. The scroll position stays. With ``at_end``, it
+        follows the last line if that line was visible."""
         follows = at_end and self.scroll_offset.y >= self.max_scroll_y
         before, self._drawn = self._drawn, {}
         self._lines, self._marked = lines, marked

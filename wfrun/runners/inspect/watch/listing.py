@@ -26,9 +26,9 @@ class ListingColumn(NamedTuple):
     title: str
     is_right: bool = False
     least: int = 0
-    """Minimum width where the terminal is too narrow; 0: its cells are never cut."""
+    """Minimum width of the column on a narrow terminal; 0: its cells are never cut."""
     rank: int = 0
-    """Columns of a higher rank are left out first where the terminal is too narrow."""
+    """Columns with a higher rank are left out first if the terminal is too narrow."""
 
 
 Cell = str | Text
@@ -51,7 +51,7 @@ class Listing(NamedTuple):
     columns: Sequence[ListingColumn]
     rows: Sequence[ListingRow]
     total: int
-    """Number of rows that there are; those beyond the rows are left out."""
+    """Total number of rows, including those that ``rows`` leaves out."""
     empty: str
     """What is said if there is no row."""
 
@@ -86,8 +86,8 @@ def _plain(cell: Cell) -> str:
 
 
 def wrapped(listing: Listing, width: int) -> Listing:
-    """A listing of one column and no subjects, whose long rows go on in further ones: these begin
-    with spaces, as wide as what a log has before its messages."""
+    """The listing, of one column and without subjects, with long rows divided. Further rows of a
+    divided row begin with spaces, as many as there are columns before the messages of a log."""
     rows: list[ListingRow] = []
     for row in listing.rows:
         first, *rest = _folded(Text(_plain(row.cells[0])), width)
@@ -133,8 +133,8 @@ class Layout(NamedTuple):
 
 
 def fitted(listing: Listing, query: Query, width: int) -> Layout:
-    """The layout for a width: flexible columns are cut first, then columns are left out by their
-    rank. Columns without any text are left out."""
+    """The layout for a width. Columns without any text are left out. If the rest does not fit,
+    flexible columns are cut first, then columns are left out by their rank."""
     needs = [0] * len(listing.columns)
     for row in listing.rows:
         for number, cell in enumerate(row.cells):
@@ -159,7 +159,8 @@ def fitted(listing: Listing, query: Query, width: int) -> Layout:
 def _widths(
     listing: Listing, needs: Sequence[int], shown: Sequence[int], width: int
 ) -> Sequence[int]:
-    """Widths of the columns: what exceeds the width is taken from the widest flexible ones."""
+    """Widths of the columns. The excess over ``width`` is taken from the widest flexible
+    columns."""
     widths = list(needs)
     excess = sum(widths) + GAP * (len(shown) - 1) - width
     flexible = [i for i, n in enumerate(shown) if listing.columns[n].least]

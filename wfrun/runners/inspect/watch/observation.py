@@ -33,8 +33,8 @@ class LinkRate(NamedTuple):
 
 
 class LinkRates:
-    """The copies of the last `WINDOW_S` seconds by link. A copy that took longer counts for the
-    part of its time that lies in the window."""
+    """The copies of the last `WINDOW_S` seconds by link. Of a copy that began before, only the part
+    in the window counts."""
 
     def __init__(self) -> None:
         self._copies: defaultdict[Link, deque[TransferEnded]] = defaultdict(deque)
@@ -46,7 +46,7 @@ class LinkRates:
                 self._copies[event.source, event.destination].append(event)
 
     def at(self, now_s: float) -> dict[Link, LinkRate]:
-        """The rate of each link that has ended copies in the window; forgets earlier copies."""
+        """The rate of each link on which copies ended in the window. Forgets earlier copies."""
         begin_s = now_s - WINDOW_S
         for copies in self._copies.values():
             while copies and copies[0].at_s < begin_s:
@@ -59,7 +59,7 @@ class LinkRates:
 
 
 def _moved(copy: TransferEnded, begin_s: float) -> float:
-    """The bytes of a copy that were moved since ``begin_s``, if it was steady."""
+    """Bytes of a copy that were moved since ``begin_s``, assuming a constant rate."""
     size = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
     if copy.elapsed_s <= 0:
         return size
@@ -76,7 +76,7 @@ class RunObservation(NamedTuple):
     state: RunState
     title: str
     now_s: float
-    """Time of the look; of a run that nothing drives, that of its last event."""
+    """Time of the look; if nothing drives the run, the time of its last event."""
     is_driven: bool
     tasks_per_s: float
     left: TimeLeft | None

@@ -44,7 +44,7 @@ MAX_BAR = 100
 MIN_BAR = 6
 """Minimum width of a bar."""
 ROOMY = 24
-"""Minimum number of lines with which empty ones stand between parts."""
+"""Minimum number of lines for which empty lines separate the parts."""
 GAP = 3
 """Columns between two blocks of sites."""
 BLOCK_COLUMNS = 24
@@ -93,7 +93,7 @@ def _spaced(body: RenderableType, height: int) -> RenderableType:
 
 
 def _idle(look: RunObservation, width: int) -> Sequence[RenderableType]:
-    """Why sites idle, a line for each reason, with the names of the sites if they fit."""
+    """Why sites are idle, a line for each reason. The names of the sites are given if they fit."""
     lines = []
     for idle in grouped(look.state, reasons(look)):
         text = name_line(idle.line(look.now_s), MAX_REASON)
@@ -126,7 +126,8 @@ def _bar_columns(width: int) -> int:
 
 
 def _sites(look: RunObservation, width: int, max_rows: int) -> RenderableType:
-    """A bar for each site, in as many blocks side by side as are needed and fit."""
+    """A bar for each site. The sites are divided into as many blocks side by side as are needed and
+    fit."""
     uses = site_uses(look.state)
     sites = list(zip(look.state.sites, uses, strict=True))
     fitting = max(1, width // BLOCK_COLUMNS)
@@ -139,8 +140,8 @@ def _sites(look: RunObservation, width: int, max_rows: int) -> RenderableType:
 
 
 class _Block:
-    """Tables of some of the sites, alike in their columns: bar, cores in use of all, cores of
-    tasks that wait there, tasks done, errors. A narrow one has fewer."""
+    """Tables of some of the sites, all with the same columns: bar, used cores of all cores, cores
+    of tasks that wait there, tasks done, errors. A narrow table has fewer columns."""
 
     def __init__(self, sites: Sequence[tuple[SiteState, SiteUse]], width: int) -> None:
         self._uses = [use for _, use in sites]

@@ -39,10 +39,10 @@ SUFFIX = ".addition"
 REFUSED = ".refused"
 """Ending of the name of a file with the reason why a request is not carried out."""
 MAX_FILES = 1_000_000
-"""Maximum number of files of the first document of a run whose names are compared with the folder
-of a further one, so that the answer takes a second."""
+"""Maximum number of files of the first document of a run for which their names are compared with
+the folder of a further document. The answer then takes at most a second."""
 POLL_S = 0.05
-"""Interval at which a writer looks whether its request was taken, in seconds."""
+"""Interval at which a writer checks whether its request was taken, in seconds."""
 
 
 class CheckedAddition(msgspec.Struct, frozen=True):
@@ -61,8 +61,8 @@ def check_addition(
     inputs: Path | None = None,
     template: LineTemplate | None = None,
 ) -> CheckedAddition:
-    """Check documents as at the start of the run that they are to join, with its options and sites.
-    Raises InvalidError for what is wrong with them, and for a run that they cannot join."""
+    """Check documents that are to join a run, as at its start, with the options and sites of the
+    run. Raises InvalidError if they are wrong, or if they cannot join the run."""
     if owner:
         check_owner(owner)
     refuse_ended(state, run)
@@ -94,8 +94,8 @@ def check_addition(
 
 
 def refuse_ended(state: RunState, run: RunDir) -> None:
-    """Raise InvalidError for a run all of whose tasks are done. One that was cancelled, or that
-    failed, can be resumed."""
+    """Raise InvalidError if all tasks of a run are done. A run that was cancelled, or that failed,
+    can be resumed."""
     if state.ended == "done":
         raise InvalidError(
             f"the run {run.name} has ended: all its documents are done",
@@ -105,7 +105,7 @@ def refuse_ended(state: RunState, run: RunDir) -> None:
 
 
 def digests_of(state: RunState) -> dict[str, int]:
-    """The numbers of the workflows of a run by digest, of equal ones the first."""
+    """Number of the workflow of a run with each digest; the lowest one if several are equal."""
     digests = {id(workflow): digest for digest, workflow in state.documents.items()}
     found: dict[str, int] = {}
     for w in state.workflows:
@@ -114,7 +114,7 @@ def digests_of(state: RunState) -> dict[str, int]:
 
 
 def refuse_known(workflow: Workflow, digest: str, known: Mapping[str, int]) -> None:
-    """Raise InvalidError for a document that the run has already, of the same owner."""
+    """Raise InvalidError if the run already has this document of the same owner."""
     if digest not in known:
         return
     of = f" of {name_line(workflow.owner)}" if workflow.owner else ""
@@ -128,8 +128,8 @@ def refuse_known(workflow: Workflow, digest: str, known: Mapping[str, int]) -> N
 
 
 def _check_folders(state: RunState, workflows: Iterable[Workflow]) -> None:
-    """Raise InvalidError if the outputs of a workflow would be among those of the first, which has
-    the whole folder if the run began with it alone."""
+    """Raise InvalidError if the outputs of a workflow would be among those of the first one, which
+    uses the whole output folder if the run began with this workflow alone."""
     if state.expected != 1 or not state.workflows:
         return
     first = state.workflows[0].workflow
@@ -170,9 +170,9 @@ def write_addition(run: RunDir, workflows: Sequence[Workflow]) -> Path:
 
 
 def await_answer(run: RunDir, written: Path) -> bool:
-    """Wait until an engine has taken a request, or until there is none; returns whether one has.
-    Otherwise the request waits for `wfrun resume`. Raises InvalidError if the engine has refused
-    it, or if the run has ended, with the request withdrawn."""
+    """Wait until an engine takes a request; returns False if no engine drives the run. The request
+    then waits for `wfrun resume`. Raises InvalidError if the engine has refused it. If the run has
+    ended, withdraws the request and raises InvalidError."""
     while written.exists():
         if not is_driven(run):
             state = read_state(run)

@@ -36,19 +36,20 @@ class Submissions:
         documents: MutableMapping[str, Workflow],
         keep: Callable[[Workflow], None] | None = None,
     ) -> None:
-        """``documents``: the workflows of the run by digest. ``keep`` is called with each further
-        one before its event is posted."""
+        """``documents`` are the workflows of the run by digest. ``keep`` is called with each
+        further workflow before its event is posted."""
         self._run, self._state, self._store = run, state, store
         self._documents, self._keep = documents, keep
         self._next = 0
-        """Number of the next workflow, where events of earlier ones are not interpreted yet."""
+        """Number of the next workflow. It is ahead of the state while events of earlier workflows
+        are not interpreted yet."""
         self._arrivals = 0
         """Number of planned workflows whose events were posted."""
         self._posted: dict[Path, list[ev.WorkflowAdded]] = {}
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.WorkflowAdded]:
-        """The events of new requests, in the order of writing. Others are refused, with a
+        """The events of new requests, in the order of writing. Invalid requests are refused, with a
         warning."""
         if not self._state.run_id:
             return []  # The first workflows of the run come first.
@@ -125,8 +126,8 @@ class Submissions:
         return max(self._arrivals, added)
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
-        """Remove the requests whose workflows are in the run. One that came after its end stays, so
-        that its writer finds it."""
+        """Remove the requests whose workflows are in the run. A request that came after the end of
+        the run stays, so that its writer finds it."""
         for path, posted in list(self._posted.items()):
             if all(event.request in self._state.requests for event in posted):
                 path.unlink(missing_ok=True)
@@ -142,8 +143,8 @@ def _files(run: RunDir) -> Iterable[Path]:
 
 
 def _decoded(path: Path) -> list[Workflow]:
-    """Read the workflows of a request. Only a file counts that belongs to the user of this process,
-    and that nobody else may write: it runs commands. Raises InvalidError, OSError or
+    """Read the workflows of a request. The file must belong to the user of this process, and nobody
+    else may write it, because a request runs commands. Raises InvalidError, OSError or
     MsgspecError."""
     # Not blocking: whatever stands there must not stop the engine.
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

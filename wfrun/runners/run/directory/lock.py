@@ -39,10 +39,10 @@ _LOGGER = logging.getLogger(__name__)
 BEAT_S = 3.0
 """Interval of the heartbeat of an engine, in seconds."""
 PATIENCE_S = 15.0
-"""Silence after which the engine of another host may be dead, in seconds."""
+"""Time without a heartbeat after which the engine of another host may be dead, in seconds."""
 LOCK_WAIT_S = 0.5
-"""Maximum time to wait for a lock, in seconds: systems without open file description locks have
-readers that hold it briefly."""
+"""Maximum time to wait for a lock, in seconds: on systems without open file description locks,
+readers hold the lock briefly."""
 MAX_BYTES = 4096
 """Maximum size of a lock file that is read."""
 _WHOLE_FILE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -51,7 +51,8 @@ _HAS_OFD_LOCKS = hasattr(fcntl, "F_OFD_GETLK")
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The engine that a lock file names, as in ``wfrun.sites.node.tasks.processes.identity``."""
+    """The engine that a lock file names, with the fields of
+    ``wfrun.sites.node.tasks.processes.identity``."""
 
     pid: int
     host: str
@@ -71,10 +72,9 @@ class Lock:
     ) -> None:
         """Take the lock file ``path`` of a run directory.
 
-        ``dead_hosts`` are names of hosts that are down, by the user's word; ``judge`` refuses a
-        file of another user. Raises InvalidError if
-        another engine holds the lock or may hold it, and InfeasibleError if the directory cannot be
-        written or locked.
+        ``dead_hosts`` are names of hosts that the user states to be down. ``judge`` raises
+        InvalidError for a file of another user. Raises InvalidError if another engine holds the
+        lock or may hold it, and InfeasibleError if the directory cannot be written or locked.
         """
         self._path, self._judge = path, judge
         self._beaten_s = uptime_s()
@@ -122,8 +122,8 @@ class Lock:
             os.close(guard_fd)
 
     def check(self) -> None:
-        """Raise InvalidError if another engine may have taken over the run, and has: after a time
-        without a heartbeat, as of a machine that was suspended."""
+        """Send a heartbeat if the last one is old, as after this machine was suspended. Raises
+        InvalidError if another engine has taken over the run since."""
         if uptime_s() - self._beaten_s > PATIENCE_S / 2:
             self.beat()
 
@@ -157,8 +157,9 @@ class Lock:
 
 
 def _locked(path: Path, judge: Judge | None) -> int | None:
-    """Open and lock a file, making it if it does not exist. None: another process holds the lock.
-    Raises InfeasibleError if the file cannot be made or locked, and what ``judge`` raises."""
+    """Open and lock a file, making it if it does not exist. Returns its descriptor; None: another
+    process holds the lock. Raises InfeasibleError if the file cannot be made or locked, and what
+    ``judge`` raises."""
     end_s = time.monotonic() + LOCK_WAIT_S
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
@@ -251,8 +252,8 @@ def _is_here(holder: Holder) -> bool:
 
 
 def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> None:
-    """Raise InvalidError if the holder that a lock file names may be alive, although its lock does
-    not keep this process out."""
+    """Raise InvalidError if ``holder``, the engine that the lock file names, may be alive. This
+    process may have got the lock nevertheless, because locks do not always reach other hosts."""
     here = identity()
     if _is_here(holder) or has_restarted(msgspec.to_builtins(holder), here):
         return
@@ -302,7 +303,7 @@ def _wait_until(happened: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether an engine holds a lock file. Takes no lock that an engine would meet."""
+    """Whether an engine holds a lock file. Does not take a lock that would stop an engine."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -320,7 +321,7 @@ def is_held(path: Path) -> bool:
 
 
 def _is_beating(path: Path) -> bool:
-    """Whether a lock file that cannot be opened was touched lately."""
+    """Whether a lock file that cannot be opened was touched recently."""
     try:
         touched_s = os.stat(path, follow_symlinks=False).st_mtime
     except OSError:
@@ -341,8 +342,8 @@ def _is_locked(fd: int) -> bool:
 
 
 def _is_fresh(path: Path, fd: int) -> bool:
-    """Whether the engine of another host touched the lock file lately: its lock may not be seen
-    here."""
+    """Whether an engine of another host, whose lock may not be visible here, touched the lock file
+    recently."""
     holder = read_holder(path)
     if holder is None or _is_here(holder):
         return False

@@ -20,12 +20,12 @@ from wfrun.runners.run.store.event_store import FILE_NAME
 from wfrun.sites.transfers.local.disk import sync_folder
 
 MAX_STEM = 100
-"""Maximum length of the name of a workflow in that of its run, in characters: file systems take
-names of 255 bytes."""
+"""Maximum length of the name of a workflow within the name of its run, in characters. File systems
+take names of 255 bytes."""
 
 _PARENT_MODE = 0o755
-"""Mode of directories above a run, less the umask: a group that may write there could exchange the
-run."""
+"""Mode of directories above a run, before the umask is applied. A group with write permission could
+exchange the run."""
 
 
 class NewRun:
@@ -58,7 +58,7 @@ class NewRun:
 
     def abandon(self, folders: Iterable[Path] = ()) -> None:
         """Remove what this process has made: the log, the requests to cancel, the directories
-        ``folders``, and last the lock, which keeps others out until then."""
+        ``folders``, and the lock last, because it keeps other engines out until then."""
         run = self.run
         requests = (run.cancel_request, *run.path.glob(f".{run.cancel_request.name}-*"))
         for path in (run.path / FILE_NAME, run.path / f"{FILE_NAME}-journal", *requests):

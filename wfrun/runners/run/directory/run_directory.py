@@ -31,9 +31,9 @@ class RunDir:
     """Paths of one run."""
 
     judge: Judge | None = None
-    """Refuses files of other users once they are opened, for a run that executes
-    (``wfrun.runners.run.directory.trust``); None: the run is only read, or new, or the user trusts
-    it."""
+    """Raises an error for opened files of other users. Set for a run that executes
+    (``wfrun.runners.run.directory.trust``); None if the run is only read or new, or if the user
+    trusts it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,12 +48,13 @@ class RunDir:
 
     @property
     def reused(self) -> Path:
-        """Outputs of reused tasks that are no final outputs and that other tasks read."""
+        """Directory of the outputs of reused tasks that are not final but that other tasks read."""
         return self.path / "reused"
 
     @property
     def inputs(self) -> Path:
-        """Initial inputs that were fetched by URL, and stand-ins for inputs under emulation."""
+        """Directory of initial inputs that were fetched by URL, and of stand-ins for inputs under
+        emulation."""
         return self.path / "inputs"
 
     @property
@@ -76,7 +77,8 @@ class RunDir:
 
     @property
     def additions(self) -> Path:
-        """Requests of the user to add documents, a file each; they outlive the engine."""
+        """Directory of the user's requests to add documents, one file each. Requests outlive the
+        engine."""
         return self.path / "additions"
 
     def ask_to_cancel(self, mode: Literal["drain", "kill"]) -> None:
@@ -91,8 +93,8 @@ class RunDir:
             ) from error
 
     def site_directory(self, spec: SiteSpec, name: str) -> Path:
-        """The directory of a local site for this run; ``name`` is its name where the catalog says
-        in which directory it is."""
+        """The directory of a local site for this run. ``name`` is the name of this directory if the
+        catalog states the directory in which to make it."""
         if spec.directory is None:
             return (self.path / "sites" / spec.name).absolute()
         return Path(spec.directory) / name
@@ -133,9 +135,9 @@ def find(run: str | None) -> RunDir:
 
 
 def existing(*, here: bool = False) -> list[RunDir]:
-    """The runs of the user: those in ``wfrun-runs``, also those that are starting or that this user
-    may not read, and unless ``here`` those in the index that belong to this user. Sorted by their
-    last activity. Raises InfeasibleError if this user may not read ``wfrun-runs``."""
+    """The runs of the user, in the order of their last activity: those in ``wfrun-runs``, including
+    runs that are starting or that this user may not read, and unless ``here`` those of this user in
+    the index. Raises InfeasibleError if this user may not read ``wfrun-runs``."""
     refuse_unreadable(RUNS)
     paths = list(RUNS.iterdir()) if RUNS.is_dir() else []
     if not here:
@@ -148,8 +150,8 @@ def existing(*, here: bool = False) -> list[RunDir]:
 
 
 def names(runs: Sequence[RunDir]) -> list[str]:
-    """What ``find`` takes for each of the runs: its name if that is in ``wfrun-runs`` or no other
-    run has it, and else its path."""
+    """For each run a text by which ``find`` finds it: its name if the run is in ``wfrun-runs`` or
+    no other of the runs has this name, otherwise its path."""
     many = Counter(run.name for run in runs)
     return [
         run.name if run.path.parent == RUNS or many[run.name] == 1 else str(run.path)
@@ -158,7 +160,7 @@ def names(runs: Sequence[RunDir]) -> list[str]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a directory belongs to this user: others may have replaced one."""
+    """Whether a directory belongs to this user. Another user may have replaced the original one."""
     try:
         return path.stat().st_uid == os.geteuid()
     except OSError:
@@ -166,7 +168,8 @@ def _is_own(path: Path) -> bool:
 
 
 def _active_ns(path: Path) -> int:
-    """Time of the last activity of a run; 0 if its directory is being removed."""
+    """Time of the last activity of a run, in nanoseconds since the epoch; 0 if its directory is
+    being removed."""
     for name in (FILE_NAME, LOCK_NAME):
         with contextlib.suppress(OSError):
             return (path / name).stat().st_mtime_ns

@@ -19,10 +19,11 @@ from wfrun.runners.run.history.history_file import state_directory
 _LOGGER = logging.getLogger(__name__)
 
 MAX_RUNS = 1000
-"""Maximum number of paths. Beyond it those without a run leave, and then the oldest half: a path
-is not removed earlier, since the file system of the run may just not be mounted."""
+"""Maximum number of paths. Beyond it paths without a run are removed, and then the oldest half.
+Paths without a run are not removed earlier, because the file system of the run may just not be
+mounted."""
 _MAX_BYTES = 8 << 20
-"""Maximum size of the file that is read: 1,000 paths of the greatest length."""
+"""Maximum size of the index that is read, in bytes: 1,000 paths of maximum length."""
 
 
 def add_run(run: Path) -> None:
@@ -50,7 +51,7 @@ def add_run(run: Path) -> None:
 
 
 def indexed() -> list[Path]:
-    """The run directories in the index; those that have no run any more are among them."""
+    """The run directories in the index, including those that no longer have a run."""
     try:
         with open(_opened(state_directory() / "runs", os.O_RDONLY), "rb") as file:
             return _paths(file.read(_MAX_BYTES))
@@ -59,8 +60,8 @@ def indexed() -> list[Path]:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open the file. Raises OSError if it is not a file that this user alone may write, with a
-    warning: its paths would lead to runs that others choose."""
+    """Open the file. Raises OSError, with a warning if other users own or may write the file: its
+    paths could lead to runs that others choose."""
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     found = os.fstat(fd)
     is_own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -18,16 +18,16 @@ _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
 class OwnRun(RunDir):
-    """A run that executes: its directory, log, journal and lock are the user's, and nobody else may
-    write or exchange them.
+    """A run that executes. Its directory, log, journal and lock must belong to the user, and nobody
+    else may write or exchange them.
 
-    The lock and the log are judged once more as they were opened, by ``Lock`` and ``Store``, which
-    get ``judge``; nobody else can exchange what the path names in between.
+    ``Lock`` and ``Store`` get ``judge`` and check the lock and the log again once they are opened.
+    Nobody else can exchange the files at these paths in between.
     """
 
     def __init__(self, run: RunDir, command: str | None) -> None:
-        """``command`` is the command of wfrun that uses the run if the user says so; None: no
-        command would. Raises InvalidError for a run of others."""
+        """``command`` is the command of wfrun that the user can give to use the run nevertheless;
+        None: there is none. Raises InvalidError for a run of other users."""
         super().__init__(run.path)
         self._command = command
         folder = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -54,8 +54,8 @@ class OwnRun(RunDir):
         self.judge = self._judge
 
     def _judge(self, path: Path, found: os.stat_result) -> None:
-        """Raise InvalidError if a file of the run belongs to another user or can be written by
-        one. Modes do not matter in a directory that others cannot enter."""
+        """Raise InvalidError if a file of the run belongs to another user or is writable by other
+        users. Its mode does not matter in a directory that other users cannot enter."""
         self._refuse_owner(path, found.st_uid)
         is_link = stat.S_ISLNK(found.st_mode)
         if not is_link and found.st_mode & _OTHERS_WRITE and self._is_entered:
@@ -84,7 +84,7 @@ class OwnRun(RunDir):
 
 
 class TrustedRun(OwnRun):
-    """A run that executes by the word of the user, whosever it is."""
+    """A run that executes because the user trusts it, whoever owns it."""
 
     def __init__(self, run: RunDir) -> None:
         RunDir.__init__(self, run.path)
@@ -92,8 +92,8 @@ class TrustedRun(OwnRun):
 
 def find_own(run: str | None, command: str, *, trust: bool) -> OwnRun:
     """Find a run as ``directory.find`` does. Raises InvalidError for a run that other users own,
-    may write or may exchange, unless ``trust``; ``command`` is the command of wfrun that uses
-    it."""
+    may write or may exchange, unless ``trust``. ``command`` is the command of wfrun that uses the
+    run."""
     found = find(run)
     return TrustedRun(found) if trust else OwnRun(found, command)
 

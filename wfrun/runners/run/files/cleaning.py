@@ -21,8 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 CLEAN_S = 120.0
 """Maximum time for a site to remove a run's files, in seconds."""
 CLEAN_SOON_S = 5.0
-"""The same for a site that has not ended superseded attempts before the run was done: it has had
-its time."""
+"""Maximum time in seconds for a site that did not end its superseded attempts before the run was
+done: it has had time for them already."""
 
 
 async def clean_sites(
@@ -31,13 +31,13 @@ async def clean_sites(
     early: Sequence[ev.Event] | None,
     unreachable: Collection[int] = (),
 ) -> list[int]:
-    """Remove the run's files from all sites, concurrently; a site that fails is a warning. Returns
-    the sites that have no files of the run left. Those with files of failed attempts that stay are
-    not among them.
+    """Remove the run's files from all sites, concurrently. A site that fails causes a warning.
+    Returns the numbers of the sites that have no files of the run left; sites that keep files of
+    failed attempts are not among them.
 
-    ``early`` are the events that sites have posted to a session that found its run done, and has
-    first to end what is left of it; None for the session that ran it to its end. ``unreachable``
-    sites are left out.
+    ``early`` are the events of sites in a session that found its run done, which must first end
+    attempts that are left. None: the session that ran it to its end. ``unreachable`` sites are left
+    out.
     """
     reached = [number for number in range(len(sites)) if number not in unreachable]
     done = await asyncio.gather(*(_clean(state, n, sites[n], early) for n in reached))
@@ -49,8 +49,8 @@ async def clean_sites(
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
-    """Remove the directories of a run that does not start from the clusters that are in reach; a
-    failure leaves an empty one there."""
+    """Remove the directories of a run that does not start from the clusters that are in reach. A
+    cluster where this fails keeps an empty directory."""
     remote = (site for site in sites if not isinstance(site, LocalSite))
     removals = (asyncio.wait_for(_remove_directory(site), CLEAN_SOON_S) for site in remote)
     await asyncio.gather(*removals, return_exceptions=True)
@@ -90,14 +90,14 @@ def _was_reached(site: SiteState) -> bool:
 
 
 def _pause_reason(number: int, early: Sequence[ev.Event]) -> str | None:
-    """The reason for which a site is paused, by its events so far."""
+    """The reason why a site is paused according to the events so far; None: it is not paused."""
     reported = (e for e in early if isinstance(e, (ev.SitePaused, ev.SiteReopened)))
     last = [event for event in reported if event.site == number][-1:]
     return last[0].reason if last and isinstance(last[0], ev.SitePaused) else None
 
 
 async def _clear(state: RunState, number: int, site: AnySite, left: Sequence[str]) -> None:
-    """Cancel the attempts that are left, and their launchers, then remove the run's files."""
+    """Cancel the attempts ``left`` and their launchers, then remove the run's files."""
     if left:
         pool = pool_at(state, number)
         launching = cast(LauncherSite, site) if state.sites[number].spec.has_launchers else None

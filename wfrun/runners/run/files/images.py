@@ -21,7 +21,8 @@ from wfrun.parsers.bags.values import escaped
 from wfrun.parsers.read import ReadDocument
 
 _FOLDER = ".wfrun-image"
-"""Folder of images in the sandbox. Each has a folder of its own in it: names may be equal."""
+"""Folder of images in the sandbox. Each image has its own folder in it, because names may be
+equal."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -76,7 +77,8 @@ def with_images(workflow: Workflow, places: Sequence[Path], *, remote_sites: boo
 
 
 def sha256_of_image(workflow: Workflow, file: int) -> str | None:
-    """Checksum of a file that is the image of a container; None for others and for directories."""
+    """Checksum of a file that is the image of a container; None for other files and for
+    directories."""
     name = workflow.files[file].name
     if not name.startswith(f"{_FOLDER}/"):
         return None
@@ -93,7 +95,8 @@ def _find(
     *,
     remote_sites: bool,
 ) -> Path | None:
-    """The path of an image on this machine; None: it is a path at the sites."""
+    """The path of an image on this machine. None: the image is an absolute path at the sites.
+    Raises InvalidError if it is missing."""
     looked = [Path(os.path.abspath(place / container.image)) for place in places]
     path = next((path for path in looked if path.exists()), None)
     if path is not None or (remote_sites and os.path.isabs(container.image)):

@@ -19,7 +19,7 @@ from wfrun.runners.run.files.located import folders, local_path, missing_inputs,
 
 
 class _Refused(NamedTuple):
-    """An input that is at URLs alone, none of which may be fetched."""
+    """An input that exists only at URLs, none of which may be fetched."""
 
     name: str
     url: str
@@ -39,8 +39,8 @@ class InputPlaces:
         settings: Settings,
         catalog: InputCatalog | None,
     ) -> None:
-        """``places`` are searched by the name of a file, relative paths start from ``folder``.
-        ``catalog``: the user's own, whose entries replace those of the document."""
+        """``places`` are searched by the names of files; relative paths start from ``folder``.
+        ``catalog`` is the user's replica catalog, whose entries replace those of the document."""
         self._places = places
         self._folder = folder
         self._sites = {site.name: site for site in sites.sites}
@@ -50,9 +50,9 @@ class InputPlaces:
         self._refused: list[_Refused] = []
 
     def locate(self, file: File, *, required: bool) -> File | None:
-        """The file with the path where it is on this machine and its true size, or with the URLs
-        that it will be fetched from; and with its places at sites. None if it is at no place that
-        can be used, which ``check`` raises for a ``required`` one."""
+        """The file with its places at sites, and with its path on this machine and true size or
+        else the URLs to fetch it from. None if it is at no place that can be used; ``check`` raises
+        an error for such a file if it is ``required``."""
         sources, sha256 = self._sources(file)
         there = [self._at_site(source) for source in sources]
         held = tuple(source for source in there if source is not None)

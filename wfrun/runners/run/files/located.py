@@ -42,7 +42,8 @@ def locked_program(path: Path, source: str, line: int | None = None) -> InvalidE
 
 
 def in_path(program: str, path: str | None) -> Iterator[Path]:
-    """Where the program is sought: in the folders of ``path``; None: of the PATH."""
+    """The paths at which the program is sought: in the folders of ``path``, or of the PATH if it is
+    None."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return (Path(folder) / program for folder in folders if folder)
 
@@ -62,8 +63,8 @@ def some(names: Iterable[str]) -> str:
 def missing_inputs(
     names: Sequence[str], looked: str, source: str, line: int | None = None, *, all_: bool = True
 ) -> InvalidError:
-    """The error for input files that were not found; ``looked`` says where they were sought. Not
-    ``all_``: further ones may be missing."""
+    """The error for input files that were not found. ``looked`` says where they were sought.
+    Without ``all_``, further files may be missing."""
     count = f"{len(names)}" if all_ else f"{len(names)} or more"
     return InvalidError(
         f"{count} input files are missing: {some(names)}"

@@ -38,8 +38,8 @@ class RecordCheck:
         self._requests = requests
 
     async def checked(self, site: int, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
-        """The outcomes by key, those as ``lost`` whose outputs are missing in the store or differ.
-        Waits until the site answers."""
+        """The outcomes by key. An outcome is ``lost`` if an output is missing in the store or
+        differs. Waits until the site answers."""
         outputs = {
             key: self._requests.outputs(key, outcome)
             for key, outcome in outcomes.items()
@@ -56,9 +56,9 @@ class RecordCheck:
     async def lost_inputs(
         self, site: int, outcomes: Mapping[str, Outcome]
     ) -> tuple[tuple[int, int], ...]:
-        """(workflow, file) of the inputs that vanished at the site, of attempts that missed one.
-        Waits until the site answers: a node whose view of a shared file system is old, or which
-        does not see it at all, finds files absent that are there."""
+        """(workflow, file) of each missing input of attempts that missed one. Waits until the site
+        answers, because a node does not suffice: if its view of a shared file system is old, or it
+        does not see it, it misses files that exist."""
         missed = (key for key, outcome in outcomes.items() if outcome.cause == "staging")
         inputs = self._requests.stored_inputs(missed)
         contents = {name: content for name, (_, content) in inputs.items()}
@@ -84,9 +84,10 @@ async def find_lost(
     requests: AttemptRequests,
     unreachable: Collection[int] = (),
 ) -> LostFiles:
-    """The files that are missing in their site's store, or differ there, and all that are
-    at ``unreachable`` sites, which nobody waits for; with ``checksums all`` also outputs at ORIGIN.
-    Of another site out of reach nothing is known."""
+    """The files, as (workflow, file, place), that are missing in the store of a site, or differ
+    there. All files at ``unreachable`` sites count, because nobody waits for these sites. No file
+    of another site out of reach counts, because nothing is known of it. With ``checksums all`` also
+    outputs at ORIGIN."""
     by_digest = state.settings.checksums == "all"
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):

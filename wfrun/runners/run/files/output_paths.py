@@ -19,11 +19,11 @@ MAX_NAME_BYTES = 255
 
 
 class OutputPaths:
-    """Names the outputs of a run at ORIGIN: final ones in ``outputs/``, those of reused tasks that
-    only other tasks read in ``reused/``.
+    """Paths of the outputs of a run at ORIGIN. Final outputs are in ``outputs/``. Outputs of reused
+    tasks that only other tasks read are in ``reused/``.
 
-    ``several``: the run has several workflows from the start, and each has a folder of its own in
-    ``outputs/``. So have those that are added to a run of one.
+    ``several``: the run began with several workflows, and each has a folder of its own in
+    ``outputs/``. Workflows that are added to a run of one workflow also have folders of their own.
     """
 
     def __init__(self, run: RunDir, *, several: bool) -> None:
@@ -81,8 +81,8 @@ def _slashes(name: str) -> Iterator[int]:
 
 
 def _own_name(name: str, task: str, taken: Container[str]) -> str:
-    """A free name for a further output ``name``: it ends with the id of its task, without the
-    characters that could make it another path, and with a number where that is taken."""
+    """A free name for a further output ``name``. It ends with the id of its task, without
+    characters that could make it another path. If that name is taken, a number follows."""
     folder, slash, base = name.rpartition("/")
     suffix = f".{_plain(task)[:_MAX_SUFFIX]}"
     for number in itertools.count(1):

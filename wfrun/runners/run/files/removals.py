@@ -18,14 +18,14 @@ BATCH_FILES = 1000
 RETRY_S = 10.0
 """Interval between requests to a site that does not answer."""
 END_S = 10.0
-"""Maximum time for which the end of a run waits for its last removals. What is left then goes with
-the run's directory at the site."""
+"""Maximum time for which the end of a run waits for its last removals, in seconds. Remaining files
+are removed with the run's directory at the site."""
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Removals:
-    """The files that are to be removed, by site. While a site removes some, others wait, so that a
+    """The files to be removed, by site. Further files wait while a site removes some, so that a
     slow site gets few requests."""
 
     def __init__(self, sites: Sequence[Site], spawn: Spawn) -> None:
@@ -45,8 +45,8 @@ class Removals:
             self._workers[site] = self._spawn(self._serve(site))
 
     async def settle(self, site: int, name: str) -> None:
-        """Return when nothing removes this file, which is about to be copied to the site again: a
-        removal that has not begun is not carried out."""
+        """Wait until nothing removes this file, which is about to be copied to the site again. A
+        removal of it that has not begun is cancelled."""
         while True:
             self._waiting[site].pop(name, None)
             if name not in self._removing[site]:
@@ -72,7 +72,8 @@ class Removals:
             del self._workers[site]
 
     async def _remove(self, site: int, batch: Sequence[str]) -> bool:
-        """Returns whether this is done: the files are gone, or cannot be removed."""
+        """Remove files. Returns False if they must be removed later; True if they are gone or
+        cannot be removed."""
         self._removing[site] = frozenset(batch)
         try:
             await self._sites[site].remove(batch)

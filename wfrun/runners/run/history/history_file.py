@@ -20,13 +20,14 @@ _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 VERSION = 1
-"""Version of the schema (``PRAGMA user_version``). Files without a version, of development versions
-until then, are converted at the first write; their run times have no dates, and are dropped."""
+"""Version of the schema (``PRAGMA user_version``). A file without a version is of an earlier
+development version. Its first write converts it, and drops its run times because they have no
+dates."""
 APPLICATION_ID = 0x7766_726E
 """``PRAGMA application_id`` of the file: ``wfrn``."""
 
 _READ_TIMEOUT_S = 2.0
-"""Maximum wait for a run that writes the file, in seconds: the start of a run waits for it."""
+"""Maximum wait for a run that writes the file, in seconds. It delays the start of a run."""
 _WRITE_TIMEOUT_S = 10.0
 """The same for a run that has something to add."""
 
@@ -57,14 +58,14 @@ class HistoryError(Exception):
 
 
 class HistoryFile:
-    """The history file of one run or command. After a first failure it is left alone."""
+    """The history file of one run or command. After the first failure it is not used again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.has_failed = False
 
     def read(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
-        """What ``work`` reads; ``default`` without a file, and if it cannot be read."""
+        """What ``work`` reads; ``default`` if there is no file or it cannot be read."""
         if self.has_failed:
             return default
         try:
@@ -77,8 +78,8 @@ class HistoryFile:
             return default
 
     def write(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
-        """Write in one transaction, and make the file if it is absent. Nothing is written if it
-        cannot be written; then ``default`` is returned."""
+        """Call ``work`` in one transaction, and return its result. Makes the file if it is absent.
+        If the file cannot be written, nothing is written and ``default`` is returned."""
         if self.has_failed:
             return default
         try:
@@ -97,7 +98,7 @@ class HistoryFile:
             return default
 
     def fail(self, what: str, error: Exception | str) -> None:
-        """Warn that the history cannot be read, written or used, and leave it alone from now on."""
+        """Warn that the history cannot be read, written or used, and do not use it from now on."""
         self.has_failed = True
         self.warn(what, f"{error}; going on without it")
 
@@ -113,11 +114,13 @@ class HistoryFile:
 def history_file(
     given: str | Path | None, *, without: bool = False, own_only: bool = False
 ) -> HistoryFile | None:
-    """The history file of a run, from the value of ``--history``: the user's file without a value.
-    None ``without`` a history, for the value ``none``, and for a name that the log cannot hold.
+    """The history file of a run. ``given`` is the value of ``--history``; None: the file of the
+    user. Returns None if ``without`` is set, ``given`` is ``none``, or the log cannot hold its
+    name.
 
-    ``own_only``: without a value there is none either. For emulated runs, whose times are not those
-    of the sites."""
+    ``own_only``: return None also if no file is given. Used for emulated runs, whose times are not
+    those of the sites.
+    """
     if without or given == "none" or (given is None and own_only):
         return None
     path = state_directory() / "history.sqlite" if given is None else Path(given).absolute()
@@ -146,8 +149,8 @@ def _make(path: Path) -> None:
 def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
     """Open a file that exists. Raises sqlite3.Error, OSError and HistoryError.
 
-    For reading and writing in any case: the journal of a run that was killed while it wrote has to
-    be rolled back. SQLite opens a file that is read-only for reading.
+    The file is opened for writing even by readers, because the journal of a run that was killed
+    while it wrote has to be rolled back. SQLite falls back to reading if the file is read-only.
     """
     if not path.is_file():  # a FIFO would block
         raise HistoryError("it is not a regular file")
@@ -159,8 +162,8 @@ def _open(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _version_of(db: sqlite3.Connection) -> int:
-    """Version of the schema; 0 of an empty file and of one without a version. Raises HistoryError
-    for a later version and for a database of another program."""
+    """Version of the schema; 0 for an empty file or one without a version. Raises HistoryError for
+    a later version and for a database of another program."""
     ((application,),) = db.execute("PRAGMA application_id")
     ((version,),) = db.execute("PRAGMA user_version")
     if application == APPLICATION_ID and version > VERSION:

@@ -41,7 +41,8 @@ def made_up(run: RunDir, how: str) -> InvalidError:
 
 
 def _with_history(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-    """The events, as if the run had read an empty history: runs without one observe nothing."""
+    """The events, with an empty history added as read at the start. A run without a history
+    collects no observations."""
     for event in events:
         yield event
         if isinstance(event, ev.RunStarted):

@@ -34,9 +34,10 @@ from wfrun.sites.transfers.relay.relayed_links import with_relayed_links
 ORIGIN_NAME = "origin"
 
 _MAX_ROWS = 20_000
-"""Maximum number of copies in the file: those of some 600 links."""
+"""Maximum number of copies in the file, enough for some 600 links."""
 _VALUES = (1e-9, 1e15)
-"""Bounds of a latency in seconds and a bandwidth in bytes per second; others are damage."""
+"""Bounds of valid latencies in seconds and bandwidths in bytes per second. Other values are
+damaged."""
 _Row = tuple[str, str, float, int, float, str]
 _PRUNE = f"""
 DELETE FROM link_copies WHERE rowid IN (
@@ -71,10 +72,9 @@ class KnownLink(NamedTuple):
 
 
 def place_of(spec: SiteSpec | None) -> str:
-    """The place of a site's files, by user and host as the catalog has them; None: this machine.
+    """The place of a site's files, by user and host as the catalog states them; None: this machine.
 
-    Names of an SSH configuration of its own are those of another place than the same names
-    elsewhere.
+    With an SSH configuration of its own, the same user and host name another place.
     """
     if spec is None or spec.access is None or not spec.access.hosts:
         return socket.gethostname()
@@ -86,7 +86,7 @@ def place_of(spec: SiteSpec | None) -> str:
 
 
 def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
-    """The pairs of places among the sites, and ORIGIN, that are at different hosts."""
+    """The pairs of places among the sites and ORIGIN, where the two places differ."""
     places = {ORIGIN: place_of(None), **{n: place_of(spec) for n, spec in enumerate(sites)}}
     for source, destination in itertools.permutations(places, 2):
         if places[source] != places[destination]:
@@ -96,9 +96,9 @@ def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
 def read_links(
     file: HistoryFile, settings: Settings, catalog: Catalog, at_s: float
 ) -> list[ev.LinksRead]:
-    """What earlier runs have learned of the links of a run. Empty for a run that copies nothing
-    between hosts, an emulated run, whose times are not those of its links, and if the file cannot
-    be read."""
+    """What earlier runs have learned of the links of a run. Empty if the run copies nothing between
+    hosts, if it is emulated (its times are not those of its links), or if the file cannot be
+    read."""
     if settings.emulate or not any(pairs_of(catalog.sites)):
         return []
     known = load_links(file)
@@ -126,7 +126,7 @@ def by_names(
 
 
 def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> list[LinkSpec]:
-    """The known links of a catalog that states no speed for them."""
+    """The known links for which the catalog states no speed."""
     listed = {(link.source, link.destination): link for link in catalog.links}
     return [
         replace(
@@ -143,8 +143,8 @@ def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> lis
 def links_through_origin(
     known: Mapping[PlacePair, KnownLink], catalog: Catalog
 ) -> dict[tuple[str, str], LinkSpec]:
-    """The links between sites that follow from the ways between them and this machine, where
-    neither the catalog nor a copy says more."""
+    """Links between sites, derived from the links between them and this machine. Only pairs for
+    which neither the catalog nor a copy states a speed."""
     stated = {(link.source, link.destination): link for link in catalog.links}
     stated |= {(link.source, link.destination): link for link in missing_links(known, catalog)}
     whole = with_relayed_links(replace(catalog, links=tuple(stated.values())))
@@ -157,8 +157,8 @@ def links_through_origin(
 
 
 def load_links(file: HistoryFile) -> dict[PlacePair, KnownLink] | None:
-    """All links of a history file. None if it cannot be read, which is a warning; so are damaged
-    rows, which are skipped."""
+    """All links of a history file. Returns None, with a warning, if it cannot be read. Damaged rows
+    are skipped, with a warning."""
     rows: list[_Row] = file.read(
         lambda db: db.execute(
             "SELECT source, destination, at_s, size_bytes, value, method FROM link_copies "
@@ -177,7 +177,7 @@ def load_links(file: HistoryFile) -> dict[PlacePair, KnownLink] | None:
 def _is_sound(
     source: object, destination: object, at_s: object, size: object, value: object, method: object
 ) -> bool:
-    """Whether a row may be one of ours: the file may be anybody's."""
+    """Whether wfrun may have written a row: others may write the file, too."""
     return (
         isinstance(source, str) and isinstance(destination, str) and isinstance(method, str)
         and isinstance(at_s, float) and abs(at_s) < _VALUES[1]
@@ -206,8 +206,8 @@ def _link(samples: Sequence[LinkSample], method: str) -> KnownLink:
 
 
 def add_links(file: HistoryFile, state: RunState) -> None:
-    """Add the copies of a run to the history file that it read. Call it after the end of the run,
-    or of a part of it."""
+    """Add the copies of a run to the history file that it read. Call it when the run, or a session
+    of it, has ended."""
     if state.link_history is None:
         return
     pairs = {(s, d): pair for s, d, pair in pairs_of([site.spec for site in state.sites])}

@@ -26,12 +26,13 @@ class Capacity(NamedTuple):
 
 
 def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float) -> Iterator[float]:
-    """Times from the end of a task to the start of the next one on its cores, for each that waited
-    for cores only: it was submitted before they were free, and started later than ``start_s`` after
-    its submission, the time that a start takes at a site with free cores.
+    """Times from the end of a task to the start of the next one on its cores. Counts only tasks
+    that waited for cores alone: a task that was submitted before its cores were free, and started
+    more than ``start_s`` after its submission, the time that a start takes at a site with free
+    cores.
 
-    Logs do not say which cores a task had. They are taken in the order in which they became free,
-    which leaves the sum as it is.
+    Logs do not say which cores a task had. Cores are assumed to be taken in the order in which they
+    became free, which does not change the sum.
     """
     events: list[tuple[float, int, int, float]] = []
     for at_s, cores in capacity:
@@ -50,13 +51,14 @@ def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float)
 
 
 class _FreeCores:
-    """Cores in the order in which they became free; -inf stands for those that no task has had."""
+    """Free cores in the order in which they became free. The time -inf marks cores that no task has
+    had."""
 
     def __init__(self) -> None:
         self._groups: deque[tuple[float, int]] = deque()
 
     def add(self, cores: int, since_s: float) -> None:
-        """Add cores; a negative number takes those away that became free first."""
+        """Add cores. A negative number removes cores, those that became free first."""
         if cores > 0:
             self._groups.append((since_s, cores))
         else:

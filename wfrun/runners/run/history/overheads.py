@@ -21,13 +21,14 @@ from wfrun.engine.model import ORIGIN, LinkSpec, Task
 from wfrun.runners.run.history.occupancy import Capacity, Stay, holds_s
 
 _KEPT = 0.95
-"""Share of the values that count: the largest are of pauses and lost connections."""
+"""Share of the values that count, from the smallest on. The largest values are from pauses and lost
+connections."""
 _LARGE_BYTES = 1 << 20
 """Size from which the time of a copy shows the bandwidth."""
 
 
 class SiteOverheads(msgspec.Struct, frozen=True):
-    """Times that a site takes beside the run times of tasks, in seconds."""
+    """Times that a site takes in addition to the run times of tasks, in seconds."""
 
     start_s: float
     """Median time from the submission of an attempt, or of a launcher, to its start, at a site with
@@ -35,21 +36,21 @@ class SiteOverheads(msgspec.Struct, frozen=True):
     end_s: float
     """From the end of a task to its report: polling of the queue, and collection of its record."""
     hold_s: float | None = None
-    """From the end of a task to the start of the next one on its cores, which waits for them; None:
-    no task had to wait."""
+    """Time from the end of a task to the start of the next task on its cores, if that task waited
+    for them. None: no task had to wait."""
 
 
 class Overheads(msgspec.Struct, frozen=True):
-    """By name of a site; sites at which nothing was measured have none."""
+    """Measured overheads by name of the site. Sites at which nothing was measured have no entry."""
 
     sites: dict[str, SiteOverheads] = {}
     links: tuple[LinkSpec, ...] = ()
-    """Links as copies have found them, with the time that each file takes whatever its size as
-    latency."""
+    """Links as measured by copies. The latency is the time that each file takes whatever its
+    size."""
 
 
 def measure(events: Iterable[ev.Event], state: RunState) -> Overheads:
-    """The overheads in the events of a run. ``state``: after them."""
+    """The overheads in the events of a run. ``state`` is the state of the run after them."""
     measured = _Measured(state)
     for event in events:
         measured.add(event)
@@ -173,8 +174,9 @@ def _mean(values_s: list[float]) -> float:
 
 
 def _link(source: str, destination: str, copies: list[_Copy]) -> LinkSpec:
-    """A link as copies have found it. Small files show the latency. Copies share the link: its
-    bandwidth is that of all large files together, while any of them was on its way."""
+    """A link as measured by ``copies``. Latency: the median time of small files. Bandwidth: the
+    bytes of all large files over the time during which any of them was on its way, because copies
+    share the link."""
     small = [copy.elapsed_s for copy in copies if copy.size_bytes < _LARGE_BYTES]
     latency_s = median(small) if small else 0.0
     large = sorted(copy for copy in copies if copy.size_bytes >= _LARGE_BYTES)

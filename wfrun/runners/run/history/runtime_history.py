@@ -35,19 +35,20 @@ from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.history.link_history import place_of
 
 MAX_READ = 15_000
-"""Maximum number of observations that a run reads, so that each predictor is ready in time. Those
-of the applications of the run come first."""
+"""Maximum number of observations that a run reads, so that each predictor is ready in time.
+Observations of the applications of the run are read first."""
 MAX_USAGES = 20_000
-"""Maximum number of rows with the CPU time of an owner in a run: those that ended last."""
+"""Maximum number of rows, each with the CPU time of an owner in a run. Those that ended last are
+used."""
 WRITE_INTERVAL_S = 300.0
-"""Interval at which a run adds what has ended, in seconds: other runs that go on see it, and little
-is missing after a crash until the run is resumed."""
+"""Interval at which a run adds its ended tasks to the history, in seconds. Other current runs then
+see them, and after a crash little is missing until the run is resumed."""
 
 _MAX_AHEAD_S = 86_400.0
-"""Observations that end later than this after now, in seconds, are of a wrong clock. They would
-stay the latest of their class for ever."""
+"""Maximum time by which the end of an observation may be later than now, in seconds. Later ends are
+from a wrong clock, and would remain the latest of their class for ever."""
 _MAX_BODY_BYTES = 100_000
-"""Larger bodies than this are damage: an observation has some 80 bytes."""
+"""Maximum size of a body, in bytes. A larger one is damaged: an observation takes some 80 bytes."""
 _MAX_CORES = 2**31
 _Row = tuple[float, float, str, float | None, float | None]
 """An `Observation` in the file."""
@@ -56,7 +57,8 @@ _encode = msgspec.json.encode
 
 
 class StoredClass(NamedTuple):
-    """A class as the file names it: two catalogs may call different machines by one name."""
+    """A class as the file identifies it, with the place of its site, because two catalogs may give
+    different machines the same name."""
 
     kind: Class
     place: str
@@ -71,8 +73,8 @@ def read_history(
     *,
     usage: bool = False,
 ) -> ev.HistoryRead:
-    """Read the run times of the owners of the workflows at these sites, and with ``usage`` their
-    CPU time. Without a readable file the event has neither."""
+    """Read the run times of the owners of the workflows at these sites, and with ``usage`` the CPU
+    time of these owners. The event has neither if the file cannot be read."""
     owners = sorted({workflow.owner for workflow in workflows})
     applications = set[str]()
     for workflow in workflows:
@@ -114,8 +116,8 @@ def _rows_of(
     places: Mapping[str, str],
     applications: set[str],
 ) -> list[tuple[int, Class]]:
-    """The rows of the classes of these owners at these places, those of the applications first, and
-    then the latest first."""
+    """The rows of the classes of these owners at these places. Classes of the applications come
+    first, and within each group the latest first."""
     marks = ",".join("?" * len(owners))
     cursor = db.execute(
         "SELECT rowid, owner, application, cores, site, place FROM classes "
@@ -198,7 +200,7 @@ class Harvest(NamedTuple):
 
 
 def harvest_of(state: RunState) -> Harvest:
-    """What a run has learned until now. Its sites are the catalog's."""
+    """What a run has learned until now, for the sites of its catalog."""
     places = {site.spec.name: place_of(site.spec) for site in state.sites}
     observed, usages = state.get(Observations).by_class, state.find(Usages)
     used_by = {} if usages is None else usages.by_owner
@@ -225,8 +227,8 @@ def _is_text(*names: str) -> bool:
 
 
 def add_history(file: HistoryFile, harvest: Harvest) -> int:
-    """Add what a run has learned to the history, unless it is there already. Returns the number of
-    new observations."""
+    """Add what a run has learned to the history, except what is already there. Returns the number
+    of new observations."""
     if not harvest.classes and not harvest.usage:
         return 0
 
@@ -248,7 +250,8 @@ def add_history(file: HistoryFile, harvest: Harvest) -> int:
 
 
 def _merge(db: sqlite3.Connection, kind: StoredClass, latest: Iterable[Observation]) -> int:
-    """Merge observations into a class. Returns the number of those that were not there."""
+    """Merge observations into a class. Returns the number of observations that were not there
+    before."""
     key = (*kind.kind, kind.place)
     before: list[Observation] = []
     for (body,) in db.execute(

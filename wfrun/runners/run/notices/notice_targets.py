@@ -27,9 +27,10 @@ from wfrun.runners.run.directory.run_directory import RunDir
 from wfrun.runners.run.notices import post_json
 
 LIMIT_S = 30.0
-"""Maximum time of a notification, in seconds. The end of a run waits for it."""
+"""Maximum time of a notification, in seconds. The end of a run waits for notifications."""
 MAX_OUTPUT_BYTES = 1 << 16
-"""Maximum size of the output that is kept of a notification. One that writes more is ended."""
+"""Maximum size of the output of a notification, in bytes. A notification that writes more is
+ended."""
 _POLL_S = 0.1
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -45,8 +46,8 @@ def check_targets(settings: Settings) -> None:
 
 
 def _expanded(name: str, url: str) -> str:
-    """The URL with the values of environment variables: secrets in it are on no command line and in
-    no log. Raises InvalidError, which does not show the URL."""
+    """The URL with the values of environment variables, so that secrets in it are on no command
+    line and in no log. Raises InvalidError, which does not show the URL."""
     for match in _VARIABLE.finditer(url):
         variable = match[1] or match[2]
         if not os.environ.get(variable):
@@ -76,7 +77,7 @@ def _expanded(name: str, url: str) -> str:
 async def carry_out(
     target: str, payload: Mapping[str, Any], variables: Mapping[str, str], run: RunDir
 ) -> str:
-    """Run the command, or post to the URL. Returns why it failed; empty: it did not."""
+    """Run the command, or post to the URL. Returns why this failed; empty: it succeeded."""
     try:
         said = json.dumps(payload, indent=2).encode() + b"\n"
         if _SCHEME.match(target):
@@ -121,7 +122,7 @@ async def _run(
 
 
 async def _until_end(process: asyncio.subprocess.Process, output: IO[bytes]) -> str:
-    """Wait for the end. Returns why it failed; empty: it did not."""
+    """Wait for the end of a process. Returns why it failed; empty: it succeeded."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + LIMIT_S
     waiter = asyncio.ensure_future(process.wait())

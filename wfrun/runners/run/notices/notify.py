@@ -30,15 +30,15 @@ AT_ONCE = 4
 MOVES = (
     ev.RunStarted, ev.RunResumed, ev.AttemptStarted, ev.AttemptEnded, ev.TransferEnded,
 )  # fmt: skip
-"""Events that show that a run moves. Decisions, launchers and failed copies do not: they repeat in
-a run that gets nowhere."""
+"""Events that show progress of a run. Decisions, launchers and failed copies do not count: they
+also repeat in a run that makes no progress."""
 MAX_REASONS = 10
 """Maximum number of sites whose reasons are named in a notification."""
 
 
 class Notifier:
     """Starts notifications, and keeps their ends for the log. ``after_commit`` is an observer of
-    events. Nothing that goes wrong here reaches the run."""
+    events. Errors of notifications do not affect the run."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Notifier:
         self._logins: dict[int, str] = {}
         """The logins that the log has, or will have."""
         self._begun: dict[Occurrence, asyncio.Task[None]] = {}
-        """Notifications under way, and those whose end is not in the log."""
+        """Notifications under way, and notifications whose end is not in the log."""
         self._ended: list[ev.NotificationEnded] = []
         """Ends that are not in the log."""
         self._moved_s = 0.0
@@ -78,7 +78,7 @@ class Notifier:
             self._start(occurrence)
 
     async def watch(self, post: Callable[[ev.Event], None]) -> None:
-        """Look for logins and stalls, and post what the log has to have, until cancelled."""
+        """Look for logins and stalls, and post the events for the log, until cancelled."""
         notifications = self._state.find(Notifications)
         self._logins = {} if notifications is None else dict(notifications.logins)
         while True:
@@ -98,8 +98,9 @@ class Notifier:
         return ended
 
     async def leave(self, error: Exception) -> None:
-        """Notify that the engine cannot go on with the run, and wait for it. The log may be what it
-        cannot write, so the next engine may do so again."""
+        """Notify that the engine cannot go on with the run, and wait for the notification. If the
+        error is that of the log, the end of the notification is not logged, so that the next engine
+        may notify again."""
         self._start(("failed", None), str(error))
         await self.finish()
 

@@ -23,7 +23,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def main() -> str | None:
-    """Post; returns why that failed. No message shows more of a URL than its host."""
+    """Post the notification. Returns why this failed. A message shows at most the host of a URL."""
     url = sys.stdin.buffer.readline().decode().strip()
     headers = {"Content-Type": "application/json", "User-Agent": "wfrun"}
     request = Request(url, sys.stdin.buffer.read(), headers)

@@ -57,7 +57,7 @@ def _check_malleable(read: ReadDocument) -> None:
 
 
 def check_smallest(read: ReadDocument, catalog: Catalog) -> None:
-    """Raise InvalidError, with the line, for a job whose smallest size is above every site."""
+    """Raise InvalidError, with the line, for a job whose smallest size fits no site."""
     widest = max(site.slots for site in catalog.sites)
     for number, task in enumerate(read.workflow.tasks):
         if task.resources.cores > widest:
@@ -72,9 +72,9 @@ def check_claims(
     catalog: Catalog,
     settings: Settings,
 ) -> None:
-    """Raise InvalidError, with the line, for the first job that the policy of ``settings.place``
-    cannot place even if all sites are idle. ``workflow``: that of the document as it is run;
-    ``masks``: the sites that each request of it fits."""
+    """Raise InvalidError, with the line, for the first job that the policy ``settings.place``
+    cannot place even if all sites are idle. ``workflow`` is the document's workflow as it runs;
+    ``masks`` has the sites that each of its requests fits."""
     for number, components in workflow.components.items():
         mask = masks[workflow.tasks[number].resources]
         if fault := _claim_fault(components, mask, catalog, settings):

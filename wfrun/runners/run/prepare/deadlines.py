@@ -12,8 +12,8 @@ from wfrun.engine.tasks.bag import tasks_of
 
 
 def time_of_day_deadline(workflow: Workflow, now_s: float) -> float | None:
-    """The next moment, in seconds since 1970, at which it is as late as the bag's deadline says.
-    None if the bag states no time of day."""
+    """The next moment at the time of day of the bag's deadline, in seconds since 1970. None: the
+    bag states no time of day."""
     optional = None if workflow.bag is None else workflow.bag.optional
     if optional is None or optional.until_s is None:
         return None
@@ -26,8 +26,8 @@ def time_of_day_deadline(workflow: Workflow, now_s: float) -> float | None:
 
 
 def late_warning(workflow: Workflow, catalog: Catalog, now_s: float | None) -> str | None:
-    """The warning for a bag whose mandatory tasks cannot all end by its deadline, even if they had
-    all sites to themselves; None if they can, or if it has no estimate. ``now_s``: None in
+    """The warning for a bag whose mandatory tasks cannot all end by its deadline, even if all sites
+    ran this bag alone. None: they can, or the bag has no estimate. ``now_s`` is None in
     simulations, where days begin at time 0."""
     optional = None if workflow.bag is None else workflow.bag.optional
     runtimes_s = None if optional is None else tasks_of(workflow).runtimes_s()

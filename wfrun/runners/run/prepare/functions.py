@@ -51,8 +51,8 @@ def _module(module: str | Path) -> Path:
 
 
 def _names(module: Path) -> frozenset[str] | None:
-    """The names that a Python file may define, without running it; None: any, since it makes names
-    while it runs, or this Python cannot read it."""
+    """The names that a Python file may define, found without running it. None: any name, because
+    the file may make names while it runs, or because this Python cannot parse it."""
     try:
         nodes = list(ast.walk(ast.parse(module.read_bytes())))
     except (OSError, SyntaxError, ValueError, RecursionError):

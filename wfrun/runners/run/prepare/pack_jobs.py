@@ -32,7 +32,8 @@ from wfrun.parsers.read import ReadDocument
 MIN_WALLTIME_S = 300.0
 """Minimum walltime of an allocation in seconds."""
 WALLTIME_RATIO = 2.0
-"""Walltime that is requested for an allocation, relative to the planned time: jobs may be late."""
+"""Ratio of the walltime that is requested for an allocation to the planned time. Jobs may be
+late."""
 
 
 class PackedPlan(NamedTuple):
@@ -48,9 +49,9 @@ class PackedPlan(NamedTuple):
 def packed_jobs(
     read: ReadDocument, processors: int, per_node: int | None = None
 ) -> list[PackedJob]:
-    """The jobs of a document with the sizes that fit into an allocation; ``per_node`` of its
-    processors are on one node, if they are not all. Raises InvalidError, with the line, for a job
-    without a run time, and for one that does not fit."""
+    """The jobs of a document with the sizes that fit into an allocation of ``processors``, of which
+    each node has ``per_node``; None: all are on one node. Raises InvalidError, with the line, for a
+    job without a run time, and for one that does not fit."""
     return [
         _packed_job(read, number, processors, per_node or processors)
         for number in range(len(read.workflow.tasks))
@@ -130,8 +131,8 @@ def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
 
 
 def planned_schedule(state: RunState) -> PackedSchedule | None:
-    """The schedule that a run was packed to, at the speed of its site, from its workflow; None: its
-    jobs are not packed."""
+    """The schedule to which a run was packed, computed from its workflow at the speed of its site.
+    None: its jobs are not packed."""
     if state.settings.pack is None or state.settings.pack_processors is None:
         return None
     tasks = state.workflows[0].workflow.tasks
@@ -152,9 +153,9 @@ class PackedAllocation(NamedTuple):
 
 
 def allocations(catalog: Catalog, processors: int | None) -> list[PackedAllocation]:
-    """The allocation of each site, of ``processors`` or as many as it has: of the nodes of one
-    launcher at a cluster with launchers. Raises InvalidError if no site has that number of
-    processors."""
+    """The allocation of each site: ``processors``, or as many as the site has. At a cluster with
+    launchers they are on the nodes of one launcher. Raises InvalidError if no site has that number
+    of processors."""
     found = [a for site in catalog.sites if (a := _allocation(site, processors)) is not None]
     if not found:
         most = max(site.slots for site in catalog.sites)
@@ -179,8 +180,9 @@ def _allocation(site: SiteSpec, processors: int | None) -> PackedAllocation | No
 def choose_allocation(
     offers: Sequence[PackedAllocation], plan: Callable[[PackedAllocation], PackedPlan]
 ) -> tuple[PackedAllocation, PackedPlan]:
-    """The allocation whose plan ends first, the waits of its queue aside, and the plan. Raises
-    InvalidError if no allocation takes the jobs, with what is wrong for the first."""
+    """Choose the allocation whose plan ends first, ignoring the waits in queues. Returns it with
+    the plan. Raises InvalidError, with the problem of the first allocation, if none can take the
+    jobs."""
     best: tuple[float, PackedAllocation, PackedPlan] | None = None
     first: InvalidError | None = None
     for offer in offers:
@@ -211,8 +213,8 @@ def _check_time(offer: PackedAllocation, end_s: float) -> None:
 
 
 def packed_catalog(catalog: Catalog, offer: PackedAllocation, end_s: float) -> Catalog:
-    """The site of an allocation alone: at a cluster with one launcher of its size, for the planned
-    time ``end_s``."""
+    """The catalog with only the site of an allocation. A cluster has one launcher of its size, for
+    the planned time ``end_s`` in seconds."""
     site = replace(offer.site, slots=offer.processors)
     access = site.access
     if access is not None and site.has_batch_system:

@@ -23,9 +23,9 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def load_policies() -> None:
     """Register the policies that installed packages offer under the entry point groups of `KINDS`
-    (name = the policy's name, value = its class, or the function of an order of preemption).
-    One that cannot be imported, or has the name of another, is left out with a warning: nothing
-    but a run that names it needs it."""
+    (name = the policy's name, value = its class, or the function of an order of preemption). A
+    policy that cannot be imported, or that has the name of another, is left out with a warning,
+    because only runs that name it need it."""
     installed = entry_points()  # reads files of all packages
     for group, policies in KINDS.items():
         for entry in installed.select(group=group):

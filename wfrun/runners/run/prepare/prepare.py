@@ -146,7 +146,7 @@ def _build(checked: Sequence[CheckedDocument], catalog: Catalog, settings: Setti
 
 
 def _check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
-    """Raise InvalidError for a template that applies to none of the documents."""
+    """Raise InvalidError if the template applies to none of the documents."""
     if template.command is not None:
         if not any(map(may_be_table, paths)):
             raise InvalidError(
@@ -187,7 +187,8 @@ def _check_selection(name: str) -> None:
 
 
 def _check_replicas(replicas: int, document: str, catalog: Catalog) -> None:
-    """Raise InvalidError for more replicas of a task than cores could run beside it."""
+    """Raise InvalidError if the sites have too few cores to run a task and all of its replicas at
+    the same time."""
     cores = sum(site.slots for site in catalog.sites)
     if replicas < cores:
         return

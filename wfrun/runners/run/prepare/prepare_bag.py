@@ -37,12 +37,12 @@ MAX_PROGRAMS = 10_000
 def with_files(
     read: ReadDocument, places: Sequence[Path], *, at_sites: bool, remote_sites: bool
 ) -> Workflow:
-    """Give inputs the absolute paths where they are and their true sizes, and find the program and
-    the image of a container.
+    """Give inputs the absolute paths where they are and their true sizes. Find the program and the
+    image of a container.
 
-    With ``at_sites``, and in a container, a program is looked up there when its task starts; one of
-    the document's own becomes an input. Raises InvalidError for inputs, programs and images that
-    are missing.
+    With ``at_sites``, and in a container, a program is looked up there when its task starts, and a
+    program of the document's own becomes an input. Raises InvalidError for inputs, programs and
+    images that are missing.
     """
     bag = read.workflow.bag
     assert bag is not None
@@ -57,7 +57,8 @@ def with_files(
 def _located(
     expansion: Expansion, file: BagFile, read: ReadDocument, places: Sequence[Path]
 ) -> BagFile:
-    """Find the files of a template: all of them in the first place that has the first of them."""
+    """Find the files of a template. All of them are taken from the first place that has the first
+    one."""
     written = file.name if file.url is None else local_path(file.url)
     assert written is not None, "what reads documents takes paths alone"
     count, _, reader = expansion.numbering(file.name + (file.url or ""))

@@ -34,7 +34,8 @@ from wfrun.sites.kinds import make_batch_system
 DEFAULT_STRATEGY = "mst"
 """The earliest start."""
 UNASKED_STRATEGY = "mlp"
-"""That of runs with claims, which ask none: one that needs to know nothing of the sites."""
+"""Strategy of runs with claims, which ask no strategy. It is one that needs no information about
+the sites."""
 
 
 class JobDocuments(msgspec.Struct, frozen=True):
@@ -91,8 +92,8 @@ def read_job_documents(
 def _made(
     path: Path, content: DocumentContent, found: DocumentFormat, *, together: bool
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """The jobs of a document of the format ``found``, and their lines. The error for a document
-    that is not of jobs says what runs it."""
+    """The jobs of a document of the format ``found``, and their lines. If the document is clearly
+    of another format, the error names the command that runs it."""
     try:
         return make_jobs(path, found.load(), together=together)
     except InvalidError:
@@ -106,8 +107,8 @@ def _made(
 
 
 def _is_for_run(content: DocumentContent) -> bool:
-    """Whether a document that is none of jobs is clearly one of another format. Among those in
-    YAML, which share keys, only keys that jobs never have tell them apart."""
+    """Whether a document that does not hold jobs is clearly of another format. YAML formats share
+    keys, so only keys that no document of jobs has identify them."""
     shared = [each.suffixes for each in formats_of("jobs")]
     others = [each for each in FORMATS if each.holds != "jobs" and each.suffixes not in shared]
     return has_key(b"pegasus", b"bags?")(content) or any(o.recognize(content) for o in others)
@@ -136,16 +137,16 @@ def has_parallel_jobs(state: RunState) -> bool:
 
 
 def direct(catalog: Catalog) -> Catalog:
-    """The same sites with a batch job for each job: no launchers, no arrays, so that each job can
-    be cancelled, and started by the batch system, on its own."""
+    """The same sites, each with a batch job of its own for every job. Without launchers and arrays,
+    each job can be cancelled, and started by the batch system, alone."""
     return replace(catalog, sites=tuple(map(_direct, catalog.sites)))
 
 
 def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catalog:
-    """The same sites with launchers, which hold the processors of jobs: as wide and as long as the
-    site allows. ``simulated``: processors of any site can be claimed. Raises InvalidError for a
-    site without a batch system otherwise, and for a link of nodes that the policy needs and the
-    catalog does not state."""
+    """The same sites with launchers, which hold the processors of jobs and are as wide and as long
+    as the site allows. ``simulated``: processors of any site can be claimed. Raises InvalidError
+    for a site without a batch system unless ``simulated``, and for a link between nodes that the
+    policy needs and the catalog does not state."""
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(
@@ -205,7 +206,8 @@ def _direct(site: SiteSpec) -> SiteSpec:
 
 
 def spanning(catalog: Catalog) -> Catalog:
-    """The same sites for jobs of workload logs, which say nothing of nodes: they may span them."""
+    """The same sites without a limit to one node: jobs of workload logs, which do not mention
+    nodes, may span several."""
     sites = tuple(replace(site, node_cores=None) for site in catalog.sites)
     return replace(catalog, sites=sites)
 

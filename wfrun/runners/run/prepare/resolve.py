@@ -37,7 +37,8 @@ class ResolvedDocument(msgspec.Struct, frozen=True):
     """The document as it is written, with the run times that it states."""
     workflow: Workflow
     fault: str | None = None
-    """What is missing of a document whose files are not needed; its workflow is as written then."""
+    """What is missing of a document whose files are not needed; its workflow is then left as
+    written. None: nothing is missing."""
 
 
 def resolve(
@@ -87,9 +88,9 @@ def _found(
 
 
 def _check_outputs(workflow: Workflow) -> None:
-    """Raise InvalidError for a final output that is the folder of another.
+    """Raise InvalidError if a final output has the name of a folder in which another one is.
 
-    All final outputs are collected into one folder, where the later would replace the other.
+    All final outputs are collected into one folder, where the later one would replace the other.
     """
     names = {file.url or file.name: file for file in workflow.files if file.collect}
     for name, file in names.items():
@@ -109,9 +110,9 @@ def _check_outputs(workflow: Workflow) -> None:
 
 
 def _with_inputs(workflow: Workflow, places: InputPlaces) -> Workflow:
-    """Give initial inputs the places where they are, and those on this machine their true size.
+    """Set the places of initial inputs, and the true sizes of those on this machine.
 
-    Optional inputs that are absent are dropped from their tasks. Raises InvalidError for all
+    Optional inputs that are absent are dropped from their tasks. Raises one InvalidError for all
     required inputs that are missing, and for URLs that are not fetched.
     """
     required, optional = _initial_inputs(workflow.tasks, workflow.files)
@@ -218,5 +219,6 @@ def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool
 
 
 def _is_own(executable: str, folder: Path) -> bool:
-    """Whether it is a file of the document's: a relative path, or one in the document's folder."""
+    """Whether a program is a file of the document: a relative path with a slash, or an absolute
+    path in the document's folder."""
     return is_inside(executable, folder) if os.path.isabs(executable) else "/" in executable

@@ -17,7 +17,8 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 
 MAX_WALLTIME_S = 3600.0
-"""Walltime of the launchers of a site whose entry states none: short jobs start sooner."""
+"""Walltime of the launchers of a site whose entry states none, in seconds. Short jobs start
+sooner."""
 
 
 def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:
@@ -57,9 +58,9 @@ def _with_launchers(site: SiteSpec, offset_s: float) -> SiteSpec:
 
 
 def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None:
-    """Raise InvalidError for options that have no effect: the owners' launchers pull tasks, in the
-    order of the policy if it has one. ``others``: further ones by flag, and whether they are
-    given."""
+    """Raise InvalidError for options that have no effect because the owners' launchers pull tasks.
+    A policy that has an order of tasks is allowed: launchers pull in this order. ``others`` are
+    further options by flag, each with whether it is given."""
     usual = Settings()
     look_up(PREEMPTION, settings.preempt, "order of preemption")
     policy = placement_class(settings.policy)
@@ -81,8 +82,8 @@ def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None
 
 
 def check_bag(workflow: Workflow, line: int | None) -> None:
-    """Raise InvalidError for a bag with optional tasks: these are killed for mandatory ones, and
-    owners who scavenge have no such order."""
+    """Raise InvalidError for a bag with optional tasks. Such tasks are killed in favour of
+    mandatory ones, an order that runs of owners who scavenge do not have."""
     if workflow.bag is not None and workflow.bag.optional is not None:
         raise InvalidError(
             "a run with --scavenge has no optional tasks",

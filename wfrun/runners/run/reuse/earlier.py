@@ -34,12 +34,12 @@ _LOGGER = logging.getLogger(__name__)
 MAX_RUNS = 10
 """Maximum number of earlier runs that ``--reuse auto`` reads, the latest first."""
 CHANGED_SLACK_S = 60.0
-"""An output that was modified this long after the end of its run was edited. The file server's
-clock may differ from ours by less."""
+"""Time between the end of a run and a later change of an output, in seconds, from which the output
+counts as edited. The clock of a file server may differ from ours by less."""
 
 
 class KeptFile(NamedTuple):
-    """An output of an earlier run that still exists, as far as this machine can see."""
+    """An output of an earlier run that, as far as this machine can see, still exists."""
 
     size_bytes: int
     path: str
@@ -49,8 +49,8 @@ class KeptFile(NamedTuple):
     directory: str
     """Name of the earlier run's directory at that site."""
     is_final: bool
-    """Whether it is in the ``outputs/`` of the earlier run: the user's to write, so that the copy
-    may be a link."""
+    """Whether the file is in the ``outputs/`` of the earlier run. The user may write files there,
+    so that a final output of the new run may be a link to it."""
 
 
 class EarlierRun:
@@ -70,13 +70,13 @@ class EarlierRun:
                     yield keys[task], (w.index, task)
 
     def was_written(self, workflow: int, file: int) -> bool:
-        """Whether its task wrote a file: it need not write an optional one."""
+        """Whether the task of a file wrote it. A task need not write an optional output."""
         w = self.state.workflows[workflow]
         return bool(w.present[file]) or file in w.lost
 
     def kept(self, workflow: int, file: int, sites: Sequence[SiteSpec]) -> KeptFile | None:
-        """The file, at the first place that has it: this machine, then one of these ``sites``,
-        which is asked later; None if it is at none."""
+        """The file at the first place that has it: this machine, then one of these ``sites``, which
+        is asked later. None: no place has it."""
         w = self.state.workflows[workflow]
         present, size_bytes = w.present[file], w.sizes[file]
         if present & self.state.network.bit(ORIGIN):
@@ -108,7 +108,8 @@ class EarlierRun:
 
 
 def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
-    """Whether the entry of a catalog names the site of an earlier one, with the same directory."""
+    """Whether the entry of a catalog and that of an earlier catalog name the same site with the
+    same directory. False for local sites."""
     if site.access is None or earlier.access is None:
         return False
     return (site.name, site.directory, site.access.hosts, site.access.user, site.access.port) == (

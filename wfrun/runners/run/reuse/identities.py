@@ -27,11 +27,13 @@ _DIGEST_BYTES = 16
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):
-    """A file or directory at one time. Of a directory, the identities of its members count."""
+    """Identity of a file or directory at one time. The identity of a directory is made of those of
+    its members."""
 
     size_bytes: int
     changed_ns: int
-    """Time of the last change (ctime): that of the last modification can be set."""
+    """Time of the last change (ctime) in nanoseconds. The time of the last modification would not
+    do, because programs can set it."""
     inode: int
     digest: bytes = b""
     """BLAKE2 of the content; empty if it was not read."""
@@ -57,7 +59,8 @@ class Identifier:
         """Digests by path, size, time of change and inode; empty for a file that was not
         read."""
         self._sizes: set[int] = set()
-        """Sizes of files whose digests are known: a file of another size equals none of them."""
+        """Sizes of files whose digests are known. A file of any other size equals none of these
+        files."""
         self._left_bytes = MAX_HASHED_BYTES
 
     def add(self, record: Record) -> None:
@@ -72,15 +75,16 @@ class Identifier:
             self._sizes.add(identity.size_bytes)
 
     def token(self, path: str, identity: Identity) -> bytes:
-        """Stands for the content: equal for equal contents, as far as they are known."""
+        """Token of the content of a file: its digest if it is known, otherwise path, size, time of
+        change and inode. Files whose contents are known to be equal have equal tokens."""
         key = (path, identity.size_bytes, identity.changed_ns, identity.inode)
         digest = identity.digest or self._known.get(key, b"")
         return digest or msgspec.msgpack.encode(key)
 
     def identify(self, path: str, *, always: bool = False) -> Identity | None:
-        """The identity of a file or directory, with its digest if it is small, if it may equal a
-        file of an earlier run, or ``always``; None if there is none. Raises InfeasibleError for a
-        file that cannot be read."""
+        """The identity of a file or directory; None if it does not exist. It has a digest if the
+        file is small, if it may equal a file of an earlier run, or if ``always`` is set. Raises
+        InfeasibleError for a file that cannot be read."""
         try:
             found = os.stat(path)
             if stat.S_ISDIR(found.st_mode):
@@ -113,20 +117,22 @@ class Identifier:
 def identify_all(
     identifier: Identifier, paths: Collection[str], *, always: bool = False
 ) -> dict[str, Identity]:
-    """The identities of files by path; absent ones are left out, and those whose names are no
-    text."""
+    """The identities of files by path. Files that are absent, or whose paths the log cannot hold,
+    are left out."""
     named = (path for path in dict.fromkeys(paths) if _is_text(path))
     found = ((path, identifier.identify(path, always=always)) for path in named)
     return {path: identity for path, identity in found if identity is not None}
 
 
 def _is_text(path: str) -> bool:
-    """Whether a file and the log can have the path: no NUL, and no byte outside of UTF-8."""
+    """Whether the file system and the log can hold a path: it has no NUL, and no byte that is not
+    UTF-8."""
     return "\0" not in path and os.fsencode(path).decode(errors="ignore") == path
 
 
 def changed_documents(record: Record) -> list[str]:
-    """The documents of a run whose contents are no longer those that it has read."""
+    """The paths of the documents of a run whose contents have changed since the run read them.
+    Deleted documents are left out."""
     identifier = Identifier()
     identifier.add(msgspec.structs.replace(record, files=record.documents))
     now = identify_all(identifier, record.documents, always=True)
@@ -151,8 +157,8 @@ def digest_of(path: str) -> bytes:
 
 
 def _tree(path: str) -> tuple[int, int, int]:
-    """The identity of a directory: the size of its files, their latest change, and a number
-    made of all of theirs."""
+    """Size in bytes, time of change and number of a directory: the total size of its files, their
+    latest change in nanoseconds, and a number that is made of all their paths and attributes."""
     size_bytes = changed_ns = 0
     total = hashlib.blake2b(digest_size=7)
     for name, member in _members(path):

@@ -20,15 +20,15 @@ from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.run.reuse.identities import Identifier, Record, identify_all
 
 MAX_FILES = 200_000
-"""Maximum number of initial inputs that are identified for a run. Tasks with further ones are not
+"""Maximum number of initial inputs that are identified for a run. Tasks that read others are not
 reused."""
 _CARRIED = ".wfrun-"
 """Prefix of the folders in which a program of the document is sent to sites."""
 
 
 def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Identifier) -> Record:
-    """Identify all that a run reads on the submit host. Raises InfeasibleError for a file that
-    cannot be read."""
+    """Identify all files that a run reads on the submit host. Raises InfeasibleError for a file
+    that cannot be read."""
     paths = [path for w in workflows for path in _input_paths(w)][:MAX_FILES]
     programs: dict[str, str] = {}
     # At a cluster a program is looked up when its task starts, so only its name is known here.
@@ -71,8 +71,8 @@ def program_of(task: Task) -> str:
 
 
 def _found(task: Task) -> str | None:
-    """The path of the program on this machine; None for one of the task's inputs, or in its
-    container."""
+    """The path of the program on this machine. None if it is an input of the task or in its
+    container, or if there is no such program."""
     if task.executable.startswith("./") or task.resources.container is not None:
         return None
     if os.path.isabs(task.executable):
@@ -81,8 +81,8 @@ def _found(task: Task) -> str | None:
 
 
 def task_keys(workflow: Workflow, record: Record, identifier: Identifier) -> list[bytes]:
-    """The key of each task. Equal tasks are numbered: what they compute may differ, as with random
-    numbers, so each has a key of its own."""
+    """The key of each task. Tasks with equal facts are numbered, so that each has a key of its own:
+    their results may differ, for example because of random numbers."""
     keys: list[bytes] = [b""] * len(workflow.tasks)
     contents = _Contents(workflow, record, identifier, keys)
     seen: Counter[bytes] = Counter()
@@ -124,7 +124,7 @@ class _Contents:
             path: identifier.token(path, identity) for path, identity in record.files.items()
         }
         self._unknown = secrets.token_bytes(16)
-        """Stands for an input that was not identified: it equals none of another run."""
+        """Token of inputs that were not identified. It equals no token of another run."""
 
     def facts(self, task: Task) -> tuple[object, ...]:
         """All that determines what a task computes, except its predecessors."""
@@ -158,8 +158,8 @@ class _Contents:
         return self._keys[found.producer] + place.to_bytes(4, "big")
 
     def _program(self, task: Task, inputs: Mapping[str, bytes]) -> tuple[str, bytes]:
-        """Name and content of the program; without the content where it is an input, whose content
-        counts already, or is at the sites alone."""
+        """Name and content of the program. The content is empty for a program that exists only at
+        the sites, and for one that is an input, whose content counts already."""
         name = task.executable
         base = os.path.basename(name)
         if name.startswith(f"./{_CARRIED}"):

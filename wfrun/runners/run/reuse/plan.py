@@ -12,7 +12,8 @@ from wfrun.runners.run.reuse.identities import Identifier, Record
 from wfrun.runners.run.reuse.keys import make_record, task_keys
 
 MAX_USELESS = 2
-"""Number of earlier runs in a row without a further task after which no older ones are read."""
+"""Maximum number of successive earlier runs that add no task to reuse. After these no older run is
+read."""
 
 Source = tuple[EarlierRun, int, int]
 """An earlier run, and the (workflow, task) in it."""
@@ -26,7 +27,7 @@ class ReusableTasks:
         self.sources: dict[int, list[Source]] = {}
         """By task: the runs that did it, the latest first."""
         self.gone: dict[int, int] = {}
-        """Tasks that were done before and run again, with the output that is at no place."""
+        """Tasks that were done before and run again, each with an output that no longer exists."""
         self.reused: dict[int, Source] = {}
         self._sites = sites
         self._kept: dict[int, KeptFile | None] = {}
@@ -45,8 +46,8 @@ class ReusableTasks:
                 self.sources[task] = found
 
     def choose(self, missing: Collection[int] = ()) -> None:
-        """Choose the tasks to reuse: of those that were done, all but the ones with an output that
-        is needed and is at no place. ``missing``: files that were not found where they should be.
+        """Choose the tasks to reuse: those that were done before, unless an output is needed and no
+        longer exists. ``missing`` are files that were not found where they should be.
 
         A file is needed if it is a final output, or if a task that runs reads it.
         """
@@ -89,7 +90,7 @@ class ReusableTasks:
         return run.state.workflows[workflow].workflow.tasks[earlier].outputs[place]
 
     def kept(self, task: int, file: int) -> KeptFile | None:
-        """An output of a task as an earlier run has it; None if none has."""
+        """An output of a task as an earlier run has it; None if no earlier run has it."""
         if file not in self._kept:
             found = None
             for source in self.sources[task]:

@@ -20,13 +20,14 @@ class RerunReason(NamedTuple):
 
 
 def reasons(reuse: Reuse) -> Iterator[RerunReason]:
-    """The reason of each task that runs although earlier runs are to be reused."""
+    """Why tasks run although earlier runs are to be reused, a reason for each such task."""
     for tasks in reuse.workflows:
         yield from _Reasons(reuse, tasks).all()
 
 
 class _Reasons:
-    """The reasons of one workflow, in comparison with the latest run that had one of its name."""
+    """Reasons of one workflow, found by comparison with the latest run that has a workflow of its
+    name."""
 
     def __init__(self, reuse: Reuse, tasks: ReusableTasks) -> None:
         self._reuse, self._tasks = reuse, tasks
@@ -63,7 +64,8 @@ class _Reasons:
         return "has another program or another predecessor"
 
     def _change(self, task: Task, then: Task, before: Workflow) -> str | None:
-        """What differs from the task of an earlier run that has the same id."""
+        """The first difference from the task of an earlier run with the same id; None: there is
+        none."""
         if (task.executable, task.arguments) != (then.executable, then.arguments):
             return "has another command"
         if (task.env or {}) != (then.env or {}):

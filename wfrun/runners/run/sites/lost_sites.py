@@ -19,8 +19,8 @@ _LOGGER = logging.getLogger(__name__)
 def unreachable_of(
     left: Collection[int], results: Sequence[BaseException | None], events: Sequence[ev.Event]
 ) -> dict[int, str]:
-    """Of the sites that left the catalog, those that could not be opened or have reported since
-    that they are out of reach, with the reasons."""
+    """The sites ``left`` that cannot be reached, with the reasons. These are sites that left the
+    catalog, and that could not be opened or have since reported that they are out of reach."""
     found = with_unreachable(results, events) if left else []
     return {
         number: error.message
@@ -30,9 +30,9 @@ def unreachable_of(
 
 
 def lose_sites(state: RunState, unreachable: Mapping[int, str], now_s: float) -> list[ev.Event]:
-    """The ends of all attempts and launchers at sites that left the catalog and are out of reach,
-    by index with the reason. They count as lost: what an attempt still writes there has names of
-    its own, which nothing reads."""
+    """The ends, as lost, of all attempts and launchers at ``unreachable`` sites, which left the
+    catalog. ``unreachable`` has the reason by index of the site. Such an attempt may still write
+    files, but under names of its own that nothing reads."""
     events: list[ev.Event] = []
     for index, reason in unreachable.items():
         name = state.sites[index].spec.name

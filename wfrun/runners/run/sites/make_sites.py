@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from wfrun.sites.transfers.urls.url_inputs import UrlInputs
 
 _TERMINAL = asyncio.Lock()
-"""Held while one site asks: sites that are opened together ask one after another."""
+"""Held while one site asks the user, so that sites that are opened together ask one after
+another."""
 
 
 def make_site(
@@ -62,7 +63,7 @@ def make_site(
 
 
 def connect_claims(sites: Sequence[AnySite]) -> None:
-    """Let jobs reach all nodes of their claims: those of several sites."""
+    """Let jobs reach all nodes of their claims, including claims at several sites."""
     from wfrun.sites.launchers.command_relay import CommandRelay
     from wfrun.sites.launchers.site import BatchLauncherSite
 
@@ -104,8 +105,8 @@ def make_transfer(
 def with_url_inputs(
     transfer: TransferRouter, folder: Path, allow_urls: str, workflows: Iterable[Workflow]
 ) -> TransferRouter | UrlInputs:
-    """A transfer that fetches inputs of ``workflows`` which are named by URL into ``folder``, if
-    any hosts are allowed."""
+    """The transfer, extended to fetch inputs of ``workflows`` that are named by URL into
+    ``folder``. Unchanged if ``allow_urls`` allows no host."""
     if not allow_urls:
         return transfer
     # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
@@ -116,10 +117,11 @@ def with_url_inputs(
 
 
 def terminal_prompter() -> Prompter | None:
-    """Asks the user the questions of a login; None unless standard input is a terminal.
+    """A prompter that asks the user the questions of a login; None unless standard input is a
+    terminal.
 
-    With a prompter a login has minutes for the answers (`asyncssh_login`), so a run that nobody
-    can answer must have none: a host that hangs would delay it for that time.
+    With a prompter a login has minutes for the answers (`asyncssh_login`). A run that nobody can
+    answer must have none, because a host that hangs would delay it for that time.
     """
     is_terminal = sys.stdin is not None and sys.stdin.isatty()  # None: it is closed
     return _ask_at_terminal if is_terminal else None

@@ -16,8 +16,8 @@ _WAIT = "Correct its entry in the catalog, or leave it out. With --wait the run 
 def with_unreachable(
     results: Sequence[BaseException | None], events: Sequence[Event]
 ) -> list[BaseException | None]:
-    """The results of the openings, with an error also for each site that is out of reach: it was
-    opened, and has reported that it takes no work."""
+    """The results of the openings, with an error also for each site that was opened but has
+    reported that it is out of reach."""
     reasons: dict[int, str] = {}
     for event in events:
         if isinstance(event, SitePaused):

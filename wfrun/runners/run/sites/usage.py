@@ -29,8 +29,8 @@ class HeadNodeUsage:
         self._reported = dict.fromkeys(connections, (0, _NOTHING))
 
     async def watch(self, on_counted: Callable[[SiteCounted], None]) -> None:
-        """Report new counts once a minute, until cancelled. Commands that a killed agent ran after
-        its last answer are not counted."""
+        """Report new counts once a minute, until cancelled. If an agent is killed, commands that it
+        ran after its last answer are not counted."""
         while True:
             await asyncio.sleep(EVERY_S)
             for event in await self.new_counts():

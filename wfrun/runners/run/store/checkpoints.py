@@ -38,38 +38,38 @@ from wfrun.runners.run.store.log_errors import replay
 MIN_EVENTS = 20_000
 """Minimum number of events between two checkpoints; to replay them takes a quarter of a second."""
 SHARE = 0.04
-"""Maximum share of a run's time that the engine writes checkpoints. One of a million tasks takes
-0.07 s (a bag) to 0.3 s, which leaves more than the minimum between two where more than 2,700 events
-come a second."""
+"""Maximum share of a run's time for which the engine writes checkpoints. Writing a checkpoint of a
+million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this share, not MIN_EVENTS, determines the
+interval from 2,700 events per second on."""
 BYTES_PER_EVENT = 5
-"""Maximum room of all checkpoints but the last, in bytes for each event of the log: a quarter of
-what the events take."""
+"""Maximum size of all checkpoints but the last, in bytes per event of the log. It is a quarter of
+the size of the events."""
 MIN_LAST_EVENTS = 1000
 """Minimum number of events before the checkpoint that an engine makes at its end."""
 KEY_NAME = "checkpoint-key"
 _KEY_BYTES = 32
 _MAC_BYTES = 32
 MAX_BYTES = 1 << 30
-"""Maximum size of a state that is read, in bytes; that of a million tasks takes 25 MB."""
+"""Maximum size of a state that is read, in bytes. The state of a million tasks takes 25 MB."""
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of a run that this process drives. It stops where the state cannot be
-    frozen, such as with a policy of the user, or when one cannot be written."""
+    """Writes the checkpoints of a run that this process drives. It stops if a state cannot be
+    frozen, for example with a policy of the user, or if a checkpoint cannot be written."""
 
     def __init__(
         self, store: Store, core: Core, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._core, self._now_s = store, core, now_s
         self._last, self._last_s = store.next_seq, now_s()
-        """Number of events, and the time, when the last one was written."""
+        """Number of events, and the time, at the last checkpoint."""
         self._interval = MIN_EVENTS
         """Number of events until the next one."""
         self._works: bool | None = None
         """Whether states can be frozen, thawed and written; None: not tried yet."""
 
     def after_commit(self, *, last: bool = False) -> None:
-        """Write a checkpoint if one is due. The log holds all events that the core has applied.
+        """Write a checkpoint if one is due. The log must hold all events that the core has applied.
         ``last``: the engine ends."""
         events = self._store.next_seq - self._last
         if events < (MIN_LAST_EVENTS if last else self._interval) or self._works is False:
@@ -103,9 +103,9 @@ class CheckpointWriter:
 
 def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
     """Choose the checkpoints to remove before another one is written after ``events`` events, so
-    that all take at most BYTES_PER_EVENT. ``stored`` has (number of events before it, size in
-    bytes) of each, in ascending order. Removes the one with the closest neighbours first, which
-    keeps the rest spread over the log."""
+    that those kept take at most BYTES_PER_EVENT. ``stored`` has (number of events before it, size
+    in bytes) of each checkpoint, in ascending order. Removes checkpoints with the closest
+    neighbours first, so that the others stay spread over the log."""
     kept, surplus = list(stored), []
     while sum(size for _, size in kept) > BYTES_PER_EVENT * events:
         places = [0, *(seq for seq, _ in kept), events]
@@ -117,10 +117,10 @@ def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
 def read_core(
     store: Store, before: int | None = None, documents: Mapping[str, Workflow] | None = None
 ) -> Core:
-    """The core of a run after all events of its log, or as it was ``before`` the event of this
-    number. ``documents``: the workflows, if they were read already; otherwise those after a
-    checkpoint are read lazily, for readers that need few of their tasks. Raises what ``Store.load``
-    and ``replay`` raise."""
+    """The core of a run after all events of its log, or after the events ``before`` this number.
+    ``documents`` are the workflows if the caller has read them. Otherwise, if there is a
+    checkpoint, workflows are read lazily, for readers that need few of their tasks. Raises what
+    ``Store.load`` and ``replay`` raise."""
     with paused_gc():
         known = store.workflows(lazily=True) if documents is None else documents
         core = _latest(store, known, before)
@@ -146,8 +146,8 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
 def _latest(
     store: Store, documents: Mapping[str, Workflow], before: int | None = None
 ) -> Core | None:
-    """The core at the latest usable checkpoint (of those ``before`` an event), after which the
-    store reads on. None: there is none, and the store reads from the start."""
+    """The core at the latest usable checkpoint, at most ``before`` if given; the store then reads
+    the events after it. None: there is none, and the store reads from the start."""
     store.next_seq = 0
     for seq, body in store.checkpoints(_stamp(), before):
         try:
@@ -203,7 +203,8 @@ def _key(*, make: bool) -> bytes | None:
 
 @lru_cache(maxsize=1)
 def _stamp() -> str:
-    """Identity of the code that interprets events: while it is developed, the version stays."""
+    """Identity of the code that interprets events. The version does not suffice: it stays the same
+    during development."""
     folder = Path(wfrun.engine.__file__).parent
     found = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -17,7 +17,7 @@ class Collector(Protocol):
     """Notes what it needs of the events of a log."""
 
     def passed(self, events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-        """Yield the events, each to be interpreted before the next one is asked for."""
+        """Yield the events. The caller interprets each event before it asks for the next one."""
 
 
 C = TypeVar("C", bound=Collector)

@@ -43,10 +43,10 @@ FILE_NAME = "events.sqlite"
 ROW_EVENTS = 5000
 """Maximum number of events in a row: SQLite and the engine hold copies of a row in memory."""
 ROW_BYTES = 256 << 20
-"""Maximum size of a row that is read, in bytes, also unpacked; 5,000 events take about a
-megabyte."""
+"""Maximum size of a row that a reader accepts, in bytes, before and after it is unpacked; 5,000
+events take about a megabyte."""
 ROWS_PER_READ = 100
-"""Maximum number of rows that a reader fetches at once: it blocks the writer meanwhile."""
+"""Maximum number of rows that a reader fetches at once, because the writer is blocked meanwhile."""
 LOCK_TIMEOUT_S = 30.0
 """Maximum wait for another process that reads or writes the file, in seconds."""
 
@@ -74,7 +74,7 @@ _COLUMNS = {
 
 
 def encode_workflow(workflow: Workflow) -> tuple[str, bytes]:
-    """The digest of a workflow, and the workflow as it is stored: of a bag only its template and
+    """The digest of a workflow, and its stored form. A bag is stored as its template and
     parameters, from which `Store.workflows` expands it."""
     if workflow.bag is not None:
         workflow = msgspec.structs.replace(workflow, tasks=[], files=[], parents=[])
@@ -99,7 +99,8 @@ def _is_large(workflow: Workflow) -> bool:
 
 
 class _Documents(dict[str, Workflow]):
-    """Workflows by digest. One that was added to the run since is read when it is asked for."""
+    """Workflows by digest. A workflow that is added to the run later is read from the log when it
+    is first asked for."""
 
     def __init__(self, directory: Path, lazily: bool) -> None:
         super().__init__()
@@ -159,7 +160,8 @@ class Store:
         write: bool = False,
         judge: Judge | None = None,
     ) -> None:
-        """``judge`` refuses a log of another user; None: whosever log it is, it is used."""
+        """``judge`` raises InvalidError for a log of another user; None: a log of any user is
+        accepted."""
         self.path = directory / FILE_NAME
         if not create and not os.path.lexists(self.path):
             raise InvalidError(
@@ -271,8 +273,8 @@ class Store:
 
     def workflows(self, *, lazily: bool = False) -> dict[str, Workflow]:
         """All stored workflows by digest. ``lazily``: tasks and files of large workflows are read
-        when they are needed, also after the store is closed; that raises what reading raises. So is
-        a workflow that is added to the run later."""
+        when they are needed, even after the store is closed, and errors of reading are raised then.
+        A workflow that is added to the run later is also read when it is needed."""
         workflows = _Documents(self.path.parent, lazily)
         with self._errors():
             if self._has_tables():
@@ -324,8 +326,8 @@ class Store:
             return msgspec.msgpack.decode(found[1], type=Record)
 
     def checkpoint_sizes(self) -> list[tuple[int, int]]:
-        """Of each stored state the number of events before it, in ascending order, and its size in
-        bytes."""
+        """Size in bytes of each stored state, with the number of events before it, in ascending
+        order of that number."""
         with self._errors():
             if not self._has_table("checkpoints"):
                 return []
@@ -333,8 +335,9 @@ class Store:
             return self._db.execute(query).fetchall()
 
     def put_checkpoint(self, wfrun: str, body: bytes, surplus: Sequence[int] = ()) -> None:
-        """Store the state after all events so far, as ``wfrun``, an identity of its code, made it.
-        The ``surplus`` states, by the numbers of events before them, are removed."""
+        """Store ``body``, the state after all events so far. ``wfrun`` identifies the code that
+        made it. Removes the ``surplus`` states, which are given by the numbers of events before
+        them."""
         if self.before_commit is not None:
             self.before_commit()
         with self._errors():
@@ -353,9 +356,10 @@ class Store:
                 raise
 
     def checkpoints(self, wfrun: str, before: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """The states that this ``wfrun`` stored, each with the number of events before it, the
-        latest first; those ``before`` the event of this number alone, if it is given. None from a
-        file of another user, and none of events that the log does not have."""
+        """The states that the code ``wfrun`` stored, each with the number of events before it, the
+        latest first. With ``before`` only states with at most this number of events before them.
+        Yields nothing from a file of another user, and no state after events that the log does not
+        have."""
         if not _is_ours(self.path):
             return
         # Damage of a cache is no damage of the log. Errors that concern both, the events show, too.
@@ -416,8 +420,8 @@ class Store:
         yield from self.load_more()
 
     def load_more(self) -> Iterator[AnyEvent]:
-        """Read the events after the last one that was read, up to the last one of this moment: an
-        engine may write faster than they are read."""
+        """Read the events after the last one that was read. Stops at the event that is the last
+        when reading begins, because an engine may write faster than a reader reads."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         last = self._last_row()
         while last is not None and (rows := self._rows(last)):
@@ -437,7 +441,8 @@ class Store:
                 yield from events
 
     def seek(self, seq: int) -> None:
-        """Read on with the group of events that has this event, or at the start without one."""
+        """Continue reading at the group of events that contains event number ``seq``, or at the
+        start of the log if there is none."""
         with self._errors():
             (first,) = self._db.execute(
                 "SELECT max(first_seq) FROM events WHERE first_seq <= ?", (max(0, seq),)
@@ -445,8 +450,8 @@ class Store:
         self.next_seq = first if type(first) is int else 0
 
     def find(self, wanted: bytes) -> Iterator[tuple[int, AnyEvent]]:
-        """The events whose JSON has these bytes, with their numbers. Does not change what is read
-        next."""
+        """Yield the events whose JSON contains the bytes ``wanted``, with their numbers. Does not
+        change which event is read next."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         with self._errors():
             if not self._has_tables():
@@ -470,8 +475,8 @@ class Store:
             yield from found
 
     def before(self, seq: int) -> Iterator[tuple[int, AnyEvent]]:
-        """The events before the one of this number, the last one first, with their numbers. Does
-        not change what is read next."""
+        """Yield the events before event number ``seq``, the last one first, with their numbers.
+        Does not change which event is read next."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         while seq > 0:
             with self._errors():

@@ -39,13 +39,14 @@ def _document(digest: str) -> NoReturn:
 
 
 def _all_documents() -> NoReturn:
-    """Stands for a mapping of documents that reads them when they are needed."""
+    """Placeholder of a mapping of documents, in place of which `thaw` puts the mapping that it is
+    given."""
     raise pickle.UnpicklingError("documents are read in `thaw`")
 
 
 def freeze(core: Core) -> bytes:
-    """The state and the parts of a run between two events. Raises pickle.PicklingError,
-    TypeError or AttributeError if they hold what cannot be written, such as a user's policy."""
+    """The state and the parts of a run between two events, as bytes. Raises pickle.PicklingError,
+    TypeError or AttributeError for content that cannot be pickled, such as a policy of the user."""
     run = core.run
     digests = {id(workflow): digest for digest, workflow in run.state.documents.items()}
     stream = io.BytesIO()
@@ -61,14 +62,16 @@ def freeze(core: Core) -> bytes:
 
 
 def _without_children(w: WorkflowState) -> Any:
-    """What pickle makes of the state of a workflow, without what follows from its document."""
+    """The pickled form of the state of a workflow, without ``children``, which follow from the
+    document."""
     reduced: Any = w.__reduce_ex__(5)
     call, arguments, (_, slots), *_ = reduced
     return call, arguments, (None, {name: slots[name] for name in slots if name != "children"})
 
 
 class _Thawer(pickle.Unpickler):
-    """Makes objects of the engine and of a few collections alone, so that no bytes run code."""
+    """Unpickler that makes only objects of the engine and of a few collections, so that no bytes
+    can run code."""
 
     def __init__(self, body: bytes, documents: Mapping[str, Workflow]) -> None:
         super().__init__(io.BytesIO(body))
@@ -92,8 +95,8 @@ class _Thawer(pickle.Unpickler):
 
 
 def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
-    """The core whose state was frozen. Raises what pickle raises for bytes that `freeze` has not
-    made, or another version of it."""
+    """The core whose state was frozen. Raises what pickle raises for bytes that `freeze` of this
+    version has not made."""
     run = _Thawer(body, documents).load()
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")

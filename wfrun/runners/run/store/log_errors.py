@@ -32,7 +32,8 @@ _DAMAGED_HINT = (
 
 
 Judge = Callable[[Path, os.stat_result], None]
-"""Raises InvalidError for a file of another user: its path, and the status of what was opened."""
+"""Gets the path of a file and the status of what was opened. Raises InvalidError for a file of
+another user."""
 
 
 def damaged(path: Path, what: str) -> InvalidError:

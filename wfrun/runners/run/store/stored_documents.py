@@ -16,11 +16,12 @@ import msgspec
 from wfrun.engine.model import File, Task, Workflow
 
 MIN_TASKS = 20_000
-"""Minimum number of tasks of a workflow that is divided; to read a smaller one takes 0.1 s."""
+"""Minimum number of tasks of a workflow that is divided. Reading a smaller one takes less than 0.1
+s."""
 PART_LENGTH = 2000
 MAX_PARTS = 50
-"""Maximum number of parts of a sequence that a reader keeps, so that one that goes through all
-tasks of a large workflow needs little memory."""
+"""Maximum number of parts of a sequence that a reader keeps in memory. A reader of all tasks of a
+large workflow then needs little memory."""
 
 T = TypeVar("T")
 ReadPart = Callable[[str], bytes]

@@ -30,10 +30,11 @@ class Estimates(Protocol):
         """The start of a job that is submitted now."""
 
     def sums(self, now_s: float) -> OpenSums:
-        """Sums over the open jobs, with their waits as they were or as they are planned."""
+        """Sums over the open jobs. The wait of a started job is its actual wait, that of another
+        job its planned one."""
 
     def loads(self) -> OpenSums:
-        """The same sums without the waits, which may be those of an earlier time."""
+        """The same sums without an update of the waits, which may be those of an earlier time."""
 
     def overdue_work(self, now_s: float) -> float:
         """See `wfrun.engine.jobs.open_sums.Overdue.work`."""
@@ -65,12 +66,13 @@ class LrmEstimates:
         self._open: dict[int, _Open] = {}
         self._waiting: dict[int, None] = {}
         self._overdue: Overdue[int] = Overdue()
-        """The running jobs. Those that wait are planned anew while another job is overdue."""
+        """The running jobs. Waiting jobs do not count, because they are planned anew while a job is
+        overdue."""
         self._new: list[int] = []
         """Jobs submitted since the latest question."""
         self._sums = OpenSums()
         self._plan = -1
-        """Number of the plan that the waits of the waiting jobs are of."""
+        """Number of the plan from which the waits of the waiting jobs were taken."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         self._open[job] = _Open(cores, length_s, now_s)

@@ -11,29 +11,31 @@ from wfrun.engine.jobs.open_sums import OpenSums
 from wfrun.engine.prediction.waits.point import FcfsPlan, OpenJob, doubled_s
 
 ExpectedS = Callable[[int], float]
-"""The run time that a job is expected to have at the site by now, in seconds."""
+"""The run time that a job is currently expected to have at the site, in seconds."""
 
 
 EXACT = 500
-"""Number of open jobs up to which a plan is exact. Beyond, one deviation is tolerated for each
-``EXACT`` open jobs: a plan costs as much as there are jobs, and a burst leaves thousands."""
+"""Maximum number of open jobs for which a plan is exact. With more, one deviation is tolerated for
+each ``EXACT`` open jobs, because the cost of a plan is proportional to the jobs and a burst leaves
+thousands."""
 
 
 class FcfsEstimates:
     """The schedule of one queue by the expected run times of its jobs. Implements `Estimates`.
 
-    Jobs that end at other times than expected, jobs that are overdue and changes of expected run
-    times are deviations. After a deviation the plan is made anew before the next question, as in
-    the simulations of the thesis, or after a few in long queues (``EXACT``). Cost of a question:
-    constant for one core as long as there is no deviation; otherwise, shared by all questions, at
-    most ``EXACT`` jobs for each deviation.
+    A deviation is a job that starts or ends at another time than expected, an overdue job, or a
+    change of an expected run time. After a deviation, or in long queues after a few (``EXACT``),
+    the plan is made anew before the next question, as in the simulations of the thesis. Amortized
+    cost of a question: constant for one core if there is no deviation; otherwise at most ``EXACT``
+    jobs for each deviation.
     """
 
     def __init__(
         self, processors: int, expected_s: ExpectedS, kinds: Sequence[int] | None = None
     ) -> None:
-        """``kinds``, for expected run times that change while jobs wait or run: by job, a number
-        that jobs with equal expected run times share. `correct` says when they change."""
+        """``kinds`` is needed if expected run times change while jobs wait or run. It has a number
+        for each job, equal for jobs with equal expected run times. `correct` is called when these
+        change."""
         self._processors = processors
         self._expected_s = expected_s
         self._kinds = kinds
@@ -51,7 +53,8 @@ class FcfsEstimates:
         self._deviations = 0
         """Since the plan was made."""
         self._due: list[tuple[float, int]] = []
-        """A heap of the expected ends of running jobs; those of jobs that have ended are stale."""
+        """A heap of the expected ends of running jobs. Entries of jobs that have ended are
+        stale."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         self._cores[job], self._lengths_s[job] = cores, length_s

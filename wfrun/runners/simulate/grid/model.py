@@ -31,14 +31,14 @@ class GridJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scheduler(NamedTuple):
-    """A grid scheduler: how it chooses clusters, and what it knows of run times."""
+    """A grid scheduler: how it chooses clusters, and its information about run times."""
 
     policy: type[Placement]
     predictor: Predictor | None = None
     """None: run times are known. Otherwise policy and queues see predictions only."""
     per_site: bool = True
-    """Whether a job is predicted for each site from the jobs that have ended there; otherwise from
-    those of all sites, with run times at speed 1."""
+    """Whether the run time of a job is predicted for each site, from the jobs that have ended
+    there. Otherwise it is predicted from the jobs of all sites, with run times at speed 1."""
     corrected: bool = True
     """Whether the predictions of waiting and running jobs follow each end (thesis section 7.3.1);
     otherwise they stay as they were at the submission. Only plans of first-come, first-served

@@ -25,7 +25,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.queues import QueuedJob, make_lrm
 
 PERIOD_S = 3600.0
-"""Time between two reallocations in seconds (section 3.2.2)."""
+"""Interval between reallocations, in seconds (section 3.2.2)."""
 
 
 class MoldableJob(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
     runtimes: MoldableRunTimes
     """Walltimes by size, at a processor of speed 1; a rigid job has one size."""
     used: float = 1.0
-    """Share of its walltime that it runs for, at most 1 (section 4.2.2)."""
+    """Share of its walltime for which the job runs, at most 1 (section 4.2.2)."""
     home: int = -1
     """The site of a local job; -1: a job of the middleware."""
 
@@ -69,9 +69,10 @@ def simulate_moldable(
     lrm: str = "conservative",
     sizing: Sizing = binary_search,
 ) -> MoldableSchedule:
-    """Run all jobs to their end; ``jobs`` are in order of submission. Equal arguments give equal
-    schedules. At one time ends come first, then submissions, then the reallocation. Raises
-    InfeasibleError for a job that no site can run, or a local one that its site cannot run."""
+    """Run all jobs to their end. ``jobs`` are in order of submission. Equal arguments give equal
+    schedules. Of events at the same time ends come first, then submissions, then the reallocation.
+    Raises InfeasibleError for a job that no site can run, or a local job that its own site cannot
+    run."""
     return _Simulation(jobs, sites, reallocation, lrm, sizing).run()
 
 

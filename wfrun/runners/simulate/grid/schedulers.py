@@ -15,9 +15,9 @@ from wfrun.runners.simulate.grid.model import Scheduler
 
 
 class RunPredictor:
-    """Predicts jobs as `RunTimes` predicts the tasks of a run: by user, application and size at the
-    site; without such jobs from those at other sites, or else from all, by the speeds of the
-    sites. Implements `Predictor`."""
+    """Predicts jobs as `RunTimes` predicts the tasks of a run: from jobs of the same user,
+    application and size at the site; without such jobs from those at other sites; else from all
+    jobs, by the speeds of the sites. Implements `Predictor`."""
 
     def __init__(self, sites: Sequence[SiteSpec], method: str = "last2") -> None:
         self._run_times = RunTimes(method)

@@ -76,7 +76,8 @@ class GridSimulation:
         return GridSchedule(jobs, state.sites, self._site, self._start_s, self._end_s)
 
     def _next_wakeup(self) -> tuple[float, int]:
-        """The first time at which a queue plans a start without an event, and its site."""
+        """The earliest time at which the LRM of a site starts a job without an event, and that
+        site."""
         best_s, best = inf, -1
         for site, lrm in enumerate(self._state.lrms):
             if lrm.next_wakeup_s < best_s:
@@ -150,7 +151,7 @@ class _GlobalQueue:
         self._jobs: dict[int, deque[int]] = {}
         """By number of cores."""
         self._order: deque[int] = deque()
-        """The cores of all jobs in their order, if the first one blocks."""
+        """The cores of all jobs in their order. Used only if the first job blocks the others."""
         self._count = 0
 
     def __len__(self) -> int:

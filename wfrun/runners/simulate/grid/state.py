@@ -50,7 +50,7 @@ class GridState:
         """Whether queues are given expected run times."""
         self._predictor = scheduler.predictor
         self._numbers: dict[tuple[str, str, int, float | None], int] = {}
-        """Numbers of the kinds of job: jobs that predictors cannot distinguish."""
+        """Numbers of the kinds of job. Predictors cannot distinguish jobs of one kind."""
         self._kinds: list[tuple[Job, ...]] = []
         """What predictors are given of jobs of a kind, by site."""
         self._kind: list[int] = []
@@ -58,7 +58,7 @@ class GridState:
         if self._predictor is not None:
             self._kind = [self._number_of(job) for job in jobs]
         self._predicted_s: dict[int, float] = {}
-        """By open job: its prediction at speed 1, if it is made once for all sites."""
+        """Prediction of each open job at speed 1, in seconds, if it is made once for all sites."""
         self._is_once = not (scheduler.per_site or scheduler.corrected)
         self._seen, self._sum_s = 0, 0.0
         """Number of jobs that have ended, and the sum of their run times at speed 1."""
@@ -77,8 +77,8 @@ class GridState:
         return FcfsEstimates(self.slots[site], expected_s, self._kind if self.corrects else None)
 
     def expected_s(self, job: int, site: int) -> float:
-        """Expected run time of a job at a site: the actual one if run times are known, else its
-        prediction; without one the mean of all jobs that have ended."""
+        """Expected run time of a job at a site, in seconds: the actual one if run times are known,
+        else its prediction, else the mean of all jobs that have ended."""
         if self._predictor is None:
             return self.jobs[job].runtime_s / self.speeds[site]
         if self._is_once:
@@ -89,7 +89,8 @@ class GridState:
         return found.value_s if self.scheduler.per_site else found.value_s / self.speeds[site]
 
     def prediction(self, job: int, site: int) -> Prediction | None:
-        """The expected run time of a job at a site with what it was made from; None if unknown."""
+        """The expected run time of a job at a site, with the source of the prediction; None if
+        unknown."""
         if self._predictor is None:
             return Prediction(self.expected_s(job, site), "known", 0)
         found = self._predict(job, site)
@@ -102,7 +103,7 @@ class GridState:
         )
 
     def submitted(self, job: int) -> None:
-        """Predict a job that is submitted now, if it is predicted once."""
+        """Predict a newly submitted job, if jobs are predicted only once."""
         if self._predictor is not None and self._is_once:
             found = self._predict(job, 0)
             self._predicted_s[job] = self._default_s() if found is None else found.value_s

@@ -24,13 +24,13 @@ from wfrun.engine.jobs.packing import (
 
 
 class Bounds(NamedTuple):
-    """Lower bounds of both criteria, of jobs that are all there at the start."""
+    """Lower bounds of both criteria for jobs that are all present at the start."""
 
     makespan_s: float
     weighted_s: float | None
     """None: scipy is absent, or the jobs arrive over time."""
     printed_s: float | None
-    """The value of the program as the paper prints it, which may exceed the optimum."""
+    """The value of the program as printed in the paper. It may exceed the optimum."""
 
 
 class PackingComparison(NamedTuple):
