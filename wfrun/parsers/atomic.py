@@ -15,11 +15,12 @@ from wfrun.engine.errors import InvalidError
 
 @contextlib.contextmanager
 def drafted(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a new file whose content replaces ``path`` when the block ends; when it raises, ``path``
-    stays as it was. ``mode`` are its permissions, less the umask. Raises OSError.
+    """Open a new file whose content replaces ``path`` when the block ends. If the block raises,
+    ``path`` stays as it was. ``mode`` are the permissions of the file, less the umask. Raises
+    OSError.
 
-    All drafts are made here: in a directory where others may write, a draft of a name that they
-    know, or one that is opened through a link, would be a file of their choice.
+    All drafts must be made here. In a directory where others may write, they could choose the file
+    that is written if they knew the draft's name, or if the draft were opened through a link.
     """
     draft = path.with_name(f".wfrun-{secrets.token_hex(8)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,7 +45,7 @@ def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
 def replacing(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text stream whose content replaces ``path`` when the block ends.
 
-    When the block raises, ``path`` stays as it was. Raises InvalidError where the file cannot be
+    If the block raises, ``path`` stays as it was. Raises InvalidError if the file cannot be
     written, or the disk is full.
     """
     target = Path(path)

@@ -1,7 +1,7 @@
 """Images and mounts of containers, as documents and catalogs name them.
 
-Documents may be hostile. What they name becomes an argument of a container runtime, so nothing
-passes that a runtime could take for an option, a list or a second path.
+Documents may be hostile. Their names become arguments of a container runtime, so a name is refused
+if a runtime could take it for an option, a list or a second path.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 def to_image(value: Any) -> str:
     """The normal form of the name of an image: a URL, or a path.
 
-    A name without a scheme is that of a file if it begins with ``/``, ``./`` or ``../`` or has the
-    suffix of an image's file; otherwise it is one of a Docker registry. Raises ValueError with the
-    end of a message.
+    A name without a scheme is a file's if it begins with ``/``, ``./`` or ``../`` or has the suffix
+    of an image file; otherwise it belongs to a Docker registry. Raises ValueError with the end of a
+    message.
     """
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"an image is a name or a path, not {in_words(value)}")

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from wfrun.parsers.syntax.limits import CONTROL
 
 FETCHED = ("http", "https", "sftp", "gsiftp", "ftp")
-"""Schemes of files of other machines that can be fetched (`wfrun.sites.transfers.urls`)."""
+"""Schemes of URLs whose files can be fetched from other machines (`wfrun.sites.transfers.urls`)."""
 MAX_URL = 4096
 """Maximum length of a URL or a path, in characters."""
 
@@ -31,8 +31,8 @@ def path_of_url(url: str) -> str | None:
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages and logs: without user and password, and without its query, which may be
-    a signature."""
+    """A URL for messages and logs: without user and password, and without its query, which may
+    contain a signature."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
@@ -41,16 +41,16 @@ def shown_url(url: str) -> str:
 
 
 class RemoteUrl(NamedTuple):
-    """A URL of another machine in its parts, as every client is given them."""
+    """The parts of a URL of another machine. Every client gets these parts."""
 
     scheme: str
     user: str
-    """For sftp alone; empty: none."""
+    """User name, which only sftp has; empty if there is none."""
     host: str
-    """In lower case; an IPv6 address without brackets."""
+    """Host in lower case; an IPv6 address has no brackets."""
     port: int | None
     rest: str
-    """Path and query; empty, or begins with ``/``."""
+    """Path and query; empty, or beginning with ``/``."""
 
     def text(self, rest: str | None = None) -> str:
         """The URL, made of the parts; ``rest`` replaces path and query."""
@@ -64,12 +64,12 @@ _REMOTE = re.compile(
     r"([a-z]+)://(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?"
     r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(/.*)?"
 )
-"""The authority has only characters that all clients take for the same parts: of others, such as
-``?``, ``#``, ``\\`` and ``%``, each client has its own idea where the host ends."""
+"""The authority may contain only characters that all clients interpret alike. With others, such as
+``?``, ``#``, ``\\`` and ``%``, clients differ on where the host ends."""
 
 
 def remote_url(url: str) -> RemoteUrl:
-    """The parts of a URL of another machine. Raises ValueError with what is wrong, as the end of a
+    """The parts of a URL of another machine. Raises ValueError with the fault, as the end of a
     message."""
     if CONTROL.search(url) or " " in url:
         raise ValueError("has spaces or control characters, which are percent-encoded in URLs")
@@ -96,7 +96,7 @@ def remote_url(url: str) -> RemoteUrl:
 
 
 def url_fault(url: str) -> str | None:
-    """What is wrong with a URL of another machine, as the end of a message; None: nothing."""
+    """The fault of a URL of another machine, as the end of a message; None if there is none."""
     if len(url) > MAX_URL:
         return f"has {len(url):,} characters, more than {MAX_URL:,}"
     try:

@@ -1,8 +1,8 @@
-"""Numbers in what others have written: answers of sites, batch systems and servers, documents.
+"""Numbers in foreign text: answers of sites, batch systems and servers, and documents.
 
-`str.isdigit` takes ``²``, for which `int` raises ValueError, as it does for more than 4,300 digits;
-and numbers above 64 bits fit neither the log nor a file. `tools/check_foreign_numbers.py` checks
-that no other module reads such text.
+`str.isdigit` accepts ``²``, for which `int` raises ValueError, as it does for more than 4,300
+digits. Numbers above 64 bits fit neither the log nor a file. `tools/check_foreign_numbers.py`
+checks that no other module converts such text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def number_of(text: str | bytes | None, otherwise: T, *, signed: bool = False) -
 def number_of(
     text: str | bytes | None, otherwise: T | None = None, *, signed: bool = False
 ) -> int | T | None:
-    """The whole number that a text is; ``otherwise`` if it is none, has more than MAX_DIGITS digits
-    or is negative without being ``signed``."""
+    """The whole number that ``text`` states. It is ``otherwise`` if the text is no whole number,
+    has more than MAX_DIGITS digits, or is negative without ``signed``."""
     if isinstance(text, bytes):
         text = text.decode("ascii", "replace")
     if text is None or not _WHOLE.fullmatch(text) or (text[0] == "-" and not signed):
@@ -35,6 +35,6 @@ def number_of(
 
 
 def decimal_of(text: str | None) -> float | None:
-    """The decimal number that a text is, such as ``2`` or ``0.5``; None if it is none, or has more
-    than MAX_DIGITS digits before or after the point."""
+    """The decimal number that ``text`` states, such as ``2`` or ``0.5``. None if the text is no
+    such number, or has more than MAX_DIGITS digits before or after the point."""
     return float(text) if text is not None and _DECIMAL.fullmatch(text) else None

@@ -1,4 +1,4 @@
-"""The document formats that wfrun reads: one record each, in the order in which they are tried.
+"""The document formats that wfrun reads: one record for each, in the order in which they are tried.
 
 A further format is one file with its reader and one record in `FORMATS`; docs/writing-a-format.md
 says the rest. Readers are imported when the first document of their format is read, because some of
@@ -31,7 +31,7 @@ class DocumentContent:
     """The content of a document, from which its format is recognized."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where the document cannot be read."""
+        """Read the beginning of the document at ``path``. Raises OSError if it cannot be read."""
         self.suffix = path.suffix.lower()
         self._path = path
         with path.open("rb") as stream:
@@ -42,18 +42,19 @@ class DocumentContent:
         if text != self.head:
             text = text.replace(b"\0", b"")  # UTF-16
         self.start = text.lstrip()
-        """The first bytes without byte order mark and white space."""
+        """The first bytes of the document, without byte order mark and leading white space."""
 
     @property
     def is_binary(self) -> bool:
-        """Whether it is neither text nor XML, which may be UTF-16 without a mark."""
+        """Whether the document is neither text nor XML. XML may be UTF-16 without a byte order
+        mark."""
         if self.start.startswith(b"<"):
             return False
         return b"\0" in self.start or self.head.startswith(_GZIP)
 
     @cached_property
     def whole(self) -> bytes:
-        """All of the content."""
+        """The whole content of the document."""
         return self._path.read_bytes()
 
 
@@ -61,20 +62,21 @@ Recognizer = Callable[[DocumentContent], bool]
 
 
 def begins_with(*marks: bytes, unless: Iterable[str] = ()) -> Recognizer:
-    """Recognize text that begins with one of these marks; not with a suffix in ``unless``."""
+    """Recognize text that begins with one of these marks, unless its suffix is in ``unless``."""
     return lambda content: (
         content.start.startswith(marks) and not content.is_binary and content.suffix not in unless
     )
 
 
 def root_is(name: bytes) -> Recognizer:
-    """Recognize XML by its outermost element, whatever its namespace."""
+    """Recognize XML by the name of its outermost element, in any namespace."""
     element = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?" + name + rb"[\s>/]")
     return lambda content: content.start[:1] == b"<" and element.search(content.head) is not None
 
 
 def has_key(*keys: bytes) -> Recognizer:
-    """Recognize text with one of these keys of a mapping anywhere, be it valid YAML or not."""
+    """Recognize text in which any mapping has one of these keys. The text need not be valid
+    YAML."""
     key = re.compile(
         rb"""(?:^|[{,])[ \t]*(["']?)(?:""" + b"|".join(keys) + rb""")\1[ \t]*:""", re.MULTILINE
     )
@@ -82,7 +84,7 @@ def has_key(*keys: bytes) -> Recognizer:
 
 
 def has_all(*recognizers: Recognizer, unless: Recognizer) -> Recognizer:
-    """Recognize what all of these do, and ``unless`` does not."""
+    """Recognize a document that all of ``recognizers`` recognize, and ``unless`` does not."""
     return lambda content: all(each(content) for each in recognizers) and not unless(content)
 
 
@@ -98,13 +100,13 @@ class DocumentFormat(msgspec.Struct, frozen=True):
     title: str
     holds: Literal["workflow", "bags", "jobs"]
     suffixes: tuple[str, ...]
-    """The suffixes of names of its documents, in lower case."""
+    """Suffixes of file names of this format, in lower case."""
     recognize: Recognizer
     reader: str
     """``module:function``: a `DocumentReader` for a workflow, a `BagsReader` for bags, a
     `JobsReader` for parallel jobs."""
     line_options: bool = False
-    """Whether its lines are tasks, which options such as ``--stdout`` describe."""
+    """Whether each line of a document is a task, so that options such as ``--stdout`` apply."""
     estimate_hint: str = ""
     """How to state run times in a document of bags."""
 
@@ -155,13 +157,13 @@ FORMATS: tuple[DocumentFormat, ...] = (
         f"{_BAGS}.commands:read_commands", True, _OPTION,
     ),
 )  # fmt: skip
-"""A document has the first of these formats that recognizes it."""
+"""The formats. The first one that recognizes a document is taken."""
 
 TABLE = FORMATS[0]
 
 
 def formats_of(holds: Literal["workflow", "bags", "jobs"]) -> list[DocumentFormat]:
-    """The formats of documents that hold this."""
+    """The formats of documents that hold workflows, bags or parallel jobs."""
     return [each for each in FORMATS if each.holds == holds]
 
 
@@ -185,13 +187,13 @@ def known_formats() -> str:
 
 
 def may_be_table(path: Path) -> bool:
-    """Whether a command may be for the rows of this document."""
+    """Whether this document, by its name, may be a table, to whose rows a command applies."""
     others = (each.suffixes for each in FORMATS if not each.line_options)
     return not any(path.suffix.lower() in suffixes for suffixes in others)
 
 
 def has_commands(path: Path) -> bool:
-    """Whether the lines of the document are tasks that have their commands, by its name."""
+    """Whether the document, by its name, is a list of commands: one task a line."""
     suffix = path.suffix.lower()
     return any(suffix in each.suffixes for each in line_formats() if each is not TABLE)
 
@@ -199,8 +201,9 @@ def has_commands(path: Path) -> bool:
 def format_of(path: Path, template: LineTemplate | None = None) -> tuple[DocumentFormat, Any]:
     """Recognize the format of a document, and import its reader.
 
-    A command in the ``template`` makes it a table, unless its name is that of another format.
-    Raises InvalidError for what has none of the formats; OSError where it cannot be read.
+    With a command in the ``template`` the document is a table, unless its suffix is that of another
+    format. Raises InvalidError if no format recognizes the document, and OSError if it cannot be
+    read.
     """
     content = DocumentContent(path)
     if template is not None and template.command is not None and may_be_table(path):

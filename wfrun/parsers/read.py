@@ -3,8 +3,8 @@
 A workflow (`wfrun.parsers.workflows.linking.link`): the reader of its format yields `Draft`
 records, `link` turns them into `Linked` tasks and files, `check_acyclic` refuses cycles,
 `build_workflow` makes the `Workflow`. A bag (`wfrun.parsers.bags.build`): its reader returns a
-`BagDraft`, templates are checked, the estimate becomes seconds, names of files are checked, and
-`expand` makes the `Workflow`. Parallel jobs (`wfrun.parsers.jobs.build`): their reader returns
+`BagDraft`, templates are checked, the estimate is converted to seconds, names of files are checked,
+and `expand` makes the `Workflow`. Parallel jobs (`wfrun.parsers.jobs.build`): their reader returns
 checked `JobDraft` records, which become the tasks of a `Workflow`.
 """
 
@@ -27,27 +27,28 @@ if TYPE_CHECKING:
 
 
 class ReadDocument(msgspec.Struct, frozen=True):
-    """One workflow or bag, with facts about the document that it is from."""
+    """One workflow, bag or set of parallel jobs, with facts about the document that it comes
+    from."""
 
     workflow: Workflow
     folder: Path = Path()
-    """The folder that relative paths start from."""
+    """The folder from which relative paths start."""
     format: DocumentFormat | None = None
     """Format of the document; None if a program made the workflow."""
     lines: Mapping[str, int] = {}
-    """Lines of the keys of a bag in its document; that of the empty key is the bag's first line.
-    For parallel jobs: their first lines by name."""
+    """For a bag: the line of each of its keys in the document, and under the empty key the first
+    line of the bag. For parallel jobs: the first line of each job, by name."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key of a bag, or that of the bag without the key; the line of a parallel
-        job. None if neither is known."""
+        """The line of a key of a bag, or of the bag if it lacks the key; or the line of a parallel
+        job. None if no line is known."""
         return self.lines.get(key, self.lines.get(""))
 
 
 def read_workflow(path: str | Path, *, emulate: bool = False) -> Workflow:
     """Read the one workflow or bag at ``path``; see `read_workflows`.
 
-    Raises InvalidError also for a document of several bags.
+    Raises InvalidError also if the document has several bags.
     """
     workflows = read_workflows(path, emulate=emulate)
     if len(workflows) > 1:
@@ -76,7 +77,7 @@ def read_document(
 
     The format is recognized by the content. With a command in the ``template`` the document is a
     table of parameters with a row for each task, unless its suffix is that of another format. With
-    ``emulate`` documents are accepted whose tasks can only be emulated (see
+    ``emulate``, documents whose tasks can only be emulated are accepted, too (see
     `wfrun.parsers.workflows.linking.link`). Raises InvalidError, with document and line, if the
     document cannot be read or is invalid.
     """
@@ -102,7 +103,7 @@ def read_document(
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Pause the cyclic garbage collector: reading makes many objects and no cycles."""
+    """Pause the cyclic garbage collector, since reading makes many objects but no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,6 @@
-"""Types of the records that a Python program makes, which `msgspec` checks in documents alone.
+"""Types of the records that a Python program makes. `msgspec` checks types only in documents.
 
-Only types are checked: what the values may be is the same as in documents, and is checked with
-them.
+Only types are checked here. Values are checked together with those of documents, by the same rules.
 """
 
 from __future__ import annotations
@@ -22,16 +21,17 @@ FUNCTIONS = (
     "for calls of Python functions make a `wfrun.FunctionWorkflow(name, module)`, or a "
     "`wfrun.function_bag(name, module, function)`"
 )
-"""Hint where a function stands for a program."""
+"""Hint of the error for a function given in place of a program."""
 _BY_NUMBER = {"inputs", "outputs", "optional", "stdin", "stdout", "stderr"}
-"""Fields of tasks that are numbers of files."""
+"""Fields of tasks that refer to files by number."""
 _REFUSED = (TypeError, ValueError, OverflowError, RecursionError)
-"""What msgspec raises for values that it does not know, or of another type."""
+"""Exceptions of msgspec for values that it does not know, or that have another type."""
 
 
 def check_document(document: object) -> Path | Workflow:
-    """A document that a Python program gives. Raises InvalidError for another object, and for
-    records of a workflow that hold values of other types than they declare."""
+    """The document that a Python program gives: a path or a workflow. Raises InvalidError for
+    another object, and for a workflow with a record in which a value has another type than
+    declared."""
     if isinstance(document, (str, os.PathLike)):
         return Path(document)
     if not isinstance(document, Workflow):
@@ -88,8 +88,8 @@ def check_record(record: Any, what: str, source: str) -> None:
 
 
 def names_of(key: str, names: object, source: str) -> list[tuple[str, str | None]]:
-    """Names of files, each with its place or None. Raises InvalidError unless ``names`` has several
-    names or paths, or is a mapping from names to places."""
+    """(name, place or None) of each file in ``names``. Raises InvalidError unless ``names`` is an
+    iterable of names or paths, or a mapping from names to places."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidError(
             f"{key} is {short(names)}", source=source, hint="write a list of names of files"
@@ -105,7 +105,8 @@ def names_of(key: str, names: object, source: str) -> list[tuple[str, str | None
 
 
 def _is_exact(record: msgspec.Struct) -> bool:
-    """Whether all values have the declared types, which most records have."""
+    """Whether all values have the declared types. This is a fast test, since most records pass
+    it."""
     try:
         built = msgspec.to_builtins(record, builtin_types=(bytes,))
         return msgspec.convert(built, type(record), builtin_types=(bytes,)) == record
@@ -126,8 +127,8 @@ def _fault(value: object, declared: Any) -> str | None:
 
 
 def _other_record(value: object, converted: object) -> str | None:
-    """Why a value is not the record, or does not have the records, that it was converted to; or
-    None."""
+    """Why a value differs in type from the record, or from a record inside it, to which it was
+    converted: the end of a message, or None."""
     if isinstance(converted, msgspec.Struct):
         wanted = type(converted)
         return None if isinstance(value, wanted) else f": expected a {wanted.__name__}"

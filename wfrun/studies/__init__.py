@@ -30,4 +30,4 @@ STUDIES: dict[str, Callable[[StudyOptions], None]] = {
     "scavenging": study_scavenging,
     "workflows": study_workflows,
 }
-"""By the name on the command line."""
+"""The studies by their names on the command line."""

@@ -1,7 +1,7 @@
 """The conformance suite of all sites, real or simulated.
 
 The tasks of this suite only take time. The suite makes no assumption about the kind of time: the
-probe waits in that of the site.
+probe waits in the time of the site.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ class AnySiteConformance:
     pytestmark = pytest.mark.asyncio
 
     keeps_order = True
-    """Whether tasks start in the order of submission, and no narrow task overtakes a wide one. A
-    site whose batch system decides that only has to start each task once, within its slots."""
+    """Whether tasks start in the order of submission, so that no narrow task overtakes a wide one.
+    If a batch system decides the order, the site only has to start each task once, within its
+    slots."""
     crowd = 12
-    """Number of tasks that take turns, an even number; smaller for sites where a turn takes a
-    second."""
+    """Number of tasks that take turns. It must be even, and is smaller for sites where a turn takes
+    a second."""
 
     def make(self, directory: Path, slots: int) -> Site:
         """A new site, which may use ``directory``."""
@@ -138,7 +139,7 @@ class AnySiteConformance:
             self.check_order(probe, dict.fromkeys(keys, 1))
 
     async def test_a_wide_task_is_not_held_up(self, tmp_path: Path) -> None:
-        """A narrow task behind a wide one must not delay it, with backfilling either."""
+        """A narrow task behind a wide one must not delay it, with or without backfilling."""
         async with self.opened(tmp_path / "site", slots=2) as (site, probe):
             await site.submit(
                 [
@@ -159,8 +160,9 @@ class AnySiteConformance:
             assert most_in_use(probe, cores) == 3
 
     def check_order(self, probe: Probe, cores: Mapping[str, int]) -> None:
-        """Check that each attempt started once, in this order if the site keeps it, within the
-        cores of the widest. ``cores`` holds the cores of the attempts by key."""
+        """Check that each attempt started once, in this order if the site keeps it, and that at
+        most the cores of the widest attempt were in use at once, and all of them at some time.
+        ``cores`` holds the cores of the attempts by key."""
         assert sorted(_starts(probe)) == sorted(cores)
         assert most_in_use(probe, cores) == max(cores.values())
         if self.keeps_order:

@@ -32,9 +32,9 @@ class FakeLauncher:
         self.ends_s: float | None = None
         """End of its walltime; None while it is queued."""
         self.draining = ""
-        """Why it takes no more tasks; empty while it does."""
+        """Why the launcher takes no more tasks; empty while it takes tasks."""
         self.stopping = False
-        """Whether it ends with its last running task."""
+        """Whether the launcher ends when its last running task ends."""
         self.is_disconnected = False
         """Whether no engine can reach it until it ends or reconnects."""
 
@@ -42,8 +42,9 @@ class FakeLauncher:
 class FakeLauncherSite(FakeSite):
     """A site with launchers and a FCFS queue.
 
-    An attempt starts in the launcher with the latest end among those with free cores and enough
-    time. A task that is longer than any walltime starts in any launcher, and expires.
+    Launchers with free cores and enough time are candidates for an attempt; it starts in the one
+    that ends last. An attempt that is longer than a launcher's whole walltime may start there, too,
+    and expires.
     """
 
     def __init__(self, index: int, spec: SiteSpec, world: FakeSiteContext) -> None:
@@ -99,7 +100,7 @@ class FakeLauncherSite(FakeSite):
                     world.at(world.now_s + back_s, lambda x=launcher: self._reconnect(x))  # type: ignore[misc]
 
     def resize(self, action: ResizeAttempt) -> None:
-        """Ask the program of an attempt."""
+        """Ask the program of an attempt to change its size."""
         if action.key in self.running:
             self._programs.resize(action)
 
@@ -110,7 +111,8 @@ class FakeLauncherSite(FakeSite):
     # What happens
 
     def change(self, spec: SiteSpec) -> None:
-        """Give back attempts that are too wide for further launchers. Present ones go on."""
+        """Give back attempts that are too wide for the launchers of the new description. Launchers
+        that exist go on."""
         launchers = spec.access.launchers if spec.access is not None else None
         most = launchers.cores if launchers is not None else 0
         self.spec = spec
@@ -285,7 +287,8 @@ class FakeLauncherSite(FakeSite):
             self._world.post(event.at_s, event)
 
     def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
-        """Outcomes in a disconnected launcher are reported when it reconnects."""
+        """End an attempt. Its outcome in a disconnected launcher is reported when the launcher
+        reconnects."""
         if self._is_out_of_reach(running):
             self._unreported.setdefault(running.entry.key, outcome)
             return None

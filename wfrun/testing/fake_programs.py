@@ -13,15 +13,16 @@ class ProgramPlan(NamedTuple):
     """How the program of one attempt behaves."""
 
     joins_s: float | None = None
-    """Seconds from its start until it has joined; None: it is rigid."""
+    """Seconds from its start until it has joined; None if it never joins, like a rigid job."""
     answer_s: float = 0.1
     """Seconds from a question to its answer."""
     most: int = 1 << 30
-    """Maximum number of placeholders that it takes of an offer."""
+    """Maximum number of placeholders that it accepts from an offer."""
     breaks: int = 0
-    """Number of the question at which it breaks the protocol; 0: it never does."""
+    """Number of the question at which it breaks the protocol; 0 if it never does."""
     leaves: int = 0
-    """Number of the question instead of whose answer it closes its connection; 0: it never does."""
+    """Number of the question at which it closes its connection instead of answering; 0 if it never
+    does."""
 
 
 class _FakeProgram:
@@ -70,7 +71,7 @@ class FakePrograms:
         self._programs.pop(key, None)
 
     def report(self, key: str, failure: str = "") -> None:
-        """Report what the program of an attempt has."""
+        """Report the nodes of the program of an attempt."""
         program = self._programs.get(key)
         if program is not None:
             self._report(
@@ -79,7 +80,7 @@ class FakePrograms:
             )  # fmt: skip
 
     def resize(self, action: ResizeAttempt) -> None:
-        """Ask a program."""
+        """Ask the program of an attempt to change its size."""
         program = self._programs.get(action.key)
         if program is None:
             return

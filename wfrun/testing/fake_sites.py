@@ -1,5 +1,5 @@
-"""The sites of a ``FakeWorld``: FCFS queues of attempts, and what sites with launchers share with
-them."""
+"""The sites of a ``FakeWorld``: sites with a FCFS queue, and the parts that sites with launchers
+share with them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wfrun.engine.model import SiteSpec
 from wfrun.testing.fake_programs import ProgramPlan
 
 Callback = Callable[[], ev.Event | None]
-"""Something that happens at a site at a given time, whether or not there is an engine. Returns the
-event that the engine receives at that moment, or None if there is none, or it was posted for
-later."""
+"""Something that happens at a site at a given time, whether or not there is an engine. It returns
+the event that the engine receives at that moment. It returns None if there is no event, or if the
+event was posted for later."""
 
 
 class LauncherPlan(NamedTuple):
@@ -32,13 +32,13 @@ class LauncherPlan(NamedTuple):
     """Seconds from its start to its death; None if it lives until the end of its walltime."""
     death: Cause = "node"
     drains_s: float | None = None
-    """Seconds before the end of its walltime from which it takes no more tasks; None if it takes
-    tasks until the end."""
+    """Seconds before the end of its walltime at which the launcher stops taking tasks; None if it
+    takes tasks until the end."""
 
 
 class Behaviour:
-    """How sites behave apart from running attempts; override what differs. Equal questions must get
-    equal answers."""
+    """How sites behave, apart from running attempts. Subclasses override what differs. Equal
+    questions must get equal answers."""
 
     reports_times = False
     """Whether outcomes state start and end times."""
@@ -48,7 +48,7 @@ class Behaviour:
         return 0.0
 
     def outcome(self, key: str, site: int) -> Outcome | None:
-        """Outcome of an attempt that the site determines; None if the task does."""
+        """Outcome of an attempt if the site determines it; None if the task determines it."""
         return None
 
     def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
@@ -60,8 +60,8 @@ class Behaviour:
         return 0.0
 
     def keeps(self, key: str, crash: int, *, started: bool) -> bool:
-        """Whether an attempt or a launcher survives this crash of the engine. If not, the site
-        knows nothing of it."""
+        """Whether an attempt or a launcher survives this crash of the engine. Otherwise the site
+        forgets it."""
         return started
 
     def launcher(self, key: str) -> LauncherPlan:
@@ -90,8 +90,8 @@ class FakeSiteContext(Protocol):
 
     def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
         """Deliver an event about an attempt or a launcher to the engine, if there is one. Events of
-        the same channel arrive in order. An event that arrives immediately is returned, so that a
-        callback can return it; others are posted."""
+        the same channel arrive in order. An event that arrives at once is returned, so that a
+        callback can return it. A later event is posted, and None is returned."""
 
     def post(self, at_s: float, event: ev.Event) -> None:
         """Deliver an event to the engine at a time."""
@@ -100,7 +100,7 @@ class FakeSiteContext(Protocol):
         """Number of cores that an attempt holds."""
 
     def claim(self, key: str) -> str:
-        """Key of the claim that an attempt runs in; empty: none."""
+        """Key of the claim that an attempt runs in; empty if there is none."""
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
         """(workflow, file) of the inputs that an attempt does not find."""
@@ -131,7 +131,7 @@ class FakeAttempt(NamedTuple):
 
     entry: SubmittedAttempt
     cores: int
-    """0 if it has not started."""
+    """Number of cores that the attempt holds; 0 if it has not started."""
     started_s: float | None
     launcher: str
 
@@ -182,7 +182,7 @@ class FakeSite:
                 self._cancel(key, queued_only)
 
     def find(self, keys: Sequence[str]) -> None:
-        """Report the state of attempts."""
+        """Report the state of each attempt."""
         now_s = self._world.now_s
         for key in keys:
             if key in self.ended:
@@ -213,22 +213,22 @@ class FakeSite:
         raise AssertionError("a job was resized at a site that has no launchers")
 
     def dismiss(self) -> None:
-        """End what belongs to the run, which is over."""
+        """End everything that belongs to the run, which is over."""
 
     # What happens
 
     def change(self, spec: SiteSpec) -> None:
-        """Take the description of a resumed run. What waits and runs goes on."""
+        """Use the description of a resumed run. Waiting and running attempts go on."""
         self._free += spec.slots - self.spec.slots
         self.spec = spec
         self.start_waiting()
 
     def cut_off(self) -> None:
-        """Report nothing any more: no engine can reach the site."""
+        """Stop reporting, since no engine can reach the site."""
         self._is_cut_off = True
 
     def engine_died(self) -> None:
-        """Drop what does not survive the death of the engine, without a record."""
+        """Drop what does not survive the death of the engine. No exit records are kept of it."""
         keeps, crash = self._world.behaviour.keeps, self._world.crashes
         for entry in [e for e in self.waiting if not keeps(e.key, crash, started=False)]:
             self.waiting.remove(entry)
@@ -289,7 +289,8 @@ class FakeSite:
         return immediate
 
     def _report_end(self, key: str, channel: str = "") -> None:
-        """Report the recorded end of an attempt, after the loss of inputs that it missed."""
+        """Report the recorded end of an attempt, but first the loss of the inputs that it did not
+        find."""
         now_s, is_gone = self._world.now_s, self._world.is_gone
         lost = tuple(file for file in self._missed.get(key, ()) if is_gone(*file, self.index))
         if lost:

@@ -18,7 +18,7 @@ class FakeView:
     Facts are stored by the index of a site, task or file, and may be changed between two questions.
     Missing facts have defaults: one task of 1 core and 1 s without files, and two empty sites of 8
     cores and speed 1. ``FakeView(parents=[()] * 5, idle_cores={1: 0})`` has five independent tasks,
-    and no idle core at site 1.
+    and site 1 has no idle core.
     """
 
     site_count: int = 2
@@ -28,7 +28,7 @@ class FakeView:
     # Tasks and files
 
     task_cores: dict[int, int] = field(default_factory=dict)
-    """Cores by task; default 1."""
+    """Cores of a task, by task; default 1."""
     task_runtimes_s: dict[int, float] = field(default_factory=dict)
     """Run times on the reference processor, by task; default 1."""
     task_inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class FakeView:
     producers: dict[int, int] = field(default_factory=dict)
     """The task that writes a file, by file; default none."""
     sizes_bytes: dict[int, int] = field(default_factory=dict)
-    """Sizes by file; default 0."""
+    """Size of a file in bytes, by file; default 0."""
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Sites that hold a file, by file. A file without an entry needs no transfer."""
 
     # Sites
 
     allowed_sites: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Sites that may get a task if they have room, by task; default all."""
+    """Sites on which a task may be placed if they have room, by task; default all."""
     full_sites: set[int] = field(default_factory=set)
     """Sites without room for any task."""
     idle_cores: dict[int, int] = field(default_factory=dict)
@@ -63,17 +63,18 @@ class FakeView:
     times_s: dict[int, float] = field(default_factory=dict)
     """Sum of the run times of the open tasks, by site; default 0."""
     works_s: dict[int, float] = field(default_factory=dict)
-    """Sum of cores times run times of the open tasks, by site; default 0."""
+    """Sum, over the open tasks, of the cores multiplied by the run time, by site; default 0."""
     mean_waits: dict[tuple[int, str], float] = field(default_factory=dict)
-    """Mean of wait times weight of the open tasks, by site and weight; default 0."""
+    """Mean, over the open tasks, of the wait multiplied by a weight, by site and weight; default
+    0."""
     last_ends_s: dict[int, float] = field(default_factory=dict)
     """Time until the last job ends, by site; default 0."""
     weighted_completions: dict[int, float] = field(default_factory=dict)
-    """Sum of ends times work of the open tasks, by site; default 0."""
+    """Sum, over the open tasks, of the end multiplied by the work, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Expected run times by task and site; default: the run time over the speed of the site."""
     unpredicted: set[int] = field(default_factory=set)
-    """Tasks without a prediction; default none."""
+    """Tasks without a prediction; by default there are none."""
     link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
     """Transfer time per byte by source and destination; default ``mean_seconds_per_byte``."""
     mean_seconds_per_byte: float = 1e-8
@@ -159,7 +160,8 @@ class FakeView:
         return self.sizes_bytes.get(file, 0)
 
     def transfer_s(self, task: int, site: int) -> float:
-        """Each input takes its fastest link, one input after another."""
+        """Transfer time of a task's inputs. Each input takes its fastest link, one input after
+        another."""
         total_s = 0.0
         for file in self.inputs(task):
             places = self.places.get(file, ())

@@ -48,7 +48,7 @@ Fails = Callable[
 """Function copy → how it fails; None if the file arrives."""
 
 METHODS = "first", "second"
-"""The transfer methods of copies that have two."""
+"""The transfer methods of a copy that can be made by two of them."""
 
 _FROM_USERS = (
     ev.RunStarted,
@@ -66,25 +66,24 @@ _FROM_USERS = (
     ev.PriorityRaised,
     ev.TaskCancelled,
 )
-"""Events that the test posts. If an engine dies before it receives them, the next engine does. All
-other events are lost with the engine that they were addressed to."""
+"""Events that the test posts. If an engine dies before it receives them, its successor receives
+them. All other events are lost with the engine to which they were addressed."""
 
 
 class FakeWorld:
     """Carries out a core's actions at virtual times.
 
-    ``result`` decides how attempts end, ``runtime_s`` after how long; by default they are done
-    after their documented time at the site's speed and write what is documented. ``fails`` decides
-    which copies fail, ``stalled_s`` how much longer a copy takes than its link does,
-    ``has_methods`` which could go by a second transfer method, ``behaviour`` everything else that
-    sites do. ``arrive_s`` holds when each workflow is added, by default at 0;
-    ``together``: whether one decision follows those that come at the same time, as in real runs;
-    workflow ``i`` joins resource manager ``i % len(queues)``. ``reused``: the tasks that earlier
-    runs did, by workflow.
-    ``log`` holds every event in order, decided ones included. ``keep_log=False`` saves memory.
-    ``own_outputs``: whether files are real, as in a run, or not, as in a simulation.
-    ``holds_sizes``: whether moldable jobs hold the cores of their size, rather than of their
-    smallest one.
+    ``result`` decides how attempts end, and ``runtime_s`` after what time. By default they are done
+    after their documented time at the site's speed, and write the documented files. ``fails``
+    decides which copies fail, ``stalled_s`` how much longer a copy takes than its link needs,
+    ``has_methods`` which copies can also use a second transfer method, and ``behaviour`` everything
+    else that sites do. ``arrive_s`` holds the time at which each workflow is added, by default 0.
+    With ``together`` a single decision follows workflows that arrive at the same time, as in real
+    runs. Workflow ``i`` joins resource manager ``i % len(queues)``. ``reused`` holds the tasks that
+    earlier runs did, by workflow. ``log`` holds every event in order, including those decided by
+    the core. ``keep_log=False`` saves memory. ``own_outputs`` tells whether files are real, as in a
+    run, rather than simulated. ``holds_sizes`` tells whether moldable jobs hold the cores of their
+    size, rather than of their smallest size.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class FakeWorld:
     ) -> None:
         self._workflows = workflows
         self.documents = {str(i): w for i, w in enumerate(workflows)}
-        """The workflows by digest, as the log names them."""
+        """The workflows by the digest that the log has for them."""
         self.core = Core(self.documents)
         self.core.run.is_watched = own_outputs
         self.catalog = catalog
@@ -128,14 +127,15 @@ class FakeWorld:
         self._stalled_s = stalled_s
         self._has_methods = has_methods
         self._written: dict[tuple[int, int, int], int] = {}
-        """Sizes of written files in bytes, by (workflow, file, variant): each attempt of a task has
-        files of its own."""
+        """Sizes of written files in bytes, by (workflow, file, variant). Each attempt of a task has
+        its own files."""
         self._cores: dict[str, int] = {}
-        """Numbers of cores of submitted attempts, by key."""
+        """Number of cores of each submitted attempt, by key."""
         self._claims: dict[str, str] = {}
-        """By attempt, the claim that it was submitted for."""
+        """The claim for which an attempt was submitted, by the attempt's key."""
         self._gone: set[tuple[int, int, int]] = set()
-        """Files that vanished at a site: (workflow, file, site). Copies from there succeed."""
+        """Files that vanished at a site: (workflow, file, site). Copies from that site still
+        succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
         self._serial = 0
         self._has_engine = True
@@ -160,7 +160,7 @@ class FakeWorld:
         return FakeSite(index, spec, self)
 
     def post(self, at_s: float, event: ev.Event) -> None:
-        """Deliver an event at a time; events of the same time arrive in the order of posting."""
+        """Deliver an event at a time. Events of the same time arrive in the order of posting."""
         self._push(at_s, event)
 
     def at(self, at_s: float, callback: Callback) -> None:
@@ -172,7 +172,7 @@ class FakeWorld:
         heapq.heappush(self._future, (at_s, self._serial, what))
 
     def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """See ``SiteContext``."""
+        """See ``FakeSiteContext``."""
         if not self._has_engine:
             return None
         arrival_s = self.now_s + self.behaviour.report_delay_s(key)
@@ -223,10 +223,10 @@ class FakeWorld:
     ) -> None:
         """Let the engine die, and a new one take over from the log ``away_s`` later.
 
-        Copies and timers are lost, like everything that the behaviour of the sites does not keep.
-        Events that sites would have reported in the meantime are not delivered. ``lost`` are
-        (workflow, file, site) of files that the new engine does not find. ``forgets``: events since
-        the last action were not durable.
+        Copies and timers are lost, and so is everything that the behaviour of the sites does not
+        keep. Events that sites would have reported in the meantime are not delivered. ``lost`` are
+        the (workflow, file, site) of files that the new engine does not find. With ``forgets``
+        events since the last action were not durable and are lost.
         """
         resumes_s = self.now_s + away_s
         missed = self._forget() if forgets and self._durable else []
@@ -253,10 +253,10 @@ class FakeWorld:
                 self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
 
     def change(self, event: ev.RunChanged, unreachable: Sequence[int] = ()) -> list[ev.Event]:
-        """Change the options and sites of the run. Called after `crash`, before the next step.
-        ``unreachable``: sites that leave and are out of reach, so that all that the run has there
-        is lost. Returns the events that precede the resume in the log: the change, and the ends of
-        what is lost."""
+        """Change the options and sites of the run. It is called after `crash`, before the next
+        step. ``unreachable`` are sites that leave and are out of reach: everything that the run has
+        there is lost. Return the events that precede the resume in the log: the change, and the
+        ends of lost attempts and launchers."""
         for index, spec in enumerate(event.sites):
             if index == len(self._sites):
                 self._sites.append(self._make_site(index, spec))
@@ -275,8 +275,8 @@ class FakeWorld:
         return events
 
     def _lose(self, index: int, at_s: float) -> list[ev.Event]:
-        """The ends of what the run has at a site that is out of reach. What it has written there is
-        lost when the run is resumed."""
+        """Cut off a site that is out of reach, and return the ends of the run's attempts and
+        launchers there. The files that the run has there become lost when it is resumed."""
         state, message = self.core.state, "out of reach"
         self._sites[index].cut_off()
         self._sites[index] = self._make_site(index, self.catalog.sites[index])
@@ -311,7 +311,7 @@ class FakeWorld:
         return self._cores[key]
 
     def claim(self, key: str) -> str:
-        """Key of the claim that an attempt runs in; empty: none."""
+        """Key of the claim that an attempt runs in; empty if there is none."""
         return self._claims.get(key, "")
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
@@ -392,7 +392,7 @@ class FakeWorld:
                 site.dismiss()
 
     def _cancel_copy(self, action: act.CancelCopy) -> None:
-        """Remove the end of a copy that is to come."""
+        """Remove the future end of a copy."""
         ends = (action.workflow, action.file, action.source, action.destination)
         self._future = [
             entry

@@ -11,7 +11,7 @@ from wfrun.engine.model import Resources
 
 PATIENCE_S = 200.0
 """Timeout of all waits in seconds. The suites need far less, but machines may be slow, and a lost
-connection is noticed after 60 s only."""
+connection is noticed only after 60 s."""
 
 
 def request(
@@ -29,7 +29,8 @@ def request(
     max_log_bytes: int | None = None,
     checksums: bool = False,
 ) -> AttemptRequest:
-    """A request. ``inputs`` and ``outputs`` map names in the sandbox to names in the store."""
+    """A request of an attempt. ``inputs`` and ``outputs`` map names in the sandbox to names in the
+    store."""
     return AttemptRequest(
         key=key,
         argv=argv,

@@ -44,7 +44,7 @@ WAIT = 'while [ ! -e "$1" ]; do sleep 0.02; done'
 
 
 def wait_for_death(pids: Sequence[int]) -> bool:
-    """Whether all of these processes end."""
+    """Wait for all of these processes to end, and return whether they did."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         if not any(_runs(pid) for pid in pids):
@@ -65,9 +65,9 @@ class SiteConformance(AnySiteConformance):
     """The suite. Subclasses override ``make``, ``put`` and ``get``."""
 
     queued_survive: bool | None = False
-    """Whether attempts that are queued when the site is closed, or the engine is killed, stay
-    queued and start in their turn. Otherwise they never start, and are absent. None: it depends on
-    where they wait."""
+    """Whether attempts that are queued when the site is closed or the engine is killed stay queued
+    and start in their turn. False: they never start, and are absent. None: it depends on where they
+    wait."""
 
     @property
     def queued(self) -> tuple[str, ...]:
@@ -77,8 +77,8 @@ class SiteConformance(AnySiteConformance):
         return ("active",) if self.queued_survive else ("absent",)
 
     def make(self, directory: Path, slots: int) -> Site:
-        """A site that keeps all its data in ``directory``. Two of the same directory are the same
-        site, as seen by two engines, one after the other."""
+        """A site that keeps all its data in ``directory``. Two sites with the same directory are
+        one site, as seen by two engines in succession."""
         raise NotImplementedError
 
     def put(self, directory: Path, stored: str, content: bytes) -> None:
@@ -228,7 +228,7 @@ class SiteConformance(AnySiteConformance):
         self.check_written(order, list(cores))
 
     def check_written(self, order: Path, keys: list[str]) -> None:
-        """Check that each task ran once, in this order if the site keeps it."""
+        """Check that each task ran once, and in this order if the site keeps it."""
         written = order.read_text().split()
         assert (written if self.keeps_order else sorted(written)) == (
             keys if self.keeps_order else sorted(keys)
@@ -333,7 +333,7 @@ class SiteConformance(AnySiteConformance):
         assert "wanted" in (outcome.message or "")
 
     async def test_an_input_that_vanishes_while_it_is_read_is_named(self, tmp_path: Path) -> None:
-        """A directory, which no hard link keeps."""
+        """The input is a directory, because a hard link would preserve a file."""
         async with self.opened(tmp_path / "site") as (site, probe):
             make = shell("k-1", "mkdir d; echo 1 > d/x", outputs={"d": "k-1-d"})
             await site.submit([make])
@@ -488,8 +488,8 @@ class SiteConformance(AnySiteConformance):
                 assert (await probe.ended(key)).cause == "done"
 
     async def test_the_engine_is_killed(self, tmp_path: Path) -> None:
-        """Running attempts continue to their end. Queued ones do too, or are absent. None runs
-        twice."""
+        """Running attempts continue to their end. Queued attempts do so, too, or are absent. No
+        attempt runs twice."""
         go, witness = tmp_path / "go", tmp_path / "witness"
         script = 'while [ ! -e "$1" ]; do sleep 0.02; done; echo $3 >> "$2"; echo 1 > out'
         attempts = [

@@ -18,13 +18,13 @@ from wfrun.testing.sites import ODD_NAMES
 
 
 class TransferConformance:
-    """What every transfer guarantees. Override ``make``."""
+    """What every transfer guarantees. Subclasses override ``make``."""
 
     pytestmark = pytest.mark.asyncio
 
     emulates_links = True
-    """Whether copies take the time of the catalog's links. Over real links they do not, and the
-    tests of copies under way use large files instead."""
+    """Whether copies take the time of the catalog's links. Over real links they do not, so the
+    tests of running copies use large files instead."""
 
     def make(self, stores: list[Path], links: list[LinkSpec]) -> Transfer:
         """Make a transfer between sites ``site0``, ``site1``, … with these stores."""
@@ -55,8 +55,8 @@ class TransferConformance:
 
     @pytest.mark.parametrize("size_bytes", [7, 2_000_000])
     async def test_contents_that_are_expected(self, tmp_path: Path, size_bytes: int) -> None:
-        """A copy is as long and has the digest that it has to have, or there is none. Here the
-        source has others."""
+        """A copy with another size or digest than expected fails and leaves no file. Here the
+        source has other contents than expected."""
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
         content = os.urandom(size_bytes)

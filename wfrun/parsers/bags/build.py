@@ -17,7 +17,7 @@ from wfrun.parsers.bags.names import check_names
 def make_bags(
     path: Path, reader: BagsReader, template: LineTemplate | None
 ) -> Iterator[tuple[Workflow, Mapping[str, int]]]:
-    """Read the bags of a document, each with the lines of its keys."""
+    """Read the bags of a document. Yield each with the lines of its keys."""
     for draft in reader(path, template or LineTemplate()):
         yield build_bag(draft), draft.lines
 
@@ -27,7 +27,7 @@ def build_bag(draft: BagDraft) -> Workflow:
 
     Raises InvalidError for names and requests beyond the limits, for templates that name unknown
     parameters or have a format that does not fit the values, for too many tasks, for file names
-    that leave the sandbox or that two outputs have, and for an estimate that is no time.
+    that leave the sandbox or belong to two outputs, and for an estimate that is not a valid time.
     """
     check_bag(draft.bag, draft.refuse)
     columns = check_templates(draft.bag, draft.refuse)

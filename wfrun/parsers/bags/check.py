@@ -48,10 +48,10 @@ def check_bag(bag: Bag, refuse: Refuse) -> None:
 
 
 def check_templates(bag: Bag, refuse: Refuse) -> dict[str, Column]:
-    """Check parameters and templates; give the columns of all parameters by name.
+    """Check parameters and templates; return the columns of all parameters by name.
 
-    Raises InvalidError for parameters that are repeated, reserved or empty, for too many tasks,
-    and for templates that name unknown parameters or have a format that does not fit the values.
+    Raises InvalidError for parameters that are repeated, reserved or empty, for too many tasks, and
+    for templates that name unknown parameters or have a format that does not fit the values.
     """
     _check_parameters(bag.axes, refuse)
     count = prod(map(len, bag.axes))

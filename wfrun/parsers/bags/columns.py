@@ -19,7 +19,7 @@ MAX_LISTED = 10**6
 
 _CHUNK = 1024
 _FEW = 1 << 16
-"""Maximum number of different values that are kept in a dictionary before their share counts."""
+"""Maximum number of different values that are kept in a dictionary whatever their share."""
 _UNUSUAL = re.compile(rb"[\0-\x1f/\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 """A slash, or one of the characters of `wfrun.parsers.syntax.limits.CONTROL`, in UTF-8."""
 _MAX_INTEGER = 2**63 - 1
@@ -27,12 +27,13 @@ _MAX_DIGITS = len(str(_MAX_INTEGER)) - 1
 
 
 class ColumnMaker:
-    """Packs values into a column: a `DictionaryColumn` where at most half of them differ."""
+    """Packs values into a column: a `DictionaryColumn` if at most half of the values are different,
+    else a `PackedColumn`."""
 
     def __init__(self) -> None:
         self._codes = array("I")
         self._index: dict[str, int] | None = {}
-        """The code of each value; None: more than half of the values differ."""
+        """The code of each value; None once more than half of the values are different."""
         self._text = bytearray()
         self._ends = array("Q")
 
@@ -90,10 +91,11 @@ def column_of(values: Iterable[str]) -> PackedColumn | DictionaryColumn:
 def progression(
     first: float | int, last: float | int | None, step: float | int, count: int | None = None
 ) -> Progression:
-    """Make the column of the numbers from ``first`` to ``last``, or of ``count`` numbers.
+    """Make the column of the numbers from ``first`` to ``last``, or of ``count`` numbers from
+    ``first``.
 
-    ``last`` is included if a step meets it. Raises ValueError for a progression that never ends, is
-    too long, or has numbers that are too large.
+    ``last`` is included if a step ends at it exactly. Raises ValueError for a progression that
+    never ends, is too long, or has numbers that are too large.
     """
     start, by = _decimal(first), _decimal(step)
     if count is None:
@@ -121,7 +123,7 @@ def progression(
 
 def _decimal(number: float | int) -> Decimal:
     """Convert to decimal, as the number is written and without trailing zeros. Raises ValueError
-    for what is not a finite number."""
+    for a number that is not finite."""
     decimal = Decimal(repr(number))
     if not decimal.is_finite():
         raise ValueError(f"{number} is not finite: it never ends")
@@ -131,7 +133,7 @@ def _decimal(number: float | int) -> Decimal:
 
 
 def distinct(column: Column) -> Iterator[str]:
-    """The values of a column; those of a dictionary column once each."""
+    """The values of a column. Each value of a dictionary column comes once."""
     plain = column.values if isinstance(column, DictionaryColumn) else column
     if isinstance(plain, PackedColumn) and plain.text.isascii():
         text, ends = plain.text.decode(), memoryview(plain.ends).cast("Q")
@@ -148,7 +150,7 @@ def column_like(column: Column, convert: Callable[[str], str]) -> PackedColumn |
 
 
 def holds(column: Column, letters: str) -> bool:
-    """Whether any of these characters may be in any value."""
+    """Whether any value may contain any of these characters."""
     if isinstance(column, Progression):
         signs = "-" if min(column.start, last_of(column)) < 0 else ""
         return not set("0123456789" + ("." if column.decimals else "") + signs).isdisjoint(letters)
@@ -157,7 +159,7 @@ def holds(column: Column, letters: str) -> bool:
 
 
 def holds_unusual(column: Column) -> bool:
-    """Whether any value has a slash, a control character or a line end in it."""
+    """Whether any value contains a slash, a control character or a line end."""
     if isinstance(column, Progression):
         return False
     text = column.values.text if isinstance(column, DictionaryColumn) else column.text
@@ -173,7 +175,7 @@ def has_empty(column: Column) -> bool:
 
 
 def are_whole(column: Column) -> bool:
-    """Whether all values are certainly whole numbers, of digits alone, that fit 64 bits."""
+    """Whether all values are certainly whole numbers of digits alone that fit 64 bits."""
     if isinstance(column, Progression):
         return column.decimals == 0
     plain = column.values if isinstance(column, DictionaryColumn) else column

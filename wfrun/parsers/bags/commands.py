@@ -19,16 +19,16 @@ SHELL = "sh"
 COMMAND = "command"
 """The name of the parameter that holds a command of a list."""
 MAX_PROGRAMS = 64
-"""Maximum number of programs beside a list of commands that become inputs: each is an input of
+"""Maximum number of programs beside a list of commands that become inputs. Each becomes an input of
 every task."""
 
 _OPTIONS = {">": "name a file for what it prints with --stdout, "}
 
 
 def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
-    """Read a table: a task for each row, whose cells the command names by their columns.
+    """Read a table: a task for each row. The command names the cells by their columns.
 
-    Raises InvalidError for whatever is wrong with the table or a template.
+    Raises InvalidError for any fault of the table or a template.
     """
     command = template.command
     if command is None:
@@ -52,7 +52,7 @@ def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
     Empty lines and lines that begin with # are ignored. Programs beside the document that lines
     name by relative paths become inputs.
 
-    Raises InvalidError for what is not text, for a document without commands, and for a wrong
+    Raises InvalidError for a document that is not text or has no commands, and for an invalid
     template.
     """
     programs: dict[str, int] = {}
@@ -69,8 +69,8 @@ def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
 
 
 def _drafted(bag: Bag, template: LineTemplate, lines: dict[str, int]) -> BagDraft:
-    """Add the files and the estimate of the template. ``lines``: those of templates that do not
-    stand on the first line."""
+    """Add the files and the estimate of the template. ``lines`` has the lines of templates that are
+    not on the first line."""
     outputs = list(template.outputs)
     if template.stdout is not None and template.stdout not in outputs:
         outputs.append(template.stdout)
@@ -99,7 +99,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _note_program(path: Path, number: int, text: str, programs: dict[str, int]) -> str:
-    """Give the line back; note its program if it is a file beside the document."""
+    """Return the line. If its program is a file beside the document, add it to ``programs``."""
     word = text.split(None, 1)[0]
     if "/" in word and not word.startswith(("/", "~", "$", "'", '"')):
         name = word.removeprefix("./")

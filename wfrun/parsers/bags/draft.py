@@ -1,4 +1,4 @@
-"""What the readers of bags return: a bag as it is written, and where its parts stand."""
+"""What the readers of bags return: a bag as it is written, and the places of its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Refuse(Protocol):
     """Makes the error for a part of a document."""
 
     def __call__(self, message: str, what: str, hint: str | None = None) -> InvalidError:
-        """``what``: the template or the name of the parameter that is wrong, as it is written."""
+        """``what`` is the wrong template, or the name of the wrong parameter, as it is written."""
 
 
 class BagDraft(msgspec.Struct, frozen=True):
@@ -26,7 +26,8 @@ class BagDraft(msgspec.Struct, frozen=True):
     bag: Bag
     refuse: Refuse
     lines: Mapping[str, int] = {}
-    """The lines of its keys; under the empty key its first line. Empty: from a program."""
+    """The line of each key, and under the empty key the first line of the bag. It is empty for a
+    bag of a program."""
 
 
 BagsReader = Callable[[Path, LineTemplate], list[BagDraft]]

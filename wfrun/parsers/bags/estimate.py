@@ -18,8 +18,8 @@ from wfrun.parsers.syntax.units import parse_duration
 def in_seconds(bag: Bag, columns: Mapping[str, Column], refuse: Refuse) -> Bag:
     """Turn the estimate into a template that gives plain seconds.
 
-    Where it is a parameter whose values have units, a column of seconds is added beside it. Raises
-    InvalidError for an estimate that is no time, or is below 0.
+    If the estimate is a parameter whose values have units, a column of seconds is added beside it.
+    Raises InvalidError for an estimate that is not a time, or is below 0.
     """
     if bag.estimate is None:
         return bag

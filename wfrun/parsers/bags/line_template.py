@@ -9,16 +9,17 @@ class LineTemplate(msgspec.Struct, frozen=True):
     """Templates for the task of each line. ``estimate`` is a time, or a parameter that holds it."""
 
     command: str | None = None
-    """For the rows of tables; None: documents are lists of commands, or hold their commands."""
+    """Command for each row of a table. None: the document is a list of commands, or has its
+    commands."""
     delimiter: str | None = None
-    """Of the cells of a table; see `wfrun.parsers.bags.text.read_table`."""
+    """Delimiter of the cells of a table; see `wfrun.parsers.bags.text.read_table`."""
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     stdout: str | None = None
     estimate: str | None = None
 
     def option_of(self, template: str) -> str:
-        """The option that a template was given by; empty for others."""
+        """The option by which a template was given; empty for other templates."""
         given = {
             "--input": self.inputs,
             "--output": self.outputs,

@@ -1,8 +1,8 @@
-"""Checks of the names of a bag's files: inside the sandbox, and different for all outputs.
-The lengths that its templates expand to are checked before anything is expanded.
+"""Checks of the names of a bag's files: each is inside the sandbox, and outputs have different
+names. The lengths of names are checked before any template is expanded.
 
-A bag may have millions of tasks. Templates and columns alone decide most cases; only the others
-compare all names one by one.
+A bag may have millions of tasks. In most cases templates and columns suffice for a decision; only
+in the others all names are compared one by one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from wfrun.parsers.syntax.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut,
 MAX_NAMES = 10_000_000
 """Maximum number of names that are compared one by one."""
 MAX_SHORT_NAMES = 1_000_000
-"""The same for a bag with fewer values than that in its document and tables: what a few lines ask
-for takes seconds at most."""
+"""The same for a bag with fewer values than that in its document and tables, so that a document of
+a few lines takes seconds at most."""
 
 _FEW = 6
 """Maximum number of parameters of a task that a message shows."""
@@ -38,23 +38,23 @@ _LONG = 40
 """Maximum number of characters of a value that a message shows."""
 
 _UNTIDY = re.compile(r"(?:\A|/)\.?(?:/|\Z)")
-"""A name with parts that are empty or ``.``: two such names could be one file."""
+"""Matches a name with a part that is empty or ``.``: two such names could be one file."""
 _NUMBERS = re.compile(r"[-+ ]?0?\d*(?:\.\d+)?[defgoxX]|0\d+", re.ASCII)
-"""Formats that give a number: neither an empty text, nor dots or slashes alone. Others pad with any
-character, or cut the value."""
+"""Formats that give a number, which is never empty and never consists of dots or slashes alone.
+Other formats pad with any character, or cut the value."""
 _LETTERS = {
     **dict.fromkeys("efg", "-+.0123456789einfa"),
     **dict.fromkeys("xX", "-0123456789abcdefABCDEF"),
     **dict.fromkeys("do", "-0123456789"),
 }
-"""The characters that numbers in these formats consist of."""
+"""The characters of which numbers in these formats consist."""
 
 
 def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
     """Raise InvalidError for file names that cannot be used.
 
-    These are names outside the sandbox, two files of a task with one name, and outputs of any two
-    tasks with one name or one inside the other.
+    These are names outside the sandbox, equal names of two files of a task, and outputs of any two
+    tasks whose names are equal or one of which is inside the other.
     """
     bag = expansion.bag
     for file in (*bag.inputs, *bag.outputs):
@@ -90,9 +90,8 @@ def _check_inside(
 ) -> None:
     """Refuse a name that is not a path inside the sandbox.
 
-    Where each piece between two slashes of the template has a character of its own other than a
-    dot, no value can make it a bad one, unless values contain slashes; names are then not
-    enumerated.
+    If each piece between two slashes of the template has a literal character other than a dot,
+    every value without a slash gives a valid name. Such names are not enumerated.
     """
     used = [columns[name] for name in placeholders(template) if name != INDEX]
     parts = parse_template(template)
@@ -145,8 +144,8 @@ def _check_within_tasks(
 
 
 def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int, int] | None:
-    """Two tasks that certainly write one name: the template does not distinguish the values of an
-    axis."""
+    """Two tasks that certainly write the same name, because the template does not distinguish two
+    values of an axis."""
     named = set(placeholders(template))
     if INDEX in named:
         return None
@@ -164,7 +163,7 @@ def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int,
 
 
 def _alike(axis: Axis, parts: Sequence[TemplatePart]) -> tuple[int, int] | None:
-    """Two places of an axis at which these parts give the same text."""
+    """Two positions of an axis at which these parts give the same text."""
     if len(axis) == 1:
         return None
     if not parts:
@@ -193,13 +192,13 @@ def _alike(axis: Axis, parts: Sequence[TemplatePart]) -> tuple[int, int] | None:
 
 
 def _is_kept_apart(axis: Axis, parts: Sequence[TemplatePart]) -> bool:
-    """Whether one of the parts certainly differs for every place of the axis."""
+    """Whether one of the parts certainly gives a different text at every position of the axis."""
     columns = dict(zip(axis.names, axis.columns, strict=True))
     return any(_keeps_apart(part, columns[part.name or ""]) for part in parts)
 
 
 def _keeps_apart(part: TemplatePart, column: Column) -> bool:
-    """Whether this part certainly differs for every value."""
+    """Whether this part certainly gives a different text for every value."""
     if not isinstance(column, Progression) or column.step == 0:
         return False
     return not part.spec or (column.decimals == 0 and part.spec[-1] in "doxX0123456789")
@@ -215,9 +214,9 @@ def _texts(part: TemplatePart, column: Column) -> Iterator[str]:
 def _is_decodable(template: str, columns: Mapping[str, Column]) -> bool:
     """Whether a name determines the parameters in it.
 
-    It does if each part but the last is followed by a character that is in none of its values: two
-    tasks whose parts differ then have different names. Names whose values contain slashes may still
-    be folders of others.
+    It does if each part but the last is followed by a character that none of the part's values
+    contains: tasks whose parts differ then have different names. The result is False if a value
+    contains a slash, because such a name may be a folder of another.
     """
     parts = parse_template(template)
     named = [n for n, part in enumerate(parts) if part.name is not None]
@@ -247,7 +246,7 @@ def _may_hold(part: TemplatePart, columns: Mapping[str, Column], letter: str) ->
 
 
 def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
-    """Whether no name by one template is ever a name by the other, or its folder."""
+    """Whether no name by one template is ever equal to a name by the other, or a folder of it."""
     first, second = parse_template(one), parse_template(other)
     if any(p.name is not None and _may_hold(p, columns, "/") for p in (*first, *second)):
         return False
@@ -259,8 +258,8 @@ def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
 def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
     """Whether two templates certainly give different names.
 
-    They do if their beginnings or ends differ, or if one contains a character that the other cannot
-    have.
+    They do if their beginnings or ends differ, or if one always contains a character that the other
+    cannot contain.
     """
     first, second = parse_template(one), parse_template(other)
     if _begin_apart(first[0].literal, second[0].literal):
@@ -288,7 +287,7 @@ def _end(parts: Sequence[TemplatePart]) -> str:
 
 
 def _compare_all(bag: Bag, expansion: Expansion, templates: Sequence[str], refuse: Refuse) -> None:
-    """Compare all names one by one, by their hashes first."""
+    """Compare all names one by one: first their hashes, then names whose hashes are equal."""
     count = expansion.count * len(templates)
     _refuse_too_many(count, templates[0], bag, refuse)
     fills = [expansion.fill(template) for template in templates]
@@ -363,7 +362,7 @@ document could ask for terabytes."""
 _EXPONENT_DIGITS = 310
 """Maximum number of digits of a number with an exponent: ``f`` writes 1e308 in full."""
 _SMALL = 64
-"""A text of this many bytes need not be searched for its longest value."""
+"""Maximum length, in bytes, of a text whose longest value need not be searched for."""
 
 
 def longest(parts: Sequence[TemplatePart], columns: Mapping[str, Column]) -> int:

@@ -26,7 +26,8 @@ Place = tuple[str | int, ...]
 def read_parameters(
     section: Section, directory: Path, places: dict[str, Place]
 ) -> tuple[Axis, ...]:
-    """Read the axes under the key ``parameters``, and note in ``places`` where each parameter is.
+    """Read the axes under the key ``parameters``, and note the place of each parameter in
+    ``places``.
 
     Files are relative to ``directory``. Raises InvalidError with the line.
     """

@@ -14,7 +14,7 @@ from wfrun.engine.model import Axis, DictionaryColumn, PackedColumn
 from wfrun.parsers.bags.columns import MAX_VALUES, ColumnMaker, column_of
 
 _CHUNK = 512
-"""Rows at a time: few enough to stay in the processor's cache."""
+"""Number of rows processed at a time: few enough to stay in the processor's cache."""
 _DELIMITERS = ";\t|"
 """Delimiters of tables other than the comma."""
 _LONGEST = 1 << 20
@@ -24,7 +24,7 @@ _LONGEST = 1 << 20
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not empty, stripped, with their numbers from 1.
 
-    Raises InvalidError for what cannot be read, is not UTF-8 text, or contains NUL.
+    Raises InvalidError for a file that cannot be read, is not UTF-8 text, or contains NUL.
     """
     with _errors(path), _opened(path, "\n") as stream:
         for number, line in enumerate(stream, 1):
@@ -46,8 +46,8 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
     """Read the columns of a CSV (RFC 4180) or TSV file, named by its first row.
 
     The default delimiter is the tab for names that end with .tsv or .tab, else the comma. Empty
-    rows are ignored. Raises InvalidError, with the line, for what cannot be read, for a missing or
-    repeated name in the header, and for rows of another length.
+    rows are ignored. Raises InvalidError, with the line, for a file that cannot be read, for a
+    missing or repeated name in the header, and for a row of another length.
     """
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
@@ -91,7 +91,8 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
 
 
 def delimiter_hint(names: Iterable[str]) -> str | None:
-    """What to do about a column that seems to be several; None if there is none."""
+    """A hint to give another delimiter, if exactly one of `_DELIMITERS` occurs in ``names``; else
+    None."""
     marks = {mark for name in names for mark in _DELIMITERS if mark in name}
     if len(marks) != 1:
         return None
@@ -162,8 +163,8 @@ def _refuse_binary(path: Path, line: int) -> NoReturn:
 
 
 def _opened(path: Path, newline: str) -> TextIO:
-    """Open a file as text. Refuses pipes and devices, which a document may name and which may have
-    no end."""
+    """Open a file as text. Pipes and devices are refused: a document may name one that never
+    ends."""
     if path.exists() and not path.is_file():
         raise InvalidError("cannot be read: it is not a regular file", source=str(path))
     return path.open(encoding="utf-8-sig", newline=newline)

@@ -16,17 +16,17 @@ from wfrun.parsers.syntax.sections import in_words, to_whole
 _QUOTED_WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\])+""", re.DOTALL)
 """A word of a command with its quotes."""
 _SHELL_SYNTAX = re.compile(r"(\d*|&)[<>].*|\|[|&]?|&&?|(.*[^\\])?;", re.DOTALL)
-"""Words that only a shell understands, if they are not quoted: redirections, pipes, `&`, `;`."""
+"""Words that have a meaning only for a shell, unless quoted: redirections, pipes, `&`, `;`."""
 _KEYS = {
     ">": "name a file for what it prints with 'stdout', ",
     "<": "name a file for it to read with 'stdin', ",
 }
-"""The key of a bag that does the same as a sign of a shell, as part of a message."""
+"""The key of a bag that replaces a redirection sign of a shell, as part of a message."""
 
 
 def to_text(value: Any) -> str:
-    """Convert a scalar to text. Refuses true, false and null, because YAML reads words such as
-    ``no`` as them."""
+    """Convert a scalar to text. True, false and null are refused, because YAML reads words such as
+    ``no`` as these."""
     if isinstance(value, bool) or value is None:
         raise ValueError(
             f"it must be text or a number, not {in_words(value)}; put words such as yes, no, on, "
@@ -49,7 +49,7 @@ def to_name(value: Any) -> str:
 
 
 def to_priority(value: Any) -> int:
-    """Convert to a priority, a whole number of at most `MAX_PRIORITY` either way."""
+    """Convert to a priority: a whole number from -`MAX_PRIORITY` to `MAX_PRIORITY`."""
     priority = to_whole(value)
     if abs(priority) > MAX_PRIORITY:
         raise ValueError(f"it must be from -{MAX_PRIORITY} to {MAX_PRIORITY}, not {priority}")
@@ -78,8 +78,8 @@ def to_command(value: Any) -> tuple[str, ...]:
 def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...]:
     """Split a command into words, as a shell does.
 
-    Refuses a command without words, an open quote, and what only a shell understands, such as
-    ``>``. ``streams`` are hints for redirections, by their sign.
+    Raises ValueError for a command without words, an open quote, and syntax that only a shell
+    understands, such as ``>``. ``streams`` has a hint for each redirection sign.
     """
     words = tuple(shlex.split(command))
     if not words:
@@ -95,10 +95,10 @@ def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...
 
 
 def is_elsewhere(place: str) -> bool:
-    """Whether a place is a URL other than that of a file of this machine."""
+    """Whether a place is a URL, except a URL of a file on this machine."""
     return "://" in place and not place.startswith(("file:///", "file://localhost/"))
 
 
 def escaped(text: str) -> str:
-    """The template that expands to this text: its braces are doubled."""
+    """The template that expands to this text: the text with doubled braces."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -17,9 +17,9 @@ _COMMAND = "command: sleep {runtime}"
 def write_bags(workload: BotWorkload, path: str | Path) -> None:
     """Write all bags as one YAML document (docs/bags.md), in order of arrival.
 
-    Each task sleeps for its run time on the reference processor. Bags have their users as owners,
-    their applications and, where they differ from the run times, their estimates. A document has no
-    place for times and clusters of arrival, so they are comments.
+    Each task sleeps for its run time on the reference processor. The document states the owner, the
+    application and, if they differ from the run times, the estimates of each bag. It has no keys
+    for arrival times and clusters, so these are comments.
 
     Raises InvalidError when ``path`` cannot be written.
     """
@@ -57,7 +57,7 @@ def _name(number: int) -> str:
 
 
 def _lines(workload: BotWorkload, number: int, bag: SubmittedBag) -> Iterator[str]:
-    """Yield a comment, and the keys of a bag's document but the command."""
+    """Yield a comment and the keys of a bag's document, except the command."""
     cluster = workload.clusters[bag.cluster]
     yield f"# arrives at {number_text(bag.arrival_s)} s at {' '.join(cluster.split())}"
     yield f"bag: {_name(number)}"

@@ -1,7 +1,7 @@
-"""Bags in YAML: one, or several with common keys; see docs/bags.md.
+"""Bags in YAML: one bag, or several with common keys; see docs/bags.md.
 
-The key ``optional`` of a bag: how many of its tasks must be done, and until when the others are
-run; see docs/optional.md.
+The key ``optional`` of a bag states how many of its tasks must be done, and until when the others
+are run; see docs/optional.md.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ KEYS = (
 
 
 def read_bags(path: Path, template: LineTemplate) -> list[BagDraft]:
-    """Read the bags of a document, in its order. The ``template`` is for other documents.
+    """Read the bags of a document, in its order. The ``template``, which other formats use, has no
+    effect.
 
-    Raises InvalidError with the line for what is not YAML, and for whatever is wrong with a bag or
-    a file that it takes values from.
+    Raises InvalidError, with the line, for a document that is not YAML, and for any fault of a bag
+    or of a file that it takes values from.
     """
     document = read_yaml(path)
     value = document.value
@@ -80,9 +81,9 @@ class _BagReader:
             self._sections = [own, shared]
             self._name = f"{path.stem}-{number + 1}"
         self._places: dict[str, Place] = {}
-        """The places of templates, for messages."""
+        """The place of each template in the document, for messages."""
         self._parameters: dict[str, Place] = {}
-        """The places of parameters, for messages."""
+        """The place of each parameter in the document, for messages."""
 
     def read(self) -> BagDraft:
         name = self._take("bag", to_name, self._name)
@@ -166,7 +167,8 @@ class _BagReader:
         return files
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of a standard stream, which is an input or an output too."""
+        """The file of a standard stream. It is added to ``files``, the inputs or outputs, if
+        missing there."""
         name = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))
@@ -211,8 +213,8 @@ _MAX_MINUTES = 24 * 60
 
 
 def read_optional(bag: Section) -> OptionalTasks:
-    """Read which tasks of a bag are optional. Raises InvalidError with the line for a minimum above
-    the maximum, and for a section with neither a maximum nor a deadline."""
+    """Read which tasks of a bag are optional. Raises InvalidError, with the line, if the minimum is
+    above the maximum, and for a section with neither a maximum nor a deadline."""
     section = bag.inner("optional", f"'optional' of {bag.title}", ("min", "max", "deadline"))
     least: int = section.take("min", to_count_or_zero, 0)
     most: int | None = section.take("max", to_count, None)
@@ -234,8 +236,8 @@ def read_optional(bag: Section) -> OptionalTasks:
 
 
 def _to_deadline(value: Any) -> tuple[float | None, float | None]:
-    """The time from the arrival, or the time of day in seconds. YAML 1.1 reads 18:30 without
-    quotes as the number 18 * 60 + 30, so a bare number has no other meaning here."""
+    """(seconds from the arrival, time of day in seconds), one of which is None. YAML 1.1 reads
+    18:30 without quotes as the number 18 * 60 + 30, so a bare number is always a time of day."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 60 <= value < _MAX_MINUTES:
             raise ValueError(f"{value} has no unit; write 08:00, or a time such as {value} s")

@@ -14,7 +14,8 @@ from wfrun.parsers.catalog.kinds import CatalogKind
 from wfrun.parsers.syntax.sections import Section, in_words, to_count, to_duration
 
 DEFAULT_DIRECTORY = "~/wfrun-scratch"
-"""Default directory of a remote site: compute nodes of every cluster see the home directory."""
+"""Default directory of a remote site. It is in the home directory, which compute nodes can usually
+see."""
 
 TRANSPORTS: tuple[Literal["asyncssh", "openssh", "local"], ...] = ("asyncssh", "openssh", "local")
 DISPATCHES: tuple[Literal["jobs", "launchers"], ...] = ("jobs", "launchers")
@@ -32,7 +33,7 @@ _REMOTE_PATH = re.compile(r"/|~(/|$)|\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\})(/|$)", re
 
 
 def check_keys(site: Section, kind: CatalogKind, kinds: Iterable[CatalogKind]) -> None:
-    """Raise InvalidError for a key that sites of this kind do not take and others do."""
+    """Raise InvalidError for a key that is valid only for sites of another kind."""
     for key in site.values:
         takers = [each.name for each in kinds if key in each.keys or key in each.own_keys]
         if takers and kind.name not in takers:
@@ -137,7 +138,8 @@ def port_number(value: Any) -> int:
 
 
 def word(value: Any) -> str:
-    """Converter for the name of a queue, a partition or an account. YAML reads some as numbers."""
+    """Converter for the name of a queue, a partition or an account, which YAML may read as a
+    number."""
     text = _text(str(value) if type(value) is int else value)
     if text.startswith("-") or any(c.isspace() for c in text):
         raise ValueError(f"{text!r} is not a name: it begins with '-' or has spaces")
@@ -181,7 +183,8 @@ def choice(what: str, known: tuple[T, ...]) -> Callable[[Any], T]:
 
 
 def own_path(value: Any, base: Path) -> str:
-    """Converter for a path of this machine, made absolute; a relative one starts at ``base``."""
+    """Converter for a path of this machine to an absolute path; a relative one starts at
+    ``base``."""
     expanded = os.path.expanduser(_text(value, "a path"))
     if expanded.startswith("~"):
         raise ValueError(f"{value!r} has no home directory")
@@ -189,7 +192,8 @@ def own_path(value: Any, base: Path) -> str:
 
 
 def remote_path(value: Any) -> str:
-    """Converter for a path of the cluster, unchanged: ``~`` and ``$NAME`` are expanded there."""
+    """Converter for a path of the cluster. It stays unchanged: the cluster expands ``~`` and
+    ``$NAME``."""
     path = _text(value, "a path")
     if not _REMOTE_PATH.match(path):
         raise ValueError(

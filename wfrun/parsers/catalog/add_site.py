@@ -11,11 +11,11 @@ BEGINNING = "# The sites that wfrun may use. Format: docs/catalog.md\nsites:\n"
 
 
 def with_site(document: str, entry: str, source: str) -> str:
-    """Return ``document`` with ``entry`` after its last site. All lines of the entry are indented
-    by two spaces or more and end with a newline; indentation and line ends are adapted to the
-    document's. An empty document gets a head.
+    """Return ``document`` with ``entry`` after its last site. All lines of the entry must be
+    indented by two spaces or more and end with a newline; indentation and line ends are adapted to
+    the document's. An empty document gets a comment and the key ``sites``.
 
-    Raises InvalidError if the sites are written in braces: there is no line to insert at.
+    Raises InvalidError if the sites are written in braces, because there is no line to insert at.
     """
     if not document.strip():
         return BEGINNING + entry

@@ -21,15 +21,15 @@ from wfrun.parsers.syntax.sections import Section, in_words
 ENVIRONMENT_KEYS = ("prologue", "environment", "container")
 CONTAINER_KEYS = ("runtime", "command", "image", "binds", "options", "global_options")
 _PLACES = ("image", "sandbox", "files")
-"""What a command of the user's own may name in braces."""
+"""Words that a user's own command may contain in braces."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _BIND = re.compile(r"(?:[/~$])[^:,]*(?::/[^:,]*(?::r[ow])?)?")
 _NAMED: tuple[RuntimeName, ...] = tuple(name for name in RUNTIMES if name != "command")
 
 
 def read_environment(site: Section, *, is_remote: bool, base: Path) -> SiteEnvironment | None:
-    """Read the environment of a site; None without any of its keys. Relative paths of this machine
-    start at ``base``."""
+    """Read the environment of a site; None if the site has none of its keys. Relative paths of this
+    machine start at ``base``."""
     if not any(site.has(key) for key in ENVIRONMENT_KEYS):
         return None
     return SiteEnvironment(

@@ -1,4 +1,5 @@
-"""What the catalog reader knows of a kind of site. `wfrun.sites.kinds` has the kinds themselves."""
+"""What the catalog reader needs to know about a kind of site. The kinds are in
+`wfrun.sites.kinds`."""
 
 from __future__ import annotations
 
@@ -38,18 +39,18 @@ QUEUE_KEYS = (
     "node_cores",
     "scavenge",
 )
-"""Keys of a site with a batch system, whichever it is."""
+"""Keys of a site with any batch system."""
 
 
 class CatalogKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of site, as far as its catalog entries go."""
+    """A kind of site, as far as its catalog entries are concerned."""
 
     name: str
     """The value of ``kind``."""
     is_remote: bool
     """Whether the site is reached over a connection, which `SiteSpec.access` describes."""
     keys: tuple[str, ...] = ()
-    """Catalog keys that it takes in addition to those of every site."""
+    """Catalog keys that this kind accepts in addition to those of every site."""
     own_keys: Mapping[str, Callable[[Any], str]] = {}
     """Converter of each key that only this batch system has. The values are stored in
     ``Access.batch_settings``."""

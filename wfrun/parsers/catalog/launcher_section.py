@@ -19,7 +19,8 @@ from wfrun.parsers.syntax.sections import (
 )
 
 DEFAULT_CORES = 4
-"""Maximum slots of a launcher by default. A batch job of this size starts soon on most clusters."""
+"""Default of the maximum number of cores of a launcher. A batch job of this size starts soon on
+most clusters."""
 
 _CHANNELS: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
 KEYS = (
@@ -41,7 +42,7 @@ _DEFAULT_WALLTIME_S = 3600.0
 
 
 def with_launchers(site: Section, spec: SiteSpec) -> SiteSpec:
-    """The site with its launchers, if its tasks run in launchers.
+    """The site with its launchers, if its tasks run in launchers; else the site itself.
 
     Raises InvalidError for launchers that would not be used or cannot exist.
     """
@@ -90,7 +91,7 @@ def _read(site: Section, spec: SiteSpec, max_jobs: int | None) -> LauncherSpec:
 
 
 def _read_size(site: Section, section: Section, slots: int) -> tuple[int, int]:
-    """Nodes of a launcher, and cores on each."""
+    """Number of nodes of a launcher, and number of cores on each."""
     nodes = section.take("nodes", to_count, 1)
     cores = section.take("cores", to_count, max(1, min(slots // nodes, DEFAULT_CORES)))
     if nodes * cores > slots:

@@ -65,23 +65,23 @@ SITE_KEYS = (
     *PRICE_KEYS,
     *ENVIRONMENT_KEYS,
 )
-"""Keys that sites of every kind take."""
+"""Keys that every kind of site accepts."""
 ROOT_KEYS = ("sites", "links", "transfer", "node_links")
 NODE_KEYS = ("count", "cores", "speed", "mtbf", "mttr")
 _LINK_FIGURES = ("bandwidth", "latency", "max_transfers", "max_bandwidth", "transfer")
 LINK_KEYS = ("between", "from", "to", *_LINK_FIGURES)
 _ENDS_OF_A_LINK = 2
 DEFAULT_MAX_TRANSFERS = 4
-"""Of a site behind a connection: with the agent's session and that of the queue they stay below the
-ten sessions that OpenSSH allows in one connection (MaxSessions)."""
+"""Default maximum number of transfers of a site behind a connection. With the agent's session and
+the queue's they stay below the ten sessions that OpenSSH allows in one connection (MaxSessions)."""
 
 
 def read_catalog(
     path: str | Path, kinds: Mapping[str, CatalogKind], methods: Collection[str]
 ) -> Catalog:
-    """Read the site catalog ``path``. ``kinds`` are the kinds of site that it may name; the first
-    is that of a site without ``kind``. ``methods`` are the names of transfer methods.
-    `wfrun.sites.catalog.read_catalog` passes all of them.
+    """Read the site catalog ``path``. ``kinds`` are the kinds of site that it may name; a site
+    without ``kind`` is of the first one. ``methods`` are the names of transfer methods.
+    `wfrun.sites.catalog.read_catalog` passes all kinds and methods.
 
     Sites keep the order of the document, and their directories become absolute paths. A link
     ``between`` two sites becomes two one-way links. Raises InvalidError for the first mistake.
@@ -135,7 +135,8 @@ def _read_sites(
 
 
 def _places(site: SiteSpec) -> list[tuple[str, str]]:
-    """(host, directory) pairs of the site's files, normalized so that equal places are equal."""
+    """(host, directory) of each place of the site's files, normalized so that equal places are
+    equal."""
     if site.directory is None:
         return []
     if site.access is None:
@@ -192,7 +193,7 @@ def _read_site(
 def _section(
     document: YamlDocument, name: Any, kinds: Mapping[str, CatalogKind]
 ) -> tuple[Section, CatalogKind]:
-    """The entry of a site, with its name and keys checked, and its kind."""
+    """The entry of a site, with checked name and keys, and the site's kind."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         message = f"{str(name)!r} is not a valid name of a site"
         hint = "A name has letters, digits and inner hyphens; put a name of digits alone in quotes."

@@ -15,7 +15,7 @@ _DAY_S = 86_400.0
 
 
 def read_scavenging(site: Section, slots: int) -> ScavengeRules | None:
-    """The rules of a site; None: its entry has none. Raises InvalidError."""
+    """The rules of a site; None if its entry has none. Raises InvalidError for invalid rules."""
     if not site.has("scavenge"):
         return None
     section = site.inner("scavenge", f"'scavenge' of {site.title}", KEYS)

@@ -1,8 +1,8 @@
 """Setting links in a catalog document without changing any other byte.
 
 The text is edited at the positions that the YAML parser reports: figures are replaced, and a new
-link gets a line after the last one. What cannot be edited this way is refused: links with anchors
-or aliases, whose change would reach further, and a list in brackets.
+link gets a line after the last one. Links that cannot be edited this way are refused: a list in
+brackets, and links with anchors or aliases, since a change of these would affect other places.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 
 def as_written(link: LinkSpec) -> LinkSpec:
-    """A link with a bandwidth, with its figures rounded as ``with_links`` writes them."""
+    """The link as ``with_links`` writes it, with rounded figures. The link must have a
+    bandwidth."""
     figures = _figures(link)
     return LinkSpec(
         link.source,
@@ -35,11 +36,11 @@ def as_written(link: LinkSpec) -> LinkSpec:
 
 
 def with_links(document: str, links: Sequence[LinkSpec], source: str) -> str:
-    """Return ``document``, a catalog without mistakes, with these links, which have bandwidths, in
-    place of those between the same places.
+    """Return ``document``, a valid catalog, with ``links`` in place of its links between the same
+    places. Each of ``links`` must have a bandwidth.
 
-    Raises InvalidError, with the lines to write by hand, where the links cannot be edited. YAML has
-    more layouts than are foreseen here: the caller compares the catalog that results.
+    Raises InvalidError, with the lines to write by hand, if the links cannot be edited. Some YAML
+    layouts may not be foreseen here, so the caller must compare the resulting catalog.
     """
     try:
         edits = _edits(document, links)
@@ -51,7 +52,7 @@ def with_links(document: str, links: Sequence[LinkSpec], source: str) -> str:
 
 
 def not_editable(links: Sequence[LinkSpec], source: str, why: str) -> InvalidError:
-    """The error for links that the user has to write."""
+    """The error for links that the user has to write by hand."""
     lines = "\n".join(f"  {line}" for line in _items(links))
     return InvalidError(
         f"the measured links cannot be written into the catalog: {why}",
@@ -61,19 +62,19 @@ def not_editable(links: Sequence[LinkSpec], source: str, why: str) -> InvalidErr
 
 
 class _NotEditableError(Exception):
-    """Why a document cannot be edited."""
+    """Reports why a document cannot be edited."""
 
 
 class _Edit(NamedTuple):
     start: int
     end: int
     rank: int
-    """Of edits at one place: that of the higher rank ends up behind."""
+    """Order of edits at the same place: the text of a higher rank comes later in the document."""
     text: str
 
 
 _LAST = 9
-"""Rank of new links, behind new keys of the link above them."""
+"""Rank of new links: they come after new keys of the link above them."""
 
 
 def _edits(document: str, links: Sequence[LinkSpec]) -> list[_Edit]:
@@ -101,8 +102,8 @@ def _edits(document: str, links: Sequence[LinkSpec]) -> list[_Edit]:
 
 
 def _changes(document: str, item: MappingNode, links: Sequence[LinkSpec]) -> Iterator[_Edit]:
-    """Set the figures of one link of the list. One ``between`` two places becomes that from the
-    first to the second."""
+    """Set the figures of one link of the list. A link ``between`` two places is turned into the
+    link from the first to the second."""
     measured = {(link.source, link.destination): link for link in links}
     ends = _ends(item)
     if measured.keys().isdisjoint(ends):
@@ -128,7 +129,7 @@ def _changes(document: str, item: MappingNode, links: Sequence[LinkSpec]) -> Ite
 
 
 def _joined(document: str, item: MappingNode, entries: Sequence[str]) -> str:
-    """Entries of a mapping, in its style."""
+    """Entries of a mapping, joined in the mapping's style."""
     if item.flow_style:
         return ", ".join(entries)
     return (_line_end(document) + " " * item.start_mark.column).join(entries)
@@ -145,7 +146,8 @@ def _items(
     column: int = 0,
     used: Mapping[tuple[str, str], Sequence[str]] | None = None,
 ) -> list[str]:
-    """Items of a list, one a line. ``used``: further entries of a link, by its ends."""
+    """Items of a list, one a line. ``used`` has further entries of links, by (source,
+    destination)."""
     entries = (
         [*_direction(*ends), *map(": ".join, _figures(link).items()), *(used or {}).get(ends, ())]
         for link in links
@@ -159,7 +161,7 @@ def _direction(source: str, destination: str) -> list[str]:
 
 
 def _figures(link: LinkSpec) -> dict[str, str]:
-    """Catalog keys and values of a link with a bandwidth, in three digits."""
+    """Catalog keys and values of a link that has a bandwidth, with three significant digits."""
     rate = link.bandwidth_bytes_per_s
     assert rate is not None
     size, unit = next((each for each in _UNITS if rate >= each[0]), _UNITS[-1])
@@ -169,7 +171,7 @@ def _figures(link: LinkSpec) -> dict[str, str]:
 
 
 def _digits(number: float) -> str:
-    """Three digits, without an exponent where there are no more than six."""
+    """A number with three significant digits, without an exponent below a million."""
     return f"{float(f'{number:.3g}'):g}"
 
 
@@ -186,7 +188,8 @@ def _values(mapping: MappingNode) -> dict[str, Node]:
 
 
 def _ends(item: MappingNode) -> list[tuple[str, str]]:
-    """(source, destination) of the links of an item: both ways for ``between``."""
+    """(source, destination) of each link of an item; an item with ``between`` has both
+    directions."""
     values = _values(item)
     if "between" in values:
         one, other = (str(end.value) for end in values["between"].value)

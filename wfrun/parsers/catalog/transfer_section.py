@@ -11,7 +11,7 @@ from wfrun.parsers.catalog.access import choice, host_name, port_number, remote_
 from wfrun.parsers.syntax.sections import Section, in_words
 
 DIRECT_KEYS = ("direct", "direct_key", "direct_host", "direct_port")
-"""Keys of a site behind a connection about copies that sites send each other."""
+"""Keys of a site behind a connection that describe copies between sites."""
 
 LOGINS: tuple[Literal["forward", "key"], ...] = ("forward", "key")
 _REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*:[A-Za-z0-9_.+@=/-]*", re.ASCII)
@@ -46,9 +46,9 @@ def read_direct(site: Section) -> Direct:
 
 
 def rclone_remote(value: Any) -> str:
-    """Check a place in storage, as rclone writes it: a remote of its configuration, and a path. It
-    goes into commands at the site. A remote that is described on the spot, ``:s3,…:``, would hold
-    secrets."""
+    """Check a place in storage, in the notation of rclone: a remote of its configuration, and a
+    path. A remote that is described in place, ``:s3,…:``, is refused: the place is part of commands
+    at the site, where it would reveal secrets."""
     if not isinstance(value, str) or not _REMOTE.fullmatch(value):
         raise ValueError(
             f"it must be a remote of rclone and a path there, such as 'store:bucket/folder', in "

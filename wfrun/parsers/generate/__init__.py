@@ -1,7 +1,7 @@
 """Workflows of published structure, run times and file sizes, of any size. See docs/generators.md.
 
-The tasks' executables are the names of the transformations, so these workflows are for emulation
-and simulation.
+The executable of a task is only the name of its transformation, so these workflows can only be
+emulated or simulated.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ class SubmittedBag:
     runtime_s: array[float]
     """The run time of each task on the reference processor, at least 1 s."""
     estimate_s: array[float]
-    """The user's estimate of each run time. Accurate estimates are ``runtime_s`` itself."""
+    """The user's estimate of each run time, in seconds. For accurate estimates it is the array
+    ``runtime_s`` itself."""
     delay_s: array[float] | None = None
     """Seconds from the arrival to the submission of each task, in ascending order, the first 0.
-    None: all are submitted at once."""
+    None: all tasks are submitted at the arrival."""
 
     def __len__(self) -> int:
         return len(self.runtime_s)
@@ -46,19 +47,19 @@ class BotWorkload:
     """Bags in order of arrival."""
 
     source: str
-    """The row of the model, or the log that the bags were read from."""
+    """The row of the model, or the path of the log."""
     clusters: tuple[str, ...]
     bags: tuple[SubmittedBag, ...]
     capacity: float
-    """Slots times speed, summed over the clusters; 0: unknown (some logs)."""
+    """Slots times speed, summed over the clusters; 0 if unknown, as for some logs."""
     span_s: float
     """Seconds from the first to the last arrival; for bags that arrive at once, the span that the
     load refers to."""
     midnight_s: float = 0.0
     """Seconds between a midnight of the clusters' time and arrival 0."""
     pace: float = 1.0
-    """The factor by which times between arrivals were multiplied to get a load. 0: arrivals were
-    moved, and have no time of day."""
+    """The factor by which times between arrivals were multiplied to get a load. It is 0 if the
+    arrivals were moved, so that they have no time of day."""
     remarks: tuple[str, ...] = ()
     """What was dropped or cut, with counts."""
 
@@ -73,7 +74,7 @@ class BotWorkload:
 
     @property
     def load(self) -> float:
-        """Work relative to the capacity of the clusters in the span. 0 where the capacity is
+        """Work relative to the capacity of the clusters in the span; 0 if the capacity is
         unknown."""
         possible_s = self.capacity * self.span_s
         return self.work_s / possible_s if possible_s > 0 else 0.0

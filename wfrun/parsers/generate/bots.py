@@ -1,22 +1,25 @@
 """Workloads of bags of tasks, drawn from the model of the thesis's section 5.2.
 
 Every cluster receives an independent stream of bags (section 5.3.3). As the thesis specifies, users
-are drawn by Zipf ranks; gaps between arrivals as in the peak hours, longer at other hours by the
-daily cycle; sizes, mean run times (ART) and their variability (RTV) from the fits of one row of
-Table 5.3 (`wfrun.parsers.generate.bots_model`). The thesis leaves some choices open. They are:
+are drawn by Zipf ranks. Gaps between arrivals follow the fit of the peak hours, stretched at other
+hours by the daily cycle. Sizes, mean run times (ART) and their variability (RTV) come from the fits
+of one row of Table 5.3 (`wfrun.parsers.generate.bots_model`). The thesis leaves some choices open.
+They are made as follows:
 
-- ART and RTV of a bag are the same quantile of their fits. Logs show a correlation: the
-  correlation of their logarithms is 0.92 in LPC-EGEE-2004 and 0.71 in HPC2N-2002. Drawn
+- ART and RTV of a bag are the same quantile of their fits. Logs show a correlation: the correlation
+  of their logarithms is 0.92 in LPC-EGEE-2004 and 0.71 in HPC2N-2002. If they were drawn
   independently, a third of the bags would have a variance that no positive run times of that mean
   can have.
 - Each user has a few applications. By default their bags are independent, as in the thesis. With a
-  ``likeness`` the bags of an application are alike: their quantiles are those of normal deviates
-  with that correlation; both logs show about `LIKENESS`. Over all bags the fits hold as they stand.
-- Run times within a bag are 1 s and a log-normal share of what is above it, scaled such that the
-  bag's own mean and variance are ART and RTV. Log-normal, because run times are skewed and none
-  is 0. Tasks of a bag of n cannot vary more than by n - 1 squared means; those of one not at all.
-- No task runs longer than `LONGEST_S`. Some fits have no finite mean at all in seconds (T4's), and
-  few tasks would be most of the work; the workload says what was cut.
+  ``likeness`` the bags of an application are alike: their quantiles come from normal deviates with
+  that correlation. Both logs show about `LIKENESS`. The distribution over all bags remains that of
+  the fits.
+- A run time within a bag is 1 s plus a log-normal share of ART - 1 s, scaled such that the bag's
+  own mean and variance are ART and RTV. The shares are log-normal because run times are skewed and
+  none is 0. The variance within a bag of n tasks is at most n - 1 squared means; a bag of one task
+  has none.
+- No task runs longer than `LONGEST_S`. Some fits (T4's) have no finite mean in seconds, so that a
+  few tasks would be most of the work. The remarks of the workload state what was cut.
 """
 
 from __future__ import annotations
@@ -75,22 +78,23 @@ def generate_workload(
 ) -> BotWorkload:
     """A workload of exactly ``tasks`` tasks for these clusters, one stream for each.
 
-    All times between arrivals are multiplied by one factor such that the work, in seconds on the
-    reference processor, is ``load`` times what all slots can do at their speeds from the first to
-    the last arrival. Days become shorter or longer with it, as for logs
+    All times between arrivals are multiplied by one factor. It is chosen such that the work, in
+    seconds on the reference processor, is ``load`` times what all slots can do at their speeds from
+    the first to the last arrival. Days become shorter or longer by this factor, as for logs
     (`wfrun.parsers.logs.scale_load`). The last bag is cut to the number of tasks.
 
-    ``arrival`` "at-once" lets all bags arrive at 0, "even" at equal distances within the same span.
-    ``median_size`` multiplies sizes such that the fit has that median, ``mean_runtime_s`` what run
-    times have above 1 s such that they have that mean over all tasks. ``inaccuracy`` is the I of
-    section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E uniform in [-I, I].
-    ``likeness`` is the correlation of any two bags of an application, from 0 (independent) to 1.
-    ``streams`` "equal" gives all clusters streams of the same rate, "slots" rates in proportion to
-    their slots. Bags arrive ``rate`` times as often as in the model; days keep their length, so
-    that a day has more bags.
+    With ``arrival`` "at-once" all bags arrive at 0, with "even" at equal distances within the same
+    span. Sizes are multiplied such that their fit has the median ``median_size``. The part of each
+    run time above 1 s is multiplied such that the mean over all tasks is ``mean_runtime_s``.
+    ``inaccuracy`` is the I of section 5.4.3, in percent: estimates are max(R + E/100 R, 1) with E
+    uniform in [-I, I]. ``likeness`` is the correlation of any two bags of an application, from 0
+    (independent) to 1. With ``streams`` "equal" all clusters get streams of the same rate, with
+    "slots" rates in proportion to their slots. Bags arrive ``rate`` times as often as in the model;
+    days keep their length, so that a day has more bags.
 
     The same arguments give the same workload; workloads that differ in load, arrival or inaccuracy
-    alone have the same bags. Raises InvalidError for what cannot be.
+    alone have the same bags. Raises InvalidError for an unknown row, no cluster, or a number out of
+    its range.
     """
     fits = row_called(row)
     _check(sites, tasks, median_size, mean_runtime_s)
@@ -257,7 +261,7 @@ def _with_runtimes(bag: SubmittedBag, runtimes: Iterator[float]) -> SubmittedBag
 
 
 class _Stream(NamedTuple):
-    """What the bags of a cluster are drawn from."""
+    """Parameters of the stream of bags of one cluster."""
 
     row: TraceFits
     site: str
@@ -313,8 +317,8 @@ class DailyCycle:
         self.ends_s = list(accumulate(widths_s, initial=0.0))
 
     def time_s(self, passed_s: float) -> float:
-        """The time after a midnight by which as many bags have arrived as in ``passed_s`` of peak
-        hours."""
+        """The time since the first midnight by which as many bags have arrived as in ``passed_s``
+        seconds of peak hours."""
         days, left_s = divmod(passed_s, self.ends_s[-1])
         slot = min(bisect_right(self.ends_s, left_s), 48) - 1
         within_s = (left_s - self.ends_s[slot]) / self.rates[slot]
@@ -322,8 +326,8 @@ class DailyCycle:
 
 
 def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[float]:
-    """Draw run times of at least 1 s with this mean and, as far as their number allows,
-    variance."""
+    """Draw run times of at least 1 s with this mean, and with this variance as far as ``size``
+    tasks can have it."""
     above_s = mean_s - 1
     if size == 1 or above_s <= 0:
         return array("d", [max(mean_s, 1.0)]) * size

@@ -38,11 +38,11 @@ _OF_MARKED = ("Capacity", "Span", "Midnight", "Pace")
 
 
 def log_of(workload: BotWorkload, *, grid: bool) -> WorkloadLog:
-    """Turn a workload into a log: for GWF, which holds names, if ``grid``; else for SWF, with
-    numbers.
+    """Turn a workload into a log: for GWF, which holds names, if ``grid``; else for SWF, which
+    holds numbers.
 
-    Each task is a sequential job, whose requested time is its estimate. The group is the number of
-    its bag; in SWF the partition is that of the cluster, in GWF its name is the site.
+    Each task is a sequential job whose requested time is the task's estimate. The group of a job is
+    the number of its bag. The cluster is the partition in SWF, and the site in GWF.
     """
     users: dict[str, int] = {}
     applications: dict[str, int] = {}
@@ -92,16 +92,16 @@ def _comments(workload: BotWorkload) -> Iterator[str]:
 def bags_of_log(
     path: str | Path, *, gap_s: float = GAP_S, skip_bad_lines: bool = False
 ) -> BotWorkload:
-    """Read the bags in a log: SWF, or GWF where the file's name contains ``.gwf``.
+    """Read the bags in a log: GWF if the file's name contains ``.gwf``, else SWF.
 
-    Consecutive sequential jobs of one user, one application and one cluster, where these are known,
-    are a bag if there are at most ``gap_s`` seconds between one and the next (A. Iosup et al., "The
-    characteristics and performance of groups of jobs in grids", Euro-Par 2007, with 120 s). The bag
-    arrives with its first job, and each task is submitted when its job was. Where a log names the
-    bags (GWF's JobStructure BoT), its bags count; so they do in logs of generated workloads, which
-    read back unchanged.
+    Consecutive sequential jobs with the same user, application and cluster (as far as these are
+    known) form a bag while there are at most ``gap_s`` seconds between one submission and the next
+    (A. Iosup et al., "The characteristics and performance of groups of jobs in grids", Euro-Par
+    2007, with 120 s). A bag arrives with its first job, and each task is submitted when its job
+    was. If the log itself names bags (GWF's JobStructure BoT), these are taken. Logs of generated
+    workloads name their bags, too, and read back unchanged.
 
-    Requested times of other logs are limits rather than estimates, so run times serve as estimates.
+    In other logs requested times are limits rather than estimates, so run times serve as estimates.
     Jobs without a run time and parallel jobs are dropped and counted in ``remarks``; run times
     below 1 s become 1 s. Raises InvalidError for a log that cannot be read, or has no bags.
     """
@@ -248,13 +248,14 @@ def replay(
 ) -> BotWorkload:
     """Distribute the bags of a log over these clusters, each of which receives its own stream.
 
-    If these are the log's clusters, by name, each keeps its bags. Otherwise the log is cut, from a
-    random time on and continuing with its beginning, into one part per cluster. The parts begin at
-    the same time and, where they are days long, at the same time of day. Users of different streams
+    If the catalog has all clusters of the log, by name, each keeps its bags. Otherwise the log is
+    rotated to start at a random time and cut into one part per cluster. The parts begin at the same
+    time and, if they are at least a day long, at the same time of day. Users of different streams
     are different users.
 
-    Of ``tasks``, if given, the first ones are taken, in whole bags. With a ``load``, times between
-    arrivals are multiplied by one factor (`at_load`). Raises InvalidError where nothing is left.
+    With ``tasks``, only the first whole bags that have at least this number of tasks are taken.
+    With a ``load``, times between arrivals are multiplied by one factor (`at_load`). Raises
+    InvalidError if no bag is left.
     """
     names = tuple(site.name for site in sites)
     if set(workload.clusters) <= set(names):

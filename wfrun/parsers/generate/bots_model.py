@@ -10,17 +10,17 @@ Z(alpha, ranks):
 - The daily cycle is a distribution over the 48 half hours of a day. W(1.79, 24.16) has its mean at
   slot 21.5 and G(2.62, 0.13) at 20.2; the other way round they are below slot 2, at night.
 - Trace T7's inter-arrival times are N(1.97, 8.00), those of the other traces W(about 4, about 8).
-  They agree, at 2^7 to 2^8 s, if the second parameter is the mean and the scale.
-- Trace T6's task run times LN(1.82, 0.34) then have their median at 2^6.2 s, beside the average
-  system's 2^6.1 s; the other way round at 2^1.4 s. T4's G(3.55, 0.47) have their mean at 2^7.6 s;
-  if 0.47 were the scale, at 2^1.7 s.
-- The mean size of a bag is then 5.3 for the average system, and 12.8 for T1 and 10.0 for T6, as
-  section 5.2.4 has it: between 5 and 50 (T2, T3 and T4 come to 3 to 4).
+  All agree, at 2^7 to 2^8 s, if the second parameter is the mean of N and the scale of W.
+- With this order the median of trace T6's task run times LN(1.82, 0.34) is 2^6.2 s, near the
+  average system's 2^6.1 s; the other way round it is 2^1.4 s. T4's G(3.55, 0.47) have their mean at
+  2^7.6 s; if 0.47 were the scale, at 2^1.7 s.
+- With this order the mean size of a bag is 5.3 for the average system, 12.8 for T1 and 10.0 for T6.
+  Section 5.2.4 states a range from 5 to 50. (T2, T3 and T4 have means of 3 to 4.)
 
 Inter-arrival times, sizes, average task run times and task run time variability are distributions
-of the logarithm to the base 2 of the value, as is said in sections 5.2.3 to 5.2.5 of the first
-three. It is also what the last is, whose table entries would else be variances of 12 s² beside run
-times of minutes.
+of the logarithm to the base 2 of the value. Sections 5.2.3 to 5.2.5 say so of the first three. It
+must hold for the variability, too: otherwise the table would state variances of 12 s² for run times
+of minutes.
 """
 
 from __future__ import annotations

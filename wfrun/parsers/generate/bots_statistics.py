@@ -40,15 +40,15 @@ class Characteristic:
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """The bags with a range of numbers of tasks."""
+    """The bags whose number of tasks is in one range."""
 
     name: str
     model: float
-    """Share of the bags in the model."""
+    """Share of these bags among all bags of the model."""
     bags: float
-    """Share of the bags of the workload."""
+    """Share of these bags among all bags of the workload."""
     tasks: float
-    """Share of its tasks."""
+    """Share of their tasks among all tasks of the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class BotStatistics:
 def statistics_of(workload: BotWorkload, row: TraceFits) -> BotStatistics:
     """Compare the workload with the row.
 
-    Users are ranked in each cluster by their numbers of bags, and counted by rank. Gaps are those
-    between arrivals at one cluster within the peak hours of one day; gaps and times of day are
-    missing where arrivals were moved. The variance is that of bags of two tasks and more whose run
-    times differ.
+    Users are ranked in each cluster by their numbers of bags, and counted by rank. Gaps are times
+    between arrivals at one cluster within the peak hours of one day. Gaps and times of day are left
+    out if arrivals were moved. Variances are taken from bags of two or more tasks whose run times
+    differ.
     """
     users = Counter((bag.cluster, bag.user) for bag in workload.bags)
     ranks = _ranks(users)
@@ -87,7 +87,8 @@ def statistics_of(workload: BotWorkload, row: TraceFits) -> BotStatistics:
 
 
 def _of_logs(name: str, unit: str, fit: Fit, values: list[float]) -> list[Characteristic]:
-    """Compare values with a fit of their logarithms to the base 2. Empty without values."""
+    """Compare values with a fit of their logarithms to the base 2. The result is empty without
+    values."""
     if not values:
         return []
     logs = sorted(map(math.log2, values))
@@ -152,7 +153,7 @@ def _distance_of_counts(counts: Counter[int], at_most: Callable[[float], float])
 
 
 def _ranks(users: Counter[tuple[int, str]]) -> list[int]:
-    """The bags of the users of rank 1, 2, …, over all clusters."""
+    """The number of bags of the users of rank 1, 2, …, summed over the clusters."""
     of_cluster: defaultdict[int, list[int]] = defaultdict(list)
     for (cluster, _), bags in users.items():
         of_cluster[cluster].append(bags)
@@ -164,7 +165,8 @@ def _ranks(users: Counter[tuple[int, str]]) -> list[int]:
 
 
 def _alpha(ranks: Sequence[int]) -> float:
-    """Maximum likelihood: the mean logarithm of the rank is that of the distribution."""
+    """The exponent with the maximum likelihood: with it, the distribution's mean logarithm of the
+    rank is that of the bags."""
     logs = [math.log(rank) for rank in range(1, len(ranks) + 1)]
     mean = sum(count * log for count, log in zip(ranks, logs, strict=True)) / sum(ranks)
     low, high = 0.0, _STEEPEST_ZIPF

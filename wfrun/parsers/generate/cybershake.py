@@ -5,10 +5,10 @@ and Juve et al., "Characterizing and profiling scientific workflows", FGCS 29(3)
 fitted to the published synthetic documents of 30 to 1,000 tasks.
 
 ExtractSGT cuts strain Green tensors for a rupture out of two files of 20 GB. For each variation
-SeismogramSynthesis makes a seismogram, ZipSeis packs them all, PeakValCalcOkaya takes each one's
-peaks, and ZipPSA packs these: extracts + 2 x variations + 2 tasks. There are as many extracts as in
-the published documents of this size, and one for 250 tasks beyond them. Sizes 5, 7 and all from 8
-on are possible; the nearest is made.
+SeismogramSynthesis makes a seismogram, and PeakValCalcOkaya takes its peaks. ZipSeis packs all
+seismograms, and ZipPSA packs all peaks. This makes extracts + 2 x variations + 2 tasks. There are
+as many extracts as in the published documents of this size; above 1,000 tasks, one for 250 tasks.
+Sizes 5, 7 and all from 8 on are possible; the nearest possible size is generated.
 
 As in the published documents, the two last steps wait for all others and read no files.
 """
@@ -59,7 +59,7 @@ def _fit(tasks: int) -> _Shape | None:
 
 
 def _extracts(tasks: int) -> int:
-    """Interpolated between the published documents."""
+    """Number of extracts, interpolated between the published documents."""
     if tasks <= _EXTRACTS[0][0]:
         return _EXTRACTS[0][1]
     for (low, fewer), (high, more) in pairwise(_EXTRACTS):

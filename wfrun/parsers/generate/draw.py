@@ -69,4 +69,4 @@ class LogNormal:
 
 
 SPREAD = LogNormal(1.0, 0.05, 0.8, 1.2)
-"""A factor near 1 for a quantity that is otherwise proportional to the work."""
+"""A factor near 1. It multiplies quantities that are otherwise proportional to the work."""

@@ -4,12 +4,12 @@ Structure: Bharathi et al., "Characterization of scientific workflows", WORKS 20
 and Juve et al., "Characterizing and profiling scientific workflows", FGCS 29(3), 2013. Figures:
 fitted to the published synthetic document of 997 tasks.
 
-Each lane's reads are split (fastqSplit) into chunks, each of which goes through filterContams,
-sol2sanger, fastq2bfq and map; mapMerge joins a lane's maps, another mapMerge those of all lanes
-where there are several; maqindex and pileup end it. With one lane that makes 4 x chunks + 4
-tasks, with more 2 x lanes + 4 x chunks + 3. Hence multiples of four from 8 on are one lane, odd
-numbers from 15 on (but 17) are several lanes of about 35 chunks, and the nearest of these sizes
-is made.
+fastqSplit splits the reads of each lane into chunks. Each chunk goes through filterContams,
+sol2sanger, fastq2bfq and map. mapMerge joins the maps of a lane. If there are several lanes,
+another mapMerge joins their maps. maqindex and pileup are the last tasks. One lane makes 4 x chunks
++ 4 tasks, several lanes make 2 x lanes + 4 x chunks + 3. Hence multiples of four from 8 on have one
+lane, and odd numbers from 15 on (except 17) have several lanes of about 35 chunks. The nearest of
+these sizes is generated.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A user submits jobs in bursts: jobs of one application and size, with similar run times, one shortly
 after the other (thesis section 7.2.3: "burst submissions", figure 7.1). Each user has a few
-applications, so that earlier bursts tell something of later ones.
+applications, so that earlier bursts help to predict later ones.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16, 32), (35, 30, 20, 10, 5)
 
 
 class GridLogModel(msgspec.Struct, frozen=True):
-    """What a generated log is like."""
+    """The parameters of a generated log."""
 
     jobs: int
     span_s: float
-    """From the first to the last submission."""
+    """Seconds from the first to the last submission."""
     mean_runtime_s: float
-    """Mean over all jobs."""
+    """Mean run time of all jobs, in seconds."""
     sigma: float
-    """Of the logarithms of the run times of all bursts; half of the variance is that of the
-    applications."""
+    """Standard deviation of the logarithms of the run times of all bursts. Half of the variance is
+    between applications."""
     spread: float
-    """Standard deviation of the logarithms within a burst."""
+    """Standard deviation of the logarithms of the run times within a burst."""
     longest_s: float
     users: int
     parallel: float = 0.0
@@ -49,9 +49,9 @@ class GridLogModel(msgspec.Struct, frozen=True):
 
 
 def generate_grid_log(model: GridLogModel, seed: int = 0) -> tuple[LoggedJob, ...]:
-    """A log of exactly ``model.jobs`` jobs, in order of submission. Submissions follow the hours of
-    the day: half as many at night as the mean, half more by day. Equal arguments give equal logs.
-    Raises InvalidError for a model without jobs or time."""
+    """A log of exactly ``model.jobs`` jobs, in order of submission. The submission rate follows the
+    hours of the day: half of the mean by night, one and a half times the mean by day. Equal
+    arguments give equal logs. Raises InvalidError for a model without jobs or time."""
     if model.jobs < 1 or not model.span_s > 0:
         raise InvalidError(
             f"a log of {model.jobs} jobs in {model.span_s} s cannot be generated",
@@ -85,7 +85,8 @@ def generate_grid_log(model: GridLogModel, seed: int = 0) -> tuple[LoggedJob, ..
 
 
 def _scale(lengths: list[float], model: GridLogModel) -> float:
-    """The factor that gives these lengths the mean of the model, cut at its longest run time."""
+    """The factor by which these run times have the model's mean, after each is cut at the model's
+    longest."""
     low, high = 0.0, model.longest_s / min(lengths)
     for _ in range(60):
         middle = (low + high) / 2
@@ -129,7 +130,7 @@ def _burst(
 
 
 def _arrival_s(model: GridLogModel, random: Random) -> float:
-    """The time of a burst, by day three times as likely as by night."""
+    """The time of a burst. A time of day is three times as likely as a time of night."""
     while True:
         at_s = random.random() * model.span_s
         by_day = 8 <= at_s % DAY_S / 3600 < 20

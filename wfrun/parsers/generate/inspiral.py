@@ -4,12 +4,12 @@ Structure: Bharathi et al., "Characterization of scientific workflows", WORKS 20
 and Juve et al., "Characterizing and profiling scientific workflows", FGCS 29(3), 2013. Figures:
 fitted to the published synthetic documents of 30 to 1,000 tasks.
 
-Two rounds in each of a number of groups. First: a TmpltBank and an Inspiral for every stretch of
-data, and one Thinca that finds coincidences. Second: a TrigBank for each candidate and an
-Inspiral for each, and another Thinca. That makes 2 x stretches + 2 x candidates + 2 x groups
-tasks, with one group for about 50 tasks, so only even sizes from 6 on are possible, and of an odd
-size one task less is made. (In the published document of 1,000 tasks a few Inspiral go into two
-Thinca; here each goes into one.)
+The tasks form groups, each of which has two rounds. The first round has a TmpltBank and an Inspiral
+for every stretch of data, and one Thinca that finds coincidences. The second round has a TrigBank
+and an Inspiral for each candidate, and another Thinca. This makes 2 x stretches + 2 x candidates +
+2 x groups tasks, with one group for about 50 tasks. Hence only even sizes from 6 on are possible,
+and for an odd size one task less is made. (In the published document of 1,000 tasks a few Inspiral
+go into two Thinca; here each goes into one.)
 """
 
 from __future__ import annotations

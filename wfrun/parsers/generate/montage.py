@@ -6,12 +6,13 @@ fitted to the published synthetic documents of 25 to 1,000 tasks.
 
 ``images`` mProjectPP, one mDiffFit for each pair of images that overlap, mConcatFit, mBgModel, an
 mBackground for each image, mImgTbl, mAdd, mShrink, mJPEG: 2 x images + overlaps + 6 tasks. There
-are four overlaps an image, as in the published documents, fewer in small workflows where there
-are not that many pairs. Sizes 11, 14, 15 and all from 17 on are possible; the nearest is made.
+are four overlaps an image, as in the published documents, fewer in small workflows where there are
+not that many pairs. Sizes 11, 14, 15 and all from 17 on are possible; the nearest possible size is
+generated.
 
-The serial steps take time in proportion to the images. Unlike in the published documents, where
-all mDiffFit write files of the same two names, each writes its own. As there, mConcatFit waits for
-all of them and reads one pair of files.
+The serial steps take time in proportion to the images. Unlike in the published documents, where all
+mDiffFit write files of the same two names, each writes its own. As in those documents, mConcatFit
+waits for all mDiffFit and reads one pair of files.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TABLE_S_PER_IMAGE = 0.40
 ADD_S_PER_IMAGE = 0.60
 SHRINK_S = (3.3, 0.114)
 JPEG_S = (0.5, 0.012)
-"""At no images, and for each."""
+"""(Seconds without images, further seconds for each image)."""
 
 RAW_BYTES = 4_222_080
 PROJECTED_BYTES = Normal(4_160_000, 13_000, 4_110_000, 4_200_000)
@@ -52,7 +53,7 @@ NEW_IMAGE_LINE_BYTES = 406
 
 _OTHERS = 6
 _TASKS_PER_IMAGE = 6
-"""Two tasks of its own and four overlaps."""
+"""Each image adds two tasks of its own and four overlaps."""
 
 
 class _Shape(NamedTuple):

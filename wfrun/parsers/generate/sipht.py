@@ -4,10 +4,11 @@ Structure: Bharathi et al., "Characterization of scientific workflows", WORKS 20
 and Juve et al., "Characterizing and profiling scientific workflows", FGCS 29(3), 2013. Figures:
 fitted to the published synthetic documents of 30 to 1,000 tasks.
 
-One independent part for each genome: about 18 Patser whose results Patser_concate joins; Findterm,
-RNAMotif, Transterm and Blast, from which SRNA makes candidates; FFN_Parse, three Blast and a
-Blast_QRNA of these; and SRNA_annotate, which gathers all. That makes 12 tasks and the Patser for
-each genome, one genome for about 30 tasks, so all sizes from 13 on are possible.
+Each genome has an independent part. It consists of about 18 Patser, whose results Patser_concate
+joins; Findterm, RNAMotif, Transterm and Blast, from whose results SRNA makes candidates; FFN_Parse,
+three Blast and a Blast_QRNA of the candidates; and SRNA_annotate, which gathers all results. That
+makes 12 tasks and the Patser for each genome. There is one genome for about 30 tasks, so all sizes
+from 13 on are possible.
 
 Blast and Blast_QRNA each read about 880 files of other genomes, which all parts share.
 """

@@ -18,8 +18,8 @@ Shape = TypeVar("Shape")
 class Sketch:
     """Collects files and tasks, each after its inputs, and makes the `Workflow`.
 
-    Files are numbered in the order in which they are added, so a family adds an initial file just
-    before the first task that reads it: the numbers are then those that a reader of the written
+    Files are numbered in the order in which they are added. A family adds an initial file just
+    before the first task that reads it, so that the numbers are those that a reader of the written
     document gives.
     """
 
@@ -48,9 +48,9 @@ class Sketch:
     ) -> range:
         """Add a task of the transformation ``name``; give the indices of its outputs.
 
-        ``outputs`` are (file name, size in bytes). Sizes are rounded to whole bytes, run times to
-        milliseconds, at least one. The task also waits for the producers of the files ``after``,
-        which it does not read.
+        ``outputs`` are pairs (file name, size in bytes). Sizes are rounded to whole bytes, run
+        times to milliseconds, with a minimum of 1 ms. The task also waits for the producers of the
+        files ``after``, which it does not read.
         """
         index = len(self._tasks)
         parents = {self._producers[file] for file in after}
@@ -110,7 +110,8 @@ class Sketch:
 
 
 def nearest(tasks: int, smallest: int, fit: Callable[[int], Shape | None]) -> Shape:
-    """The shape of the possible size nearest to ``tasks``, of two equally near the smaller."""
+    """The shape of the possible size nearest to ``tasks``; of two sizes equally near, the smaller
+    one."""
     for distance in range(tasks + smallest):
         for candidate in (tasks - distance, tasks + distance):
             shape = fit(candidate) if candidate >= smallest else None

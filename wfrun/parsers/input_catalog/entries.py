@@ -1,4 +1,4 @@
-"""The entries of an input catalog, and what is refused in them, in any format."""
+"""The entries of an input catalog. Entries of all formats pass the same checks."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class InputCatalog:
         return len(self._entries)
 
     def find(self, name: str) -> CatalogInput | None:
-        """The entry of a logical file; None without one."""
+        """The entry of a logical file; None if there is none."""
         return self._entries.get(name)
 
     def add(self, name: str, pfn: str, site: str | None, sha256: str | None) -> None:
-        """Add a place of a file. Raises ValueError with a message for what is refused."""
+        """Add a place of a file. Raises ValueError, with a message, for an entry that is
+        refused."""
         if not name or CONTROL.search(name):
             raise ValueError(f"the logical name {cut(name)} is empty or has control characters")
         source = _source(pfn, site or "local")

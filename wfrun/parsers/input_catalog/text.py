@@ -15,7 +15,7 @@ from wfrun.engine.errors import InvalidError
 from wfrun.parsers.input_catalog.entries import REGEX, InputCatalog
 
 MAX_LINE_BYTES = 65_536
-"""Maximum length of a line: one without end would fill the memory."""
+"""Maximum length of a line. Without it, a line without an end would fill the memory."""
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _WORD = re.compile(rf'\s*(?:{_QUOTED}|([^\s"]+))(?=\s|\Z)')
 _ATTRIBUTE = re.compile(rf'\s*([^\s"=]+)=(?:{_QUOTED}|([^\s"]*))(?=\s|\Z)')
@@ -24,7 +24,8 @@ _HINT = 'An entry is LFN PFN site="NAME"; words with spaces are in double quotes
 
 
 def read_text(path: Path) -> InputCatalog:
-    """Read the catalog at ``path`` by lines. Raises InvalidError with the line, and OSError."""
+    """Read the catalog at ``path`` by lines. Raises InvalidError, with the line, for a bad entry,
+    and OSError if the file cannot be read."""
     catalog = InputCatalog(str(path))
     with open(path, "rb") as file:
         number = 0

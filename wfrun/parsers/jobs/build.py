@@ -17,8 +17,9 @@ JobsReader = Callable[[Path], list[JobDraft]]
 def make_jobs(
     path: Path, reader: JobsReader = read_jobs, *, together: bool = False
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """Read the jobs of a document: a workflow of those of each owner, in the order of first jobs,
-    with the lines of its jobs by name; ``together``: one workflow of all jobs."""
+    """Read the jobs of a document. Return a workflow of the jobs of each owner, in the order of the
+    owners' first jobs, and the lines of these jobs by name. With ``together`` there is one workflow
+    of all jobs."""
     owners: dict[str, list[JobDraft]] = {}
     for draft in reader(path):
         owners.setdefault("" if together else draft.owner, []).append(draft)
@@ -55,7 +56,7 @@ class _Builder:
         self.weights: dict[int, float] = {}
         self.components: dict[int, Components] = {}
         self._inputs: dict[tuple[str, str | None, bool], int] = {}
-        """Numbers of inputs by name, place and whether they are programs: jobs share them."""
+        """Numbers of inputs by (name, place, whether it is a program). Jobs share inputs."""
 
     def add(self, draft: JobDraft) -> None:
         """Add a job as a task with its smallest size."""

@@ -1,4 +1,4 @@
-"""Components of parallel jobs over several sites: what a document may write for ``components``.
+"""Components of parallel jobs over several sites: the values of the key ``components``.
 
 The converter raises ValueError with the end of a message; `Section.take` adds key and line.
 """
@@ -13,15 +13,15 @@ from wfrun.parsers.bags.values import to_name
 from wfrun.parsers.syntax.sections import in_words, nearest, to_count
 
 MAX_COMPONENTS = 1000
-"""Maximum number of components of a job, and of splits that it lists."""
+"""Maximum number of components of a job, and maximum number of splits in its list."""
 
 _PART_KEYS = ("site", "size")
 _BOUND_KEYS = ("most", "least")
 
 
 def to_components(value: Any, size: int | None, ppn: int | None) -> Components:
-    """Convert a list of components, a list of splits, or ``{most, least}``. ``size``: the number of
-    processors that the job states; None: the sum of its components."""
+    """Convert a list of components, a list of splits, or ``{most, least}``. ``size`` is the number
+    of processors that the job states; None: it is the sum of the components. Raises ValueError."""
     if isinstance(value, dict):
         return _flexible(value, size, ppn)
     if not isinstance(value, list):
@@ -106,6 +106,6 @@ def _flexible(value: dict[Any, Any], size: int | None, ppn: int | None) -> Compo
 
 
 def _shown(split: tuple[Component, ...]) -> str:
-    """The sizes of a split for messages: the first ones."""
+    """The sizes of the first components of a split, for messages."""
     sizes = [str(component.size) for component in split[:5]]
     return " + ".join([*sizes, "…"] if len(split) > 5 else sizes)

@@ -10,7 +10,8 @@ from wfrun.engine.model import BagFile
 SIZE_NAMES = ("size", "nodes", "ppn", "job")
 """The parameters that commands of jobs may name."""
 DIVIDED_NAMES = ("size", "job")
-"""Those of jobs with components: their nodes depend on where they run."""
+"""The parameters that commands of jobs with components may name. They lack nodes and processors per
+node, which depend on the site."""
 
 
 class JobDraft(msgspec.Struct, frozen=True):
@@ -20,20 +21,20 @@ class JobDraft(msgspec.Struct, frozen=True):
     """Unique in its document."""
     line: int
     command: tuple[str, ...]
-    """Templates, with `SIZE_NAMES`."""
+    """Words of the command: templates with `SIZE_NAMES`."""
     sizes: tuple[int, ...]
-    """Numbers of processors that it may start with, ascending; one for a rigid job."""
+    """Numbers of processors with which the job may start, ascending; a rigid job has one."""
     walltimes_s: tuple[float, ...]
-    """Walltime with each size, in seconds; empty: none is stated."""
+    """Walltime with each size, in seconds; empty if none is stated."""
     ppn: int | None = None
-    """Processors on each node; None: all on one."""
+    """Processors on each node; None: all processors on one node."""
     runtime_s: float | None = None
-    """Run time with its first size on the reference processor; None: its walltime."""
+    """Run time with the first size on the reference processor; None: equal to its walltime."""
     memory_bytes: int = 0
     owner: str = ""
     priority: int = 0
     weight: float = 1.0
-    """Of its completion, where jobs are packed."""
+    """Weight of the job's completion time, where jobs are packed."""
     inputs: tuple[BagFile, ...] = ()
     outputs: tuple[BagFile, ...] = ()
     stdin: str | None = None
@@ -41,6 +42,6 @@ class JobDraft(msgspec.Struct, frozen=True):
     stderr: str | None = None
     env: dict[str, str] | None = None
     components: Components | None = None
-    """How it may be divided over sites; None: it runs at one."""
+    """The ways to divide the job over sites; None: it runs at one site."""
     malleable: bool = False
-    """Whether it can change between its sizes while it runs."""
+    """Whether the job can change between its sizes while it runs."""

@@ -25,9 +25,9 @@ class Walltime(NamedTuple):
     at: Callable[[int], float]
     """The walltime with a number of processors, in seconds."""
     sizes: tuple[int, ...] = ()
-    """The sizes that a table names, ascending; empty: any size."""
+    """The sizes in a table, ascending; empty if any size is possible."""
     depends: bool = True
-    """Whether it depends on the size."""
+    """Whether the walltime depends on the size."""
 
 
 def to_sizes(value: Any) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ def to_walltime(value: Any) -> Walltime:
 
 
 def _table(value: dict[Any, Any]) -> Walltime:
-    """A table of durations by size. More processors never take longer."""
+    """A table of durations by size. Raises ValueError if more processors take longer."""
     if not value:
         raise ValueError("the table is empty")
     table: dict[int, float] = {}
@@ -86,8 +86,8 @@ def _processors(size: int) -> str:
 
 
 def _amdahl(value: dict[Any, Any]) -> Walltime:
-    """The law of Amdahl: the share ``parallel`` of the work is divided among the processors, at
-    most ``limit`` of them (RR-7365, section 4.2)."""
+    """Amdahl's law: the share ``parallel`` of the work is divided among the processors, at most
+    ``limit`` of them (RR-7365, section 4.2)."""
     _check_keys(value, _AMDAHL_KEYS, needed=_AMDAHL_KEYS[:2])
     serial_s: float = _part(value, "serial_s", to_duration)
     parallel: float = _part(value, "parallel", _to_share)

@@ -40,7 +40,7 @@ KEYS = ("job", *SHARED_KEYS)
 def read_jobs(path: Path) -> list[JobDraft]:
     """Read the jobs of a document, in its order.
 
-    Raises InvalidError with the line for what is not YAML, and for whatever is wrong with a job.
+    Raises InvalidError, with the line, for a document that is not YAML, and for any fault of a job.
     """
     document = read_yaml(path)
     value = document.value
@@ -71,7 +71,8 @@ def read_jobs(path: Path) -> list[JobDraft]:
 
 
 def _refuse_container(document: YamlDocument, value: object, *path: str | int) -> None:
-    """Raise InvalidError for the container of a job: it would have to be entered on each node."""
+    """Raise InvalidError for a job with a container, since it would have to be entered on each
+    node."""
     if isinstance(value, dict) and "container" in value:
         raise document.error(
             "parallel jobs run in no container", *path, "container",
@@ -141,7 +142,7 @@ class _JobReader:
         return (section or self._own).error(message, *([key] if section else []), hint=hint)
 
     def _components(self, ppn: int | None) -> Components | None:
-        """How the job may be divided over sites; None: the document does not say."""
+        """The ways to divide the job over sites; None if the document states none."""
         sizes: tuple[int, ...] = self._take("size", to_sizes, ())
         if len(sizes) > 1 and self._section("components") is not None:
             raise self._error(
@@ -155,7 +156,8 @@ class _JobReader:
     def _sizes(
         self, ppn: int | None, components: Components | None
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """The sizes of the job that fit its nodes and its table, with their walltimes."""
+        """The sizes of the job that fit its nodes and its walltime table, and the walltime of
+        each."""
         walltime: Walltime | None = self._take("walltime", to_walltime, None)
         table = () if walltime is None else walltime.sizes
         if components is not None:
@@ -189,8 +191,8 @@ class _JobReader:
         return tuple(sizes), walltimes_s
 
     def _malleable(self, sizes: Sequence[int]) -> bool:
-        """Whether the job can change between its sizes. That of the document is for its jobs with
-        several sizes."""
+        """Whether the job can change between its sizes. If the document, rather than the job,
+        states ``malleable``, it applies to the jobs with several sizes."""
         malleable = self._take("malleable", to_truth, False)
         if malleable and len(sizes) == 1 and self._own.has("malleable"):
             raise self._error(
@@ -201,8 +203,8 @@ class _JobReader:
         return malleable and len(sizes) > 1
 
     def _runtime(self, walltimes_s: Sequence[float]) -> float | None:
-        """The run time, with the smallest size. A longer one than the walltime is a mistake: the
-        job would always be killed."""
+        """The run time with the smallest size. Raises InvalidError if it is longer than the
+        walltime, since the job would always be killed."""
         runtime_s = self._take("runtime", to_duration, None)
         if runtime_s is not None and walltimes_s and runtime_s > walltimes_s[0]:
             smallest = " of the smallest size" if len(walltimes_s) > 1 else ""
@@ -215,7 +217,7 @@ class _JobReader:
         return runtime_s
 
     def _command(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The command, in which these parameters may stand."""
+        """The words of the command, which may contain the parameters ``names``."""
         if self._section("command") is None:
             raise self._own.error(
                 f"{self._own.title} has no command", hint="Add 'command: PROGRAM ARGUMENTS'."
@@ -242,7 +244,8 @@ class _JobReader:
         return [] if section is None else to_files(section, key)
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of a standard stream, which is an input or an output too."""
+        """The file of a standard stream. It is added to ``files``, the inputs or outputs, if
+        missing there."""
         name: str | None = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))

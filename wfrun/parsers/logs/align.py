@@ -22,7 +22,7 @@ _OLD_NAMES = {
     "US/Mountain": "America/Denver",
     "US/Pacific": "America/Los_Angeles",
 }
-"""Log headers use these names, and current systems may lack them."""
+"""Current names of zones by the old names in log headers, which current systems may lack."""
 
 
 def align_to_monday(
@@ -34,18 +34,19 @@ def align_to_monday(
 ) -> tuple[LoggedJob, ...]:
     """Align a log to the first Monday on which it is complete.
 
-    Jobs before that Monday are dropped, and the others are submitted at seconds since its midnight.
-    The Monday is the first whose midnight, in local time, is not before the first job's submission.
+    Jobs before that Monday are dropped. Submission times become seconds since its midnight. It is
+    the first Monday whose midnight, in local time, is not before the first job's submission.
 
-    With ``reference``, a name of the IANA time zone database, time 0 is midnight there, and jobs
-    move by as much as midnight is later at the log's site (in standard time, so that summer time in
-    one log has no effect). The reference is the time zone of the easternmost site.
+    With ``reference``, a name of the IANA time zone database, time 0 is midnight in that zone. Jobs
+    move by the time by which midnight is later at the log's site. This time is taken in standard
+    time, so that summer time in one log has no effect. The reference must be the time zone of the
+    easternmost site.
 
-    ``zone`` and ``unix_start_s`` replace TimeZoneString and UnixStartTime of the header. The older
-    TimeZone alone counts as that offset all year.
+    ``zone`` and ``unix_start_s`` replace TimeZoneString and UnixStartTime of the header. If a
+    header has only the older TimeZone, it is the offset for the whole year.
 
-    Raises InvalidError when the log does not state its time or place, ends before that Monday, or
-    its site is east of the reference.
+    Raises InvalidError if the log does not state its start or time zone, if it ends before that
+    Monday, or if its site is east of the reference.
     """
     if not log.jobs:
         return ()

@@ -22,9 +22,9 @@ def finished(
     lines: Sequence[int],
     tally: FileTally,
 ) -> WorkloadLog:
-    """Make the log. ``lines`` are those of the jobs, in the same order.
+    """Make the log. ``lines`` are the line numbers of ``jobs``, in the same order.
 
-    Raises InvalidError when there were lines but none could be read.
+    Raises InvalidError if there were lines but none could be read.
     """
     if not jobs:
         tally.refuse_all_dropped()
@@ -55,7 +55,8 @@ def _out_of_order(jobs: Sequence[LoggedJob]) -> Iterator[int]:
 
 
 def _strange(jobs: Sequence[LoggedJob], processors: int | None) -> Iterator[tuple[str, int]]:
-    """Reasons and indices of jobs that are kept although a value of theirs cannot be right."""
+    """Yield (reason, index) for each job that is kept although one of its values cannot be
+    right."""
     limit = processors or float("inf")
     for index, job in enumerate(jobs):
         if (job.processors or 0) > limit or (job.requested_processors or 0) > limit:

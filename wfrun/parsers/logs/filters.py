@@ -16,12 +16,12 @@ from wfrun.engine.errors import InvalidError
 from wfrun.parsers.logs.workload_log import CANCELLED, FAILED, PARTIAL_FAILED, LoggedJob, Name
 
 Rule = Callable[[LoggedJob], bool]
-"""Whether a job is dropped."""
+"""Tells whether a job is dropped."""
 
 
 def _not_positive(value: Name | float | None) -> bool:
-    """Whether a number is below zero. Unknown is -1 in the log, so it is; a word is a name, and
-    never is."""
+    """Whether a number is zero, negative or unknown. A word is a name, for which this is never
+    true."""
     return value is None or (not isinstance(value, str) and value <= 0)
 
 
@@ -48,11 +48,11 @@ RUNNABLE_RULES: Mapping[str, Rule] = {
 class Filtered(NamedTuple):
     jobs: tuple[LoggedJob, ...]
     dropped: dict[str, int]
-    """Group jobs by the first rule that drops them; rules that drop none are absent."""
+    """Number of dropped jobs by the first rule that applies; rules that drop none are absent."""
 
 
 def drop_jobs(jobs: Iterable[LoggedJob], rules: Mapping[str, Rule] = JGC_RULES) -> Filtered:
-    """Give the jobs that no rule drops, and the number of jobs that each rule dropped."""
+    """Return the jobs that no rule drops, and the number of jobs that each rule dropped."""
     kept: list[LoggedJob] = []
     dropped: dict[str, int] = {}
     tests = tuple(rules.items())
@@ -80,7 +80,7 @@ def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[Lo
 
 
 def shift(jobs: Iterable[LoggedJob], by_s: float) -> Iterator[LoggedJob]:
-    """Submit the jobs ``by_s`` later. Raises InvalidError when that is no finite time."""
+    """Submit the jobs ``by_s`` later. Raises InvalidError if ``by_s`` is not finite."""
     if not math.isfinite(by_s):
         raise InvalidError(f"a log cannot be shifted by {by_s} s", hint="Give a number of seconds.")
     return (replace(job, submit_s=job.submit_s + by_s) for job in jobs)
@@ -92,10 +92,10 @@ Overrun = Literal["truncate", "extend", "drop"]
 def settle_overruns(jobs: Iterable[LoggedJob], how: Overrun) -> Iterator[LoggedJob]:
     """Limit run times to the requested ones.
 
-    Real logs have many jobs that ran longer, because limits were not enforced, or minutes late.
-    ``truncate`` ends them at their request, as an LRM that kills does; ``extend`` raises the
-    request to the run time, which keeps the work; ``drop`` removes them. Jobs whose request is
-    unknown stay.
+    In real logs many jobs ran longer than requested, because limits were not enforced, or only
+    minutes late. ``truncate`` ends these jobs at their request, as an LRM that kills does;
+    ``extend`` raises the request to the run time, which keeps the work; ``drop`` removes them. Jobs
+    whose request is unknown stay.
     """
     for job in jobs:
         asked_s = job.requested_s

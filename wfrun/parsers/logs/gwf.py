@@ -1,8 +1,8 @@
 """Reads logs in the Grid Workload Format: 29 columns, or the comma variant with dependencies.
 
-Source: `wfrun.parsers.logs.gwf_columns`. The comma variant is what workflow logs are published
-in (WorkflowID, JobID, SubmitTime, RunTime, NProcs, ReqNProcs, Dependencies) and what databases
-export: a first row that names the columns, and dependencies as ids separated by blanks.
+Source: `wfrun.parsers.logs.gwf_columns`. Workflow logs are published in the comma variant
+(WorkflowID, JobID, SubmitTime, RunTime, NProcs, ReqNProcs, Dependencies), and databases export it.
+Its first row names the columns, and dependencies are ids separated by blanks.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ _UNKNOWN = (b"-1", b"")
 def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     """Read the log in the file ``path``, plain or compressed with gzip, in one pass.
 
-    With blanks: 29 columns, comments after ``#``. With commas: a first row of column names, among
-    them JobID and SubmitTime, in any order; an empty cell is unknown, as is -1. Columns of other
-    names are reported and not read. Words of digits are numbers (``7``, not ``007``).
+    If columns are separated by blanks, there are 29, and ``#`` begins a comment. If they are
+    separated by commas, the first row names them, in any order; JobID and SubmitTime are required.
+    There an empty cell is unknown, as is -1. Columns with other names are reported and not read.
+    Words of digits are numbers (``7``, not ``007``).
 
-    Corrected, and counted in ``dropped`` of the result: whole numbers with a decimal point, a row
-    of column names, the 30 columns of some published logs, which have an unknown one after
-    LastRunSiteID, and jobs out of the order of submission. Kept, and counted: repeated job numbers
-    (within a workflow), dependencies on jobs that do not exist, jobs larger than MaxProcs where the
-    comments state it, negative submit times, unknown statuses.
+    Corrected, and counted in ``dropped`` of the result: whole numbers with a decimal point; a row
+    of column names above the 29 columns; a 30th column after LastRunSiteID, which some published
+    logs have; jobs out of the order of submission. Kept, and counted: repeated job numbers (within
+    a workflow), dependencies on jobs that do not exist, jobs larger than MaxProcs if the comments
+    state it, negative submit times, unknown statuses.
 
-    Raises InvalidError with file and line for a line with another number of columns, or without a
-    number where one is required; with ``skip_bad_lines`` such lines are dropped and counted, unless
-    no other line is left. Raises it also when the file cannot be read.
+    Raises InvalidError, with file and line, for a line with another number of columns, or without a
+    number where one is required. With ``skip_bad_lines`` such lines are dropped and counted;
+    InvalidError is raised only if no other line is left. It is also raised if the file cannot be
+    read.
     """
     reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -61,7 +63,7 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
 
 class _Names(dict[bytes, Name | None]):
-    """Convert words, or numbers where they are written as such; None for -1 and for empty cells."""
+    """Converts a word to a number if it is written as one; -1 and an empty cell become None."""
 
     def __missing__(self, cell: bytes) -> Name | None:
         self[cell] = None if cell in _UNKNOWN else name_of(decoded(cell))
@@ -75,7 +77,7 @@ class _Words(dict[bytes, str | None]):
 
 
 class _Ids(dict[bytes, tuple[int, ...]]):
-    """Split job ids at blanks. Raises KeyError for anything else."""
+    """Splits job ids at blanks. Raises KeyError for anything else."""
 
     def __missing__(self, cell: bytes) -> tuple[int, ...]:
         ids = cell.split()
@@ -147,7 +149,7 @@ class _Reader:
             self.tally.bad(fault, number)
 
     def _start(self, number: int, text: bytes) -> bool:
-        """Detect the variant, and whether this is a row of column names."""
+        """Detect the variant. Return whether this line is a row of column names."""
         words = _split_commas(text) if b"," in text else text.split()
         names = [decoded(word) for word in words]
         found = [column_called(name) for name in names]
@@ -197,8 +199,8 @@ class _Reader:
         self.lines.append(number)
 
     def _mended(self, layout: _Layout, fields: list[bytes], number: int) -> list[Any]:
-        """The values of a line with whole numbers such as ``4.0``. Raises BadLineError for anything
-        else."""
+        """The values of a line that has whole numbers such as ``4.0``. Raises BadLineError for
+        other unreadable values."""
         values = []
         for index, (cells, field) in enumerate(zip(layout.cells, fields, strict=True)):
             try:

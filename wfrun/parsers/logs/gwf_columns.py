@@ -16,7 +16,7 @@ Kind = Literal["id", "count", "submit", "decimal", "name", "word", "ids"]
 class GwfColumn(NamedTuple):
     name: str
     field: str
-    """The field of `LoggedJob`, or of `GridFields` where ``of_grid``."""
+    """The field of `LoggedJob`, or of `GridFields` if ``of_grid``."""
     kind: Kind
     of_grid: bool = False
 
@@ -70,7 +70,7 @@ _BY_NAME = {column.name.lower(): column for column in (*COLUMNS, WORKFLOW, PAREN
 
 
 def column_called(name: str) -> GwfColumn | None:
-    """The column of this name, or of the other name that published logs use for it."""
+    """The column with this name, or with the other name for it that published logs use."""
     lower = name.lower()
     return _BY_NAME.get(OTHER_NAMES.get(lower, lower).lower())
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from wfrun.engine.errors import InvalidError
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line: a megabyte of compressed data can hold a line of a gigabyte."""
+"""Maximum length of a line. Without it, a megabyte of compressed data could expand to a line of a
+gigabyte."""
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
@@ -68,7 +69,7 @@ def _opened(path: str | Path) -> Iterator[io.BufferedReader]:
 
 
 def decoded(text: bytes) -> str:
-    """Decode a comment: old logs are in Latin-1 where they are not in UTF-8."""
+    """Decode a comment. Old logs are in Latin-1 if they are not valid UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -94,9 +95,9 @@ def number_of(cell: bytes) -> float:
 
 
 class NumberCache(dict[bytes, int | None]):
-    """A cache of whole numbers by their text, None for -1. Equal numbers are one object.
+    """A cache of whole numbers by their text, with None for -1. Equal numbers are one object.
 
-    Raises KeyError for text that is not plainly a whole number.
+    Raises KeyError for text that is not a sequence of digits with an optional minus sign.
     """
 
     def __missing__(self, cell: bytes) -> int | None:
@@ -105,7 +106,8 @@ class NumberCache(dict[bytes, int | None]):
 
 
 class Times(dict[bytes, float | None]):
-    """A cache of decimal numbers by their text, None for -1. Raises KeyError for other text."""
+    """A cache of decimal numbers by their text, with None for -1. Raises KeyError for other
+    text."""
 
     def __missing__(self, cell: bytes) -> float | None:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:
@@ -117,7 +119,7 @@ class Times(dict[bytes, float | None]):
 
 
 class FreshCounts(dict[bytes, int | None]):
-    """Convert whole numbers that hardly ever repeat, without a cache; -1 stays -1."""
+    """Converts whole numbers that hardly ever repeat, without a cache. -1 stays -1."""
 
     def __missing__(self, cell: bytes) -> int:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:
@@ -126,7 +128,7 @@ class FreshCounts(dict[bytes, int | None]):
 
 
 class FreshTimes(dict[bytes, float | None]):
-    """Convert decimal numbers that hardly ever repeat, without a cache; -1 stays -1."""
+    """Converts decimal numbers that hardly ever repeat, without a cache. -1 stays -1."""
 
     def __missing__(self, cell: bytes) -> float:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:

@@ -15,12 +15,12 @@ def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
     """The offered load: the work of the jobs relative to the capacity of the machine while they
     arrive.
 
-    Work is processors (`LoggedJob.size`) times run time; a job for which either is unknown or
-    negative adds none. The time is that from the first to the last submission, not to the last end,
-    so that the load is proportional to the arrival rate. A load of 1 just does not overload the
-    machine.
+    The work of a job is its processors (`LoggedJob.size`) times its run time; it is 0 if either is
+    unknown or negative. The time is that from the first to the last submission, not to the last
+    end, so that the load is proportional to the arrival rate. At a load above 1 the machine is
+    overloaded.
 
-    Raises InvalidError when all jobs are submitted at once, or there is no processor.
+    Raises InvalidError if all jobs are submitted at once, or ``processors`` is not positive.
     """
     work, first_s, last_s = 0.0, math.inf, -math.inf
     for job in jobs:
@@ -41,18 +41,18 @@ def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
 
 
 def scale_load(jobs: Iterable[LoggedJob], target: float, processors: int) -> tuple[LoggedJob, ...]:
-    """Scale a log to a `load_of` of ``target``.
+    """Scale a log such that its `load_of` is ``target``.
 
-    All times between submissions are multiplied by the same factor, from the first submission on,
-    and think times too; the logged waits, which belong to the old load, become unknown. Jobs keep
-    their sizes, run times, estimates, and their order.
+    All times between submissions, and think times, are multiplied by the same factor. The first
+    submission keeps its time. Logged waits become unknown, since they belong to the old load. Jobs
+    keep their sizes, run times, estimates, and their order.
 
     Rejected: longer run times, which no longer fit the users' estimates and change response times
     without any queueing; larger jobs, which pack differently; dropping or repeating jobs at random,
     which breaks up users' sessions. The price is that days and weeks get shorter or longer by the
     factor.
 
-    Raises InvalidError when the target is not positive, or the jobs offer no load at all.
+    Raises InvalidError if the target is not positive, or the jobs offer no load at all.
     """
     if not 0 < target < math.inf:
         raise InvalidError(

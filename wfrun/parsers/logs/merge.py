@@ -16,15 +16,14 @@ _Key = tuple[str, int | None, int]
 def merge(logs: Mapping[str, Iterable[LoggedJob]]) -> tuple[LoggedJob, ...]:
     """Merge the jobs of all logs in the order of submission.
 
-    Each log is sorted by submission, as readers return it; of jobs submitted at the same time those
-    of the log named first come first. Ids become 1, 2, … in this order, and preceding jobs and
-    parents get their new ids; one that does not exist (any more) is dropped, for a job cannot wait
-    for it.
+    Each log must be sorted by submission, as readers return it. Of jobs submitted at the same time,
+    those of the log named first come first. Ids become 1, 2, … in this order. Preceding jobs and
+    parents get their new ids, too; references to jobs that are absent are dropped, since a job
+    cannot wait for these.
 
-    Each log is a site: its name is the jobs' ``site``, ``name/site`` for jobs that have one
-    already. Users, groups, applications and workflows of different logs are different, so they get
-    numbers of their own, in the order of appearance; queues and partitions belong to a site and
-    stay.
+    Each log is a site. A job's ``site`` becomes the name of its log, or ``name/site`` if it has one
+    already. Users, groups, applications and workflows of different logs are different, so they are
+    numbered anew, in the order of appearance. Queues and partitions belong to a site and stay.
     """
     streams = [_named(name, jobs) for name, jobs in logs.items()]
     ordered = list(heapq.merge(*streams, key=lambda item: item[1].submit_s))

@@ -16,10 +16,11 @@ def read_log(
     path: Path, *, skip_bad_lines: bool = False
 ) -> tuple[tuple[LoggedJob, ...], list[str], int | None]:
     """The jobs of a log that can be simulated, in order of submission; remarks on what was mended
-    or dropped; and the number of processors of the cluster, if the log gives it.
+    or dropped; and the number of processors of the cluster, None if the log does not state it.
 
-    ``.gwf`` files are read as GWF, all others as SWF; with ``skip_bad_lines`` lines that
-    cannot be read are dropped. Raises InvalidError.
+    Files with the suffix ``.gwf`` are read as GWF, all others as SWF. With ``skip_bad_lines`` lines
+    that cannot be read are dropped. Raises InvalidError if the log cannot be read or no job can be
+    simulated.
     """
     log = (read_gwf if ".gwf" in path.suffixes else read_swf)(path, skip_bad_lines=skip_bad_lines)
     filtered = drop_jobs(log.jobs, RUNNABLE_RULES)
@@ -41,6 +42,6 @@ def read_log(
 
 
 def _first_job_line(path: Path) -> int | None:
-    """The number of the first line that has more than a comment."""
+    """The number of the first line that is not only a comment; None if there is none."""
     lines = numbered_lines(path)
     return next((number for number, line in lines if line.strip()[:1] not in b";#"), None)

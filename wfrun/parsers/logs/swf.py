@@ -31,7 +31,7 @@ COLUMNS = (
     "group", "application", "queue", "partition", "preceding job", "think time",
 )  # fmt: skip
 FEWEST_COLUMNS = 9
-"""The columns through the requested time: models write no more, and simulations need no more."""
+"""The columns up to the requested time: models write no more, and simulations need no more."""
 
 TRAILING_COMMENT = "comment behind the columns"
 HEADING = "a row of column names"
@@ -41,7 +41,7 @@ WRONG_COUNT = "wrong number of columns"
 NO_NUMBER = "a column that is no number"
 
 _TIMES = frozenset({1, 2, 3, 5, 6, 8, 9, 17})
-"""Columns, from 0, that may have decimals: times, and memory, which is a mean."""
+"""Indices, from 0, of the columns that may have decimals: times, and memory, which is a mean."""
 _COMMENT = (b";", b"#")
 _NUMBERS_HINT = (
     "SWF has numbers of up to 18 digits alone, and -1 for unknown; give each name a number. "
@@ -55,16 +55,16 @@ def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     Accepted: tabs and further blanks, line ends of any system, empty lines, lines that start with
     ``#`` as comments.
 
-    Corrected, and counted in ``dropped`` of the result: comments behind the columns, whole numbers
-    with a decimal point (``4.0``), a row of column names before the first job, columns missing at
-    the end when all lines have the same 9 to 17, and jobs out of the order of submission. Kept, and
-    counted: jobs larger than the machine, repeated job numbers, statuses that the format does not
-    define, negative submit times.
+    Corrected, and counted in ``dropped`` of the result: comments behind the columns; whole numbers
+    with a decimal point (``4.0``); a row of column names before the first job; missing last
+    columns, if all lines have the same 9 to 17 columns; jobs out of the order of submission. Kept,
+    and counted: jobs larger than the machine, repeated job numbers, statuses that the format does
+    not define, negative submit times.
 
-    Raises InvalidError with file and line for a line with another number of columns, or with
-    something that is not a number; with ``skip_bad_lines`` such lines are dropped and counted,
-    unless no other line is left. Raises it also when the file cannot be read or its compressed data
-    are damaged.
+    Raises InvalidError, with file and line, for a line with another number of columns, or with
+    something that is not a number. With ``skip_bad_lines`` such lines are dropped and counted;
+    InvalidError is raised only if no other line is left. It is also raised if the file cannot be
+    read or its compressed data are damaged.
     """
     reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -132,7 +132,7 @@ class _Reader:
         self.lines.append(number)
 
     def _is_heading(self, fields: list[bytes]) -> bool:
-        """Whether these are column names before the first job, apparently in SWF's order."""
+        """Whether these fields are column names before the first job, apparently in SWF's order."""
         if self.jobs or self.headings or any(_is_number(field) for field in fields):
             return False
         names = [field.lower() for field in fields]
@@ -143,7 +143,7 @@ class _Reader:
         return bool(self.headings)
 
     def _job(self, fields: list[bytes], text: bytes) -> tuple[LoggedJob, bool]:
-        """Give the job, and whether a whole number had a decimal point."""
+        """Return the job, and whether a whole number had a decimal point."""
         if len(fields) == 18 > self.columns > 0:
             self._give_up_shorter()
         if len(fields) != (self.columns or len(fields)) or not FEWEST_COLUMNS <= len(fields) <= 18:
@@ -168,8 +168,8 @@ class _Reader:
         return LoggedJob(*values), decimals  # type: ignore[arg-type]
 
     def _give_up_shorter(self) -> None:
-        """Report the lines so far as bad: a line of all columns follows, so the log does not have
-        fewer."""
+        """Report the lines so far as bad: the present line has all columns, so the log is not one
+        with fewer."""
         for line in self.lines:
             self.tally.bad(_wrong_count(self.columns, 18, b""), line)
         self.jobs, self.lines, self.columns = [], array("Q"), 0

@@ -18,7 +18,8 @@ TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
 class BadLineError(Exception):
     """A line without a readable job.
 
-    ``reason`` is a few words, equal for lines with the same fault; ``message`` describes this line.
+    ``reason`` is a short text, which is equal for all lines with the same fault. ``message``
+    describes this line.
     """
 
     def __init__(self, reason: str, message: str, hint: str = TOLERANT_HINT) -> None:
@@ -30,7 +31,7 @@ class BadLineError(Exception):
 
 class FileTally:
     """Counts of the lines of one file that its reader drops, corrects or finds strange. With
-    ``skip_bad_lines`` bad lines are dropped and counted; without, the first one raises
+    ``skip_bad_lines`` bad lines are dropped and counted; otherwise the first bad line raises
     InvalidError."""
 
     def __init__(self, source: str, *, skip_bad_lines: bool) -> None:
@@ -56,7 +57,8 @@ class FileTally:
         return tuple(sorted(found, key=lambda item: (item.first_line, item.reason)))
 
     def refuse_all_dropped(self) -> None:
-        """Raise InvalidError where no line could be read: the file is no log of the format."""
+        """Raise InvalidError if lines were dropped. Called for a file without a single readable
+        line."""
         if self._first is None:
             return
         dropped = [item for item in self.result() if item.fate == "dropped"]

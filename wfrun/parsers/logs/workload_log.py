@@ -24,7 +24,7 @@ class GridFields(msgspec.Struct, frozen=True, gc=False):
     """The fields of a job that GWF has beyond SWF."""
 
     run_site: str | None = None
-    """The site where it ran (LastRunSiteID); it was submitted at `LoggedJob.site`."""
+    """The site where the job ran (LastRunSiteID). `LoggedJob.site` is where it was submitted."""
     structure: str | None = None
     """UNITARY, BoT, …"""
     structure_id: str | None = None
@@ -47,8 +47,8 @@ class GridFields(msgspec.Struct, frozen=True, gc=False):
 class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a log. The first 18 fields are those of SWF, in its order.
 
-    ``id`` and ``submit_s`` are as written in the log, negative ones too, so that filters can drop
-    these jobs; the other numbers are None for -1.
+    ``id`` and ``submit_s`` are as written in the log, even if negative, so that filters can drop
+    these jobs. In the other numbers, None stands for -1.
     """
 
     id: int
@@ -57,18 +57,18 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     wait_s: float | None = None
     """Seconds between submission and start, as logged."""
     runtime_s: float | None = None
-    """Wall-clock time. 0 means less than half a second, or that it did not run."""
+    """Wall-clock time. 0 means that the job ran for less than half a second, or did not run."""
     processors: int | None = None
-    """Allocated processors. 0 in some logs for a job cancelled before it ran."""
+    """Number of allocated processors. Some logs have 0 for a job cancelled before it ran."""
     cpu_s: float | None = None
-    """Mean over its processors."""
+    """CPU time, mean over the job's processors."""
     memory_kb: float | None = None
-    """Used, mean over its processors."""
+    """Memory used, mean over the job's processors."""
     requested_processors: int | None = None
     requested_s: float | None = None
-    """The user's estimate, or the limit, of the run time."""
+    """The user's estimate of the run time, or its limit."""
     requested_memory_kb: float | None = None
-    """For each processor."""
+    """Requested memory for each processor."""
     status: int | None = None
     user: Name | None = None
     group: Name | None = None
@@ -80,13 +80,13 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     think_s: float | None = None
     """Think time: seconds from the end of ``preceding`` to the submission."""
     site: str | None = None
-    """The site where it was submitted, in the log of a grid or a merged log."""
+    """The site where the job was submitted, in the log of a grid or a merged log."""
     grid: GridFields | None = None
 
     @property
     def size(self) -> int | None:
-        """The processors that it asks for: the requested ones, or the allocated ones if the log
-        does not give those."""
+        """Number of processors that the job asks for: the requested ones, or the allocated ones if
+        the log does not state a request."""
         return self.requested_processors or self.processors
 
     @property
@@ -99,7 +99,7 @@ class Dropped(msgspec.Struct, frozen=True):
     """A deviation from the format, counted by reason."""
 
     fate: Literal["dropped", "mended", "kept"]
-    """``kept``: strange, but used as written."""
+    """``kept`` marks a strange value that is used as written."""
     reason: str
     lines: int
     first_line: int
@@ -115,26 +115,26 @@ _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
 class LogHeader(msgspec.Struct, frozen=True):
-    """The comments of a log, and the values of named ones.
+    """The comments of a log, and the values of named comments.
 
-    In real logs free text follows numbers (``MaxProcs: 1664 (72, 1368, 224)``); the number at the
-    beginning is used. Of a repeated name the first counts.
+    In real logs text may follow a number (``MaxProcs: 1664 (72, 1368, 224)``); the number at the
+    beginning is used. If a name is repeated, its first value counts.
     """
 
     comments: tuple[str, ...] = ()
-    """Without the comment sign, in the file's order, including those between jobs."""
+    """The comments without their sign, in the file's order, including those between jobs."""
 
     def values(self, name: str) -> tuple[str, ...]:
-        """The texts behind each ``name:``."""
+        """The text after each ``name:``."""
         matches = (_FIELD.fullmatch(comment) for comment in self.comments)
         return tuple(match[2] for match in matches if match is not None and match[1] == name)
 
     def text(self, name: str) -> str | None:
-        """The first text behind ``name:`` that is not empty."""
+        """The first text after ``name:`` that is not empty."""
         return next(filter(None, self.values(name)), None)
 
     def number(self, name: str) -> int | None:
-        """The whole number at the beginning of that text; None if it is absent or negative."""
+        """The whole number at the beginning of `text`; None if it is absent or negative."""
         match = _WHOLE.match(self.text(name) or "")
         return None if match is None or int(match[0]) < 0 else int(match[0])
 
@@ -148,7 +148,7 @@ class LogHeader(msgspec.Struct, frozen=True):
 
     @property
     def unix_start_s(self) -> int | None:
-        """Seconds since the epoch, UTC, at which the log's time is 0."""
+        """Time 0 of the log, in seconds since the epoch (UTC)."""
         return self.number("UnixStartTime")
 
     @property
@@ -158,7 +158,7 @@ class LogHeader(msgspec.Struct, frozen=True):
 
     @property
     def zone_offset_s(self) -> int | None:
-        """TimeZone, seconds east of UTC: what the format had before TimeZoneString."""
+        """TimeZone, in seconds east of UTC: the predecessor of TimeZoneString in the format."""
         match = _WHOLE.match(self.text("TimeZone") or "")
         return None if match is None else int(match[0])
 
@@ -174,5 +174,5 @@ class WorkloadLog(msgspec.Struct, frozen=True):
 
     @property
     def processors(self) -> int | None:
-        """The size of the machine: MaxProcs, or MaxNodes where that is all there is."""
+        """Number of processors of the machine: MaxProcs, or MaxNodes if MaxProcs is not stated."""
         return self.header.max_procs or self.header.max_nodes

@@ -17,14 +17,15 @@ _NO_GRID = GridFields()
 
 
 def write_gwf(log: WorkloadLog, path: str | Path) -> None:
-    """Write ``log`` to the file ``path``, uncompressed; it replaces the file when it is complete.
+    """Write ``log`` to the file ``path``, uncompressed. The file is replaced only when it is
+    complete.
 
-    It has 29 columns with tabs between them; with commas, a row of names and two more columns when
-    a job is part of a workflow, for which the 29 have no place. Neither variant can express SWF's
-    preceding job and think time, nor words that contain blanks or quotes, or read like numbers or
-    unknown values: a log with these is refused, and the first is named.
+    The normal form has 29 columns separated by tabs. If a job is part of a workflow, the comma
+    variant is written, with a row of column names and two more columns. Neither form can express
+    SWF's preceding job and think time, nor words that contain blanks or quotes or look like numbers
+    or unknown values. A log with these is refused, and the first is named.
 
-    Raises InvalidError for these, and when ``path`` cannot be written.
+    Raises InvalidError for a refused log, and if ``path`` cannot be written.
     """
     for job in log.jobs:
         for reason in _obstacles(job):

@@ -14,13 +14,14 @@ _NAMES = ("user", "group", "application", "queue", "partition")
 
 
 def write_swf(log: WorkloadLog, path: str | Path) -> None:
-    """Write ``log`` to the file ``path``, uncompressed; it replaces the file when it is complete.
+    """Write ``log`` to the file ``path``, uncompressed. The file is replaced only when it is
+    complete.
 
     Comments come first, then the jobs in the log's order. SWF cannot express sites, the fields that
-    GWF adds, names that are not numbers, or -1 as a value, which means unknown. A log with any of
-    these is refused, and the first is named, rather than changed.
+    GWF adds, names that are not numbers, or -1 as a value, since -1 means unknown. A log with any
+    of these is refused, naming the first, rather than changed.
 
-    Raises InvalidError for these, and when ``path`` cannot be written.
+    Raises InvalidError for a refused log, and if ``path`` cannot be written.
     """
     for job in log.jobs:
         for reason in _obstacles(job):

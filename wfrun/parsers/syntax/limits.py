@@ -1,7 +1,7 @@
 """What documents may contain: ids of tasks, names of files, texts, numbers.
 
-Every workflow passes these checks where it is linked, every bag where it is built. Each function
-returns what is wrong as the end of a message, or None.
+Every workflow passes these checks when it is linked, every bag when it is built. Each function
+returns the fault as the end of a message, or None if there is none.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ MAX_ID = 255
 MAX_PART_BYTES = 255
 """Maximum length of one part of the name of a file, in bytes: usual file systems take no more."""
 MAX_NAME_BYTES = 1024
-"""Maximum length of the name of a file, in bytes. Linux takes paths of 4,095 bytes, and the folder
-of the task at the site is a part of them."""
+"""Maximum length of the name of a file, in bytes. Linux accepts paths of 4,095 bytes, which also
+hold the folder of the task at the site."""
 MAX_PRIORITY = 2**31 - 1
-"""Maximum priority, and minus its minimum: priorities are stored in 32 bits."""
+"""Maximum priority. The minimum is its negative. Priorities are stored in 32 bits."""
 MAX_COUNT = 10**9
 """Maximum number of cores, nodes or GPUs of a task."""
 MAX_BYTES = 2**62
-"""Maximum memory of a task, and size of a file, in bytes: 64 bits hold it, also doubled or rounded
-to a floating point number."""
+"""Maximum memory of a task and maximum size of a file, in bytes. Even twice this number, or its
+rounding to floating point, fits 64 bits."""
 MAX_SECONDS = 1e12
 """Maximum run time or walltime in seconds: clocks and their sums stay exact to milliseconds."""
 
 CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that act on terminals, end lines, or are no text."""
+"""Characters that control terminals, end lines, or are not text."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OUTSIDE = re.compile(r"\A\Z|\A/|(?:\A|/)\.\.(?:/|\Z)|\A\.?/*\Z")
 
@@ -48,7 +48,7 @@ def cut(text: str) -> str:
 
 
 def id_fault(text: str) -> str | None:
-    """What is wrong with the id of a task."""
+    """The fault of the id of a task."""
     if len(text) > MAX_ID:
         return f"has {len(text):,} characters"
     if "/" in text:
@@ -59,14 +59,14 @@ def id_fault(text: str) -> str | None:
 
 
 def label_fault(text: str) -> str | None:
-    """What is wrong with the name of a bag, an owner or an application, or with a program's."""
+    """The fault of the name of a bag, an owner, an application or a program."""
     if len(text) > MAX_ID:
         return f"has {len(text):,} characters; at most {MAX_ID} are possible"
     return "has control characters" if CONTROL.search(text) else None
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with the name of a file. It may still have parts that are empty or ``.``."""
+    """The fault of the name of a file. Parts that are empty or ``.`` are not counted as faults."""
     if CONTROL.search(name):
         return "has control characters"
     if _OUTSIDE.search(name):
@@ -80,7 +80,7 @@ def name_fault(name: str) -> str | None:
 
 
 def text_fault(text: str) -> str | None:
-    """What is wrong with a text that a program gets: an argument, or a variable."""
+    """The fault of a text that is passed to a program: an argument or a variable."""
     if "\0" in text:
         return "a NUL character"
     if not text.isascii():
@@ -92,9 +92,9 @@ def text_fault(text: str) -> str | None:
 
 
 def variable_fault(name: str, value: str) -> str | None:
-    """What is wrong with a variable of the environment.
+    """The fault of an environment variable.
 
-    Shells pass on no other names. Source: POSIX.1-2017, XBD section 8.1.
+    Shells pass on no variables with other names. Source: POSIX.1-2017, XBD section 8.1.
     """
     if not _VARIABLE.fullmatch(name):
         return f"the variable {cut(name)}; a name has letters, digits and '_', no digit at first"
@@ -102,7 +102,7 @@ def variable_fault(name: str, value: str) -> str | None:
 
 
 def request_fault(asked: Resources) -> str | None:
-    """What is wrong with the numbers in the request of a task."""
+    """The fault of the numbers in the request of a task."""
     for value, most, unit in (
         (asked.cores, MAX_COUNT, "cores"),
         (asked.nodes, MAX_COUNT, "nodes"),

@@ -46,7 +46,7 @@ class Section:
         return key in self.values
 
     def inner(self, key: str, title: str, known: Iterable[str]) -> Section:
-        """The mapping at ``key``; an empty one where it is absent."""
+        """The mapping at ``key``; an empty mapping if the key is absent."""
         if self.has(key):
             return Section(self.document, (*self.path, key), title, known)
         empty = copy.copy(self)
@@ -57,7 +57,8 @@ class Section:
         return self.document.error(message, *self.path, *path, hint=hint)
 
     def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
-        """Convert the value of ``key``; a ValueError of ``convert`` gets key and line."""
+        """Convert the value of ``key``, or return ``default`` if it is absent. A ValueError of
+        ``convert`` becomes an InvalidError with key and line."""
         if key not in self.values:
             return default
         try:
@@ -67,7 +68,7 @@ class Section:
 
 
 def at_most(most: N, value: N) -> N:
-    """Give the value back. Raises ValueError for one above ``most``, or that is no number."""
+    """Return the value. Raises ValueError if it is above ``most``, or is not a number."""
     if not value <= most:
         raise ValueError(f"it must be at most {most:,}")
     return value
@@ -140,7 +141,7 @@ def to_truth(value: Any) -> bool:
 
 
 def in_words(value: Any) -> str:
-    """The value as messages show it: what YAML calls it, or its text."""
+    """The value as messages show it: YAML's name for it, or its text."""
     if isinstance(value, bool):
         return str(value).lower()
     for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):

@@ -2,8 +2,8 @@
 
 Prefixes follow the IEC and SI standards (IEC 80000-13): ``kB MB GB TB PB`` are powers of 1000,
 ``KiB MiB GiB TiB PiB`` powers of 1024. A lone ``G`` is refused, because batch systems disagree
-about it. Bytes are ``B``, bits ``b``. The functions raise ValueError with a message that says
-what may be written.
+about its meaning. Bytes are ``B``, bits ``b``. The functions raise ValueError with a message that
+states the valid forms.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def parse_duration(value: object) -> float:
     """Convert ``90 min``, ``2 h``, ``0.4 ms``, ``24:00:00``, ``1-12:00:00`` or a bare number to
     seconds.
 
-    The clock forms are [days-]hours:minutes:seconds. ``1:30`` is refused: some mean an hour and a
-    half by it, others ninety seconds.
+    The clock forms are [days-]hours:minutes:seconds. ``1:30`` is refused, since it may mean an hour
+    and a half or ninety seconds.
     """
     hint = "write seconds, a number with ms, s, min, h or d, HH:MM:SS or D-HH:MM:SS"
     clock = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None

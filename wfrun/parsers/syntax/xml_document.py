@@ -23,7 +23,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 def refuse_entities(source: str, stream: BinaryIO) -> None:
     """Refuse entity declarations, and a prolog that cannot be read, before the document is parsed.
 
-    An entity can expand to gigabytes, or name a file. Raises InvalidError with the line.
+    An entity could expand to gigabytes, or name a file. Raises InvalidError with the line.
     """
     parser = etree.XMLPullParser(
         events=("start",), resolve_entities=False, no_network=True, load_dtd=False
@@ -57,7 +57,7 @@ def _declares_entities(source: str, line: int | None) -> InvalidError:
 
 
 def _entity_line(prolog: bytes) -> int | None:
-    """The line of the first entity declaration; None where there is none."""
+    """The line of the first entity declaration; None if there is none."""
     # Markup is ASCII in all encodings that lxml reads; without the NULs it is in UTF-16, too.
     text = prolog.replace(b"\0", b"").decode("latin-1")
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
@@ -88,7 +88,7 @@ class ElementLines:
         self._offset = 0
         self._line = 0
         self._open = 0
-        """The line of a start tag that goes on in later lines; 0: there is none."""
+        """The line on which a start tag began that has not ended yet; 0 if there is none."""
         self._lines = array("Q")
         self._ended = False
         self._counter = _ElementCounter()

@@ -30,15 +30,15 @@ MAX_DEPTH = 100
 """Maximum depth of nesting."""
 
 MAX_ALIAS_GROWTH = 1_000_000
-"""Maximum number of nodes by which aliases may make a document larger than it is written."""
+"""Maximum number of nodes that aliases may add to those written in a document."""
 
 MAX_BITS = 1000
-"""Maximum size of a whole number: floating point numbers hold those of fewer bits."""
+"""Maximum number of bits of a whole number: a floating point number can hold it."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null"))
 _TEXT_PER_NODE = 64
-"""Characters of a scalar that count as one more node when aliases are weighed."""
+"""Number of characters of a scalar that count as one more node when aliases are weighed."""
 _KNOWN_SCALARS = 10_000
 """Maximum number of resolved scalars that are cached: documents repeat them often."""
 
@@ -61,8 +61,8 @@ class YamlDocument:
     def line(self, *path: str | int) -> int:
         """The 1-based line of the part at this path of keys and indices.
 
-        It is the line of its key for an entry of a mapping, and the line where it starts for an
-        item of a list. Where the path leads nowhere, it is the line of the nearest part above.
+        For an entry of a mapping it is the line of its key, for an item of a list the line where
+        the item starts. If there is nothing at the path, it is the line of the nearest part above.
         """
         line, value = self._root_line, self.value
         for step in path:
@@ -79,10 +79,10 @@ class YamlDocument:
 
 
 def read_yaml(path: str | Path) -> YamlDocument:
-    """Read the one YAML document of the file ``path``.
+    """Read the single YAML document in the file ``path``.
 
-    Raises InvalidError, with the file and where it is known the line, for a file that cannot be
-    read, is not YAML, or is refused for one of the reasons at the top of this module.
+    Raises InvalidError, with the file and, if known, the line, for a file that cannot be read, is
+    not YAML, or is refused for one of the reasons at the top of this module.
     """
     source = str(path)
     try:
@@ -300,7 +300,7 @@ class _Composer:
             )
 
     def _merge(self, frame: _Frame, merged: Any, line: int) -> None:
-        """Add the entries that ``<<:`` names; keys of the mapping itself win."""
+        """Add the entries that ``<<:`` names; keys of the mapping itself take precedence."""
         assert isinstance(frame.value, dict)
         for mapping in merged if isinstance(merged, list) else [merged]:
             if not isinstance(mapping, dict):

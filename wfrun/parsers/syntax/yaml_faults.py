@@ -1,4 +1,5 @@
-"""Messages for text that is not YAML: what stands there, instead of what the scanner expected."""
+"""Messages for text that is not YAML: they describe the text, instead of what the scanner
+expected."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import yaml
 from wfrun.engine.errors import InvalidError
 
 _QUOTED_STARTS = "@`%*&!{"
-"""Characters that commands and patterns begin with, and plain text of YAML cannot (YAML 1.1,
-section 9.1.3)."""
+"""Characters that may begin commands and patterns, but not plain text of YAML (YAML 1.1, section
+9.1.3)."""
 
 
 def syntax_error(data: bytes, source: str, error: yaml.MarkedYAMLError) -> InvalidError:
-    """The error for a document of which the parser says ``error``."""
+    """The InvalidError for a document for which the parser raised ``error``."""
     if error.context_mark is not None and "end of stream" in (error.problem or ""):
         return InvalidError(
             "not valid YAML: what begins here, with a quote or a bracket, does not end",
@@ -31,7 +32,7 @@ def syntax_error(data: bytes, source: str, error: yaml.MarkedYAMLError) -> Inval
 
 
 def _explain(lines: list[str], column: int) -> tuple[str | None, str | None]:
-    """What is wrong in the last of the lines, and what to do; None where it is not known."""
+    """The fault in the last of the lines, and a hint; None where they are not known."""
     line = lines[-1]
     indent = _indent(line)
     if "\t" in line[:indent]:
@@ -54,7 +55,8 @@ def _indent(line: str) -> int:
 
 
 def _is_key(text: str) -> bool:
-    """Whether the line up to a colon is one key: the parser points there at a wrong mapping."""
+    """Whether the line up to a colon is a single key. The parser points at the colon of a misplaced
+    mapping."""
     return ":" not in text and bool(text.strip())
 
 

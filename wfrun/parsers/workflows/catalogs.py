@@ -17,10 +17,10 @@ from wfrun.parsers.workflows.draft import FileUse, SubworkflowDraft, TaskDraft
 
 
 def local_path(url: str, directory: Path) -> str | None:
-    """The path of a physical file name on this machine; None where it is elsewhere.
+    """The path of a physical file name on this machine; None if the file is elsewhere.
 
-    ``file://`` URLs and plain paths are on this machine; a relative path with a directory part
-    starts from ``directory``, that of the document.
+    ``file://`` URLs and plain paths are on this machine. A relative path with a directory part
+    starts from ``directory``, the directory of the document.
     """
     if "://" not in url and not url.startswith("file:"):
         return str(directory / url) if "/" in url and not url.startswith("/") else url
@@ -33,12 +33,14 @@ class PhysicalNames(msgspec.Struct):
     places: list[tuple[str, str]] = []
     env: dict[str, str] = {}
     container: Container | None = None
-    """The container of an executable, which is in the container unless it is staged."""
+    """The container that an executable runs in. The executable is inside it, unless it is
+    staged."""
     is_staged: bool = False
     """Whether an executable is copied to where it runs."""
 
     def path(self, directory: Path) -> str | None:
-        """A path on this machine; an entry of the site ``local`` comes before others."""
+        """The first path on this machine, entries of the site ``local`` before others; None if no
+        entry is on this machine."""
         for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
             path = local_path(url, directory)
             if path is not None:
@@ -46,7 +48,7 @@ class PhysicalNames(msgspec.Struct):
         return None
 
     def url(self, directory: Path) -> str | None:
-        """A path on this machine, else the first URL; None without entries."""
+        """`path`, else the first URL; None without entries."""
         return self.path(directory) or (self.places[0][1] if self.places else None)
 
     def sources(self, directory: Path) -> tuple[InputSource, ...]:
@@ -74,7 +76,7 @@ class TransformationCatalog:
         self._known: dict[TransformationKey, PhysicalNames | None] = {}
 
     def entry(self, key: TransformationKey) -> PhysicalNames:
-        """The entry of exactly this key; it is created if it does not exist."""
+        """The entry with exactly this key. It is created if it does not exist."""
         entries = self._entries.setdefault(key[1], [])
         self._known.clear()
         for known, names in entries:
@@ -85,9 +87,11 @@ class TransformationCatalog:
         return names
 
     def find(self, key: TransformationKey) -> PhysicalNames | None:
-        """The nearest entry of this name; the first of several.
+        """The entry of this name whose key is nearest to ``key``; of several, the first. None if
+        there is none.
 
-        Equal namespace and version come before equal namespace, equal version, and neither.
+        An entry with equal namespace and version is nearest, then one with equal namespace, then
+        one with equal version, then any other.
         """
         if key not in self._known:
             entries = self._entries.get(key[1], [])
@@ -109,8 +113,9 @@ def find_subworkflow(
 ) -> SubworkflowDraft:
     """Find the document ``name`` of a sub-workflow.
 
-    It is where the replica catalog says, or beside the document that includes it (under its name,
-    or the name that the catalog gives). Raises InvalidError with the places that were searched.
+    It is at the path of the replica catalog, or in the directory of the including document (under
+    ``name``, or under the file name in the catalog). Raises InvalidError, with the places that were
+    searched, if it is at none of them.
     """
     path = places.path(directory) if places is not None else None
     candidates = [] if path is None else [Path(path)]

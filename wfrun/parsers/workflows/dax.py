@@ -1,9 +1,9 @@
 """DAX, the XML workflows of Pegasus: schema 1.10, 2.x and 3.x.
 
-Source: the schemas dax-2.0.xsd to dax-3.6.xsd of Pegasus, and the Pegasus 4.9 user guide,
-"Creating workflows". Beyond the schemas, jobs may have the attributes ``runtime`` (seconds on the
-reference processor), ``cores`` and ``priority``, and uses the attribute ``size`` (bytes), as
-workflow generators and simulators write them.
+Source: the schemas dax-2.0.xsd to dax-3.6.xsd of Pegasus, and the Pegasus 4.9 user guide, "Creating
+workflows". Workflow generators and simulators write attributes that the schemas lack; they are
+read, too: ``runtime`` (seconds on the reference processor), ``cores`` and ``priority`` of jobs, and
+``size`` (bytes) of uses.
 
 Documents are read as a stream. Entities are never expanded: a document that declares any is
 refused, and neither a DTD nor anything else is fetched.
@@ -66,8 +66,8 @@ _NO = ("false", "0")
 def read_dax(document: Document, path: Path) -> Iterator[Draft]:
     """Read the document at ``path`` as a stream.
 
-    Raises InvalidError with the line for what is not well-formed, not a DAX, or refused. An
-    OSError is left to the caller.
+    Raises InvalidError, with the line, for a document that is not well-formed, is not a DAX, or is
+    refused. An OSError is left to the caller.
     """
     target = _DaxTarget(document, path)
     parser = etree.XMLParser(
@@ -156,7 +156,7 @@ class _DaxTarget:
             ender()
 
     def data(self, text: str) -> None:
-        """Add text where an element collects it."""
+        """Collect text inside an element whose text is needed."""
         if self._texts is not None:
             self._texts[-1] += text
 
@@ -183,8 +183,8 @@ class _DaxTarget:
         return handler
 
     def _skip(self, kind: str, _: Attributes) -> None:
-        """Skip an unknown element and what is in it. An element that has a meaning may not be in
-        it: whether it counts there is unknown."""
+        """Skip an unknown element and its content. Raises InvalidError if the content has a known
+        element: it is unclear whether that would count."""
         if kind not in _IGNORED:
             self._document.warn(f"unknown element <{kind}>, skipped", self._count)
         begun, depth = self._count, 1
@@ -345,7 +345,7 @@ class _DaxTarget:
         self._enter("dax", attributes)
 
     def _end_dax(self) -> None:
-        """Add a sub-workflow, whose document is in the replica catalog or beside this one."""
+        """Add a sub-workflow. Its document is in the replica catalog or beside this document."""
         node = self._need("dax", self._attributes, "id")
         name = self._need("dax", self._attributes, "file")
         places = self._pfns.get(name)
@@ -417,8 +417,8 @@ class _DaxTarget:
             )
 
     def _start_part(self, attributes: Attributes) -> None:
-        """Note a file that all jobs of a transformation read; executables are the schema's
-        default."""
+        """Note a file that all jobs of a transformation read. A file without ``executable="false"``
+        is an executable, by the schema's default, and is not noted."""
         if attributes.get("executable") in _NO:
             self._use = FileUse(self._name_of("uses", attributes))
             self._extra_inputs.setdefault(self._key, []).append(self._use)
@@ -450,7 +450,8 @@ class _DaxTarget:
         self._argument_files = []
 
     def _find_executable(self, draft: TaskDraft) -> None:
-        """Find the program: an input of the job's name, the catalog's entry, or the bare name."""
+        """Find the program of a job: an input with the job's name, else the catalog's entry, else
+        the bare name."""
         get = self._attributes.get
         key = (get("namespace"), draft.name, get("version"))
         if self._extra_inputs:
@@ -492,7 +493,8 @@ class _DaxTarget:
         return value
 
     def _name_of(self, kind: str, attributes: Attributes) -> str:
-        """The file that an element names: ``file=`` up to schema 2, ``name=`` from 3 on."""
+        """The file that an element names by ``file=`` (up to schema 2) or ``name=`` (from schema
+        3)."""
         name = attributes.get("file") or attributes.get("name")
         if not name:
             self._document.refuse(f"<{kind}> without the name of a file", self._count)
@@ -500,7 +502,7 @@ class _DaxTarget:
 
 
 class _Any(dict[str, Any]):
-    """A dictionary with a value for every key, which is made when it is read."""
+    """A dictionary with a value for every key. A value is made when it is first read."""
 
     def __init__(self, make: Callable[[str], Any]) -> None:
         super().__init__()
@@ -513,7 +515,8 @@ class _Any(dict[str, Any]):
 def split_words(texts: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """Split ``texts[0] names[0] texts[1] names[1] ...`` into words, as a shell does.
 
-    Names are parts of words whatever they contain. Raises ValueError for unbalanced quotes.
+    Each name is part of one word, whatever characters it contains. Raises ValueError for unbalanced
+    quotes.
     """
     if not names:
         text = texts[0]

@@ -17,7 +17,7 @@ Place = tuple[str, int | None, Callable[[int], int]]
 
 
 def refuse_at(place: Place, message: str, hint: str | None = None) -> NoReturn:
-    """Raise InvalidError for what stands at ``place``."""
+    """Raise InvalidError for the text at ``place``."""
     source, position, locate = place
     line = None if position is None else locate(position)
     raise InvalidError(message, source=source, line=line, hint=hint)
@@ -26,30 +26,29 @@ def refuse_at(place: Place, message: str, hint: str | None = None) -> NoReturn:
 class Document:
     """A document that is being read, and what its reader found beside tasks and edges.
 
-    Warnings, file URLs and equal requests are shared with the documents that it includes. With
-    ``emulate`` the tasks are only imitated, and negative sizes and run times count as 0 instead of
-    unknown.
+    A document shares warnings, file URLs and equal requests with the documents that it includes.
+    With ``emulate`` negative sizes and run times count as 0, otherwise as unknown.
     """
 
     def __init__(
         self, path: Path, *, emulate: bool = False, node: str = "", outer: Document | None = None
     ) -> None:
-        """``outer`` includes this document in place of its node ``node``."""
+        """Open the document at ``path``. ``outer`` includes it in place of its node ``node``."""
         self.source = str(path)
         self.name = path.stem
         self.emulate = emulate
         self.prefix: str = "" if outer is None else f"{outer.prefix}{node}."
-        """What the ids of its tasks begin with in the workflow."""
+        """Prefix of the ids of the document's tasks in the workflow."""
         self.locate: Callable[[int], int] = int
-        """Turns a position into a line. It may be slow: it is called for messages only."""
+        """Turns a position into a line. It may be slow, so it is called for messages only."""
         self.warnings: dict[str, tuple[int, Place]] = {} if outer is None else outer.warnings
-        """How often each warning occurred, and where first."""
+        """By the text of a warning: how often it occurred, and the first place."""
         self.urls: dict[str, str] = {} if outer is None else outer.urls
-        """Where the replica catalogs say that files are."""
+        """URL of each file by name, from the replica catalogs."""
         self.sources: dict[str, list[InputSource]] = {} if outer is None else outer.sources
-        """All places of files that the replica catalogs name."""
+        """All places of each file by name, from the replica catalogs."""
         self.checksums: dict[str, str] = {} if outer is None else outer.checksums
-        """SHA-256 checksums of files, by the replica catalogs."""
+        """SHA-256 checksum of each file by name, from the replica catalogs."""
         self._requests: dict[tuple[tuple[tuple[str, str], str], ...], ProfileRequests] = (
             {} if outer is None else outer._requests
         )
@@ -59,25 +58,26 @@ class Document:
         return (self.source, line, self.locate)
 
     def refuse(self, message: str, line: int | None, hint: str | None = None) -> NoReturn:
-        """Raise InvalidError for what stands at ``line``."""
+        """Raise InvalidError for the text at ``line``."""
         refuse_at(self.place(line), message, hint)
 
     def warn(self, text: str, line: int | None, count: int = 1) -> None:
-        """Count a warning. Equal ones become one message with the place of the first."""
+        """Count a warning. Equal warnings become one message with the first place."""
         seen, place = self.warnings.get(text) or (0, self.place(line))
         self.warnings[text] = (seen + count, place)
 
     def add_url(self, name: str, url: str) -> None:
-        """Note where the replica catalog says that a file is; its first entry counts."""
+        """Note a file's URL from the replica catalog. If there are several, the first counts."""
         self.urls.setdefault(name, url)
 
     def add_sources(self, name: str, sources: Iterable[InputSource]) -> None:
-        """Note all places where the replica catalog says that a file is."""
+        """Note all places of a file from the replica catalog."""
         known = self.sources.setdefault(name, [])
         known += [source for source in sources if source not in known]
 
     def size(self, text: str | float, line: int | None) -> int | None:
-        """Convert to bytes. A negative size is unknown: None, or 0 under emulation."""
+        """Convert to bytes. A negative size gives None (unknown), or 0 under emulation. Raises
+        InvalidError if it is not a number or too large."""
         try:
             size = int(text)
         except (ValueError, OverflowError):
@@ -97,7 +97,8 @@ class Document:
             self.refuse(f"file size {text!r} is not a number of bytes", line)
 
     def runtime(self, text: str | float, line: int | None) -> float | None:
-        """Convert to seconds. A negative run time is unknown: None, or 0 under emulation."""
+        """Convert to seconds. A negative run time gives None (unknown), or 0 under emulation.
+        Raises InvalidError if it is not a finite number or too large."""
         try:
             runtime_s = float(text)
         except (ValueError, OverflowError):

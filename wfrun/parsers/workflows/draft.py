@@ -24,7 +24,7 @@ class FileUse(msgspec.Struct, gc=False):
     optional: bool = False
     """The task also runs without this input, or succeeds without this output."""
     executable: bool = False
-    """The document calls the file a program. The one with the name of the task is run."""
+    """Whether the document calls the file a program. The program with the task's name is run."""
     stage_out: bool | None = None
     """Whether the document asks for this output to be kept; None if it does not say."""
 
@@ -43,7 +43,7 @@ class TaskDraft(msgspec.Struct):
     stderr: str | None = None
     env: dict[str, str] | None = None
     resources: Resources = Resources()
-    """Without its container."""
+    """The requests of the task, except its container."""
     container: Container | None = None
     runtime_s: float | None = None
     priority: int = 0
@@ -52,8 +52,8 @@ class TaskDraft(msgspec.Struct):
 
 
 class EdgeDraft(msgspec.Struct):
-    """Declared edges from several parents to one child, by id. The document may describe these
-    tasks later."""
+    """Declared edges from several parents to one child, by id. These tasks may follow later in the
+    document."""
 
     child: str
     parents: Sequence[str]

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def to_networkx(workflow: Workflow) -> nx.DiGraph[str]:
-    """The tasks and edges of ``workflow`` as a directed graph, which is named like it.
+    """The tasks and edges of ``workflow`` as a directed graph with the workflow's name.
 
     Nodes are task ids, in the order of the document, with the attributes ``name``, ``runtime_s``
     (None: unknown) and ``cores``. Edges have ``size_bytes``, the sum of the known sizes of the
-    files that they carry: 0 for an edge that was only declared. Changing the graph does not
+    files that they carry; it is 0 for an edge that was only declared. Changing the graph does not
     change the workflow.
     """
     import networkx as nx  # Its import takes 0.1 s, and few callers need it.

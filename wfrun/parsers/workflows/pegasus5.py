@@ -35,7 +35,8 @@ Where = tuple[str | int, ...]
 def read_pegasus5(document: Document, path: Path) -> Iterator[Draft]:
     """Read the document at ``path``.
 
-    Raises InvalidError with the line for what is not YAML, not a workflow, or refused.
+    Raises InvalidError, with the line, for a document that is not YAML, is not a workflow, or is
+    refused.
     """
     data = read_yaml(path)
     value = data.value
@@ -71,7 +72,7 @@ class _Part:
         return text
 
     def parts(self, key: str) -> Iterator[_Part]:
-        """Yield the mappings in the list under ``key``; none where it is absent."""
+        """Yield the mappings in the list under ``key``; nothing if the key is absent."""
         for index, item in enumerate(self.list(key)):
             where = (*self.where, key, index)
             if not isinstance(item, dict):
@@ -137,7 +138,8 @@ class _Pegasus5Reader:
     # Catalogs.
 
     def _catalog(self, root: _Part, key: str) -> None:
-        """Read a catalog in the document, or in the local file that ``$ref`` names."""
+        """Read a catalog that is in the document itself, or in the local file that ``$ref``
+        names."""
         catalog = root.part(key)
         if catalog is None:
             return
@@ -209,8 +211,8 @@ class _Pegasus5Reader:
             self.refuse(f"checksum of {name}: {error}", checksum.line("sha256"))
 
     def _container(self, part: _Part) -> Container:
-        """A container of the transformation catalog. Its ``type`` says nothing that its image does
-        not."""
+        """A container of the transformation catalog. Its ``type`` is ignored, since the image
+        implies it."""
         checksum = part.part("checksum")
         sha256 = None if checksum is None else checksum.text("sha256")
         key = "image"

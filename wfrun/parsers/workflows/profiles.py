@@ -1,8 +1,8 @@
-"""Profiles of DAX and Pegasus 5 documents: the requests that they make for a task.
+"""Profiles of DAX and Pegasus 5 documents, and the resource requests of a task that they state.
 
-Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units);
-HTCondor 10 manual, "Submit description file commands" (units of ``request_memory``,
-``container_image`` and ``docker_image``); ``+SingularityImage`` is that of the OSG.
+Source: Pegasus 5.0 user guide, "Configuration" (profile namespaces, their keys and units); HTCondor
+10 manual, "Submit description file commands" (units of ``request_memory``, ``container_image`` and
+``docker_image``); ``+SingularityImage`` is that of the OSG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Profiles = dict[tuple[str, str], str]
 """Values by namespace and key. Keys are in lower case, except those of ``env``."""
 
 _MEBIBYTE = 2**20
-"""Bytes of the unit of memory in profiles, which they call MB."""
+"""Bytes of the unit that profiles call MB: it is 2^20 bytes."""
 _UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 """Bytes by suffix of ``request_memory``; without one the unit is MiB."""
 
@@ -84,7 +84,7 @@ def _minutes(text: str) -> float:
 _Converter = Callable[[str], float]
 
 _PPN = "cores on each node"
-"""Key of `_FIELDS` for the cores per node, which `Resources` does not have."""
+"""Key of `_FIELDS` for the cores per node, for which `Resources` has no field."""
 _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
     "cores": (
         ("pegasus", "cores", _positive, "a whole number of cores"),
@@ -113,8 +113,9 @@ _FIELDS: dict[str, tuple[tuple[str, str, _Converter, str], ...]] = {
         ("globus", "maxwalltime", _minutes, "a number of minutes"),
     ),
 }
-"""Profile keys that set each field of `Resources` and the cores per node: namespace, key,
-converter, and what the value must be. The first key that is given counts."""
+"""For each field of `Resources`, and for the cores per node, the profile keys that set it:
+namespace, key, converter, and a description of valid values. The first key that is present
+counts."""
 
 
 _IMAGES = (
@@ -123,16 +124,16 @@ _IMAGES = (
     ("condor", "docker_image"),
     ("condor", "+singularityimage"),
 )
-"""Profile keys that name the image of a container. The first key that is given counts."""
+"""Profile keys that name the image of a container. The first key that is present counts."""
 
 
 def requests_of(profiles: Mapping[tuple[str, str], str], *, emulate: bool) -> ProfileRequests:
-    """Read the requests in the profiles of a task. Other keys are for other planners and are
-    ignored.
+    """Read the requests in the profiles of a task. Other keys are ignored, since they are for other
+    planners.
 
     Raises ProfileError for a value that is not a number, and for cores that cannot be spread evenly
-    over the nodes; with ``emulate`` these are rounded up. A ``condor`` value may be a ClassAd
-    expression, which only HTCondor can evaluate: it is ignored, with a warning.
+    over the nodes; with ``emulate`` cores are rounded up instead. A ``condor`` value may be a
+    ClassAd expression, which only HTCondor can evaluate: it is ignored, with a warning.
     """
     if not profiles:
         return NO_REQUESTS
@@ -184,8 +185,8 @@ def _container(profiles: Mapping[tuple[str, str], str]) -> Container | None:
 
 
 def _spread(found: dict[str, float]) -> None:
-    """Derive those of cores, nodes and cores per node that are not given. Raises ProfileError if
-    they do not agree."""
+    """Derive the missing ones of cores, nodes and cores per node from the others. Raises
+    ProfileError if they do not agree."""
     each = found.pop(_PPN, None)
     if each is None and "nodes" not in found:
         return
@@ -227,6 +228,7 @@ def _value(
 
 
 def profile_key(namespace: str, key: str) -> tuple[str, str]:
-    """The key of a profile in `Profiles`: in lower case, except names of environment variables."""
+    """The key of a profile in `Profiles`: in lower case, except for names of environment
+    variables."""
     space = namespace.strip().lower()
     return (space, key.strip()) if space == "env" else (space, key.strip().lower())

@@ -28,7 +28,7 @@ class RuntimeTable:
         self._lines = lines
 
     def fill(self, workflow: Workflow) -> Workflow:
-        """Give each task without a run time that of its type, where the table has it."""
+        """Give each task without a run time the run time of its type, if the table has it."""
         if workflow.bag is not None:
             known = self.runtimes_s.get(workflow.tasks[0].name)
             return workflow if known is None else with_estimate(workflow, known)
@@ -41,8 +41,8 @@ class RuntimeTable:
         return replace(workflow, tasks=tasks)
 
     def check_names(self, types: set[str]) -> None:
-        """Raise InvalidError for an entry whose name is none of these types; it names the
-        nearest."""
+        """Raise InvalidError for an entry whose name is not in ``types``; the message names the
+        nearest type."""
         for name in self.runtimes_s:
             if name not in types:
                 near = get_close_matches(name, types, n=1)
@@ -58,7 +58,7 @@ class RuntimeTable:
 
 
 def with_estimate(workflow: Workflow, runtime_s: float) -> Workflow:
-    """Give a bag this estimate, unless it has one."""
+    """Give a bag the estimate ``runtime_s``, unless it has an estimate."""
     bag = workflow.bag
     assert bag is not None
     if bag.estimate is not None:
@@ -67,7 +67,7 @@ def with_estimate(workflow: Workflow, runtime_s: float) -> Workflow:
 
 
 def read_runtimes(path: str | Path) -> RuntimeTable:
-    """Read a table. Raises InvalidError, with file and line, for anything else."""
+    """Read a table. Raises InvalidError, with file and line, if the file is not a valid table."""
     document = read_yaml(path)
     if not isinstance(document.value, dict):
         raise document.error(

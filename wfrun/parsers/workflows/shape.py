@@ -13,7 +13,8 @@ from wfrun.parsers.workflows.graph import to_networkx
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """The tasks whose longest chain of predecessors has the same number of tasks."""
+    """The tasks that are equally deep: their longest chains of predecessors have equally many
+    tasks."""
 
     tasks: Sequence[int]
     """Indices, in the order of the document."""
@@ -24,10 +25,10 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the structure and the run times of a workflow say before anything runs.
+    """Properties of a workflow that follow from its structure and run times alone.
 
-    Run times are those on the reference processor. Unknown ones are replaced by the mean of the
-    tasks of the same name, else of all tasks, else by 1 s, as in simulations.
+    Run times are those on the reference processor. An unknown run time is replaced by the mean of
+    the tasks of the same name, else of all tasks, else by 1 s, as in simulations.
     """
 
     tasks: int
@@ -98,7 +99,8 @@ def _layer(workflow: Workflow, tasks: Sequence[int], runtimes_s: Sequence[float]
 
 
 def _peak(workflow: Workflow, layers: Sequence[Sequence[int]], runtimes_s: Sequence[float]) -> int:
-    """See `Shape.peak`. A task that ends when another starts does not run beside it."""
+    """See `Shape.peak`. A task that ends when another starts does not count as running beside
+    it."""
     ends_s = [0.0] * len(workflow.tasks)
     changes: list[tuple[float, int]] = []
     for layer in layers:

@@ -1,13 +1,14 @@
 """WfFormat, the JSON of WfCommons: schema 1.0 to 1.5.
 
-Source: wfcommons-schema.json 1.5, and the instances of WfCommons for the older versions, where
-tasks are under ``jobs`` or ``tasks``, and names of keys have no units. Tasks refer to each other by
-id, or up to 1.4 by name. From 1.5 on a task is in the specification and, with its run time and
-command, in the execution.
+Source: wfcommons-schema.json 1.5, and the instances of WfCommons for the older versions. In the
+older versions tasks are under ``jobs`` or ``tasks``, and names of keys have no units. Tasks refer
+to each other by id; up to 1.4 also by name. From 1.5 on the specification describes a task, and the
+execution has its run time and command.
 
-The instances are traces of runs: their memory was measured, so it is no request; ``coreCount`` was
-requested. Absolute file names are identifiers there; emulation drops their leading slash. A task
-may have a ``container``, which the schema does not mention: an image, or a mapping as in bags.
+The instances are traces of runs. The memory of a task was measured there, so it is no request;
+``coreCount`` was requested. Absolute file names are mere identifiers; emulation drops their leading
+slash. A task may have a ``container``, which the schema does not mention: an image, or a mapping as
+in bags.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from wfrun.parsers.workflows.document import Document
 from wfrun.parsers.workflows.draft import Draft, EdgeDraft, FileUse, TaskDraft
 
 MAX_NUMBER = 10**300
-"""Maximum number that is read: floating point numbers hold it."""
+"""Maximum number that is read: a floating point number can hold it."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBERED = re.compile(r"[_.-](?:ID)?\d+\Z")
 Task = dict[str, Any]
@@ -36,7 +37,8 @@ Task = dict[str, Any]
 def read_wfformat(document: Document, path: Path) -> Iterator[Draft]:
     """Read the document at ``path``.
 
-    Raises InvalidError with the line for what is not JSON, not a workflow, or refused.
+    Raises InvalidError, with the line, for a document that is not JSON, is not a workflow, or is
+    refused.
     """
     data = path.read_bytes()
     try:
@@ -75,7 +77,7 @@ def _no_constant(text: str) -> NoReturn:
 def line_of(text: str, *path: str | int) -> int:
     """The line at which the part of a JSON text at this path of keys and indices starts.
 
-    Where there is none, it is the line of the nearest part above.
+    If the text has no such part, it is the line of the nearest part above.
     """
     decoder = json.JSONDecoder()
     position = _skip_space(text, 0)
@@ -217,7 +219,7 @@ class _WfFormatReader:
         return draft
 
     def _command(self, draft: TaskDraft, facts: Task, number: int) -> None:
-        """Read the program and its arguments; a task without one can only be emulated."""
+        """Read the program and its arguments. A task without a program can only be emulated."""
         command = facts.get("command") or {}
         if not isinstance(command, dict):
             self._document.refuse(f"task {draft.id}: its command is not an object", number)
@@ -249,7 +251,7 @@ class _WfFormatReader:
         return words
 
     def _files(self, task: Task, draft: TaskDraft, number: int) -> None:
-        """Read files with their links, as before 1.5."""
+        """Read the files of a task in the form used before 1.5, where each file states its link."""
         files = task.get("files") or []
         if not isinstance(files, list):
             self._document.refuse(f"task {draft.id}: files is not a list", number)

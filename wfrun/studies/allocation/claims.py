@@ -1,6 +1,6 @@
 """The claims of the paper's section 6.1, in our words.
 
-They are tested in each grid on what each week contributes to the metrics of the whole period: weeks
+They are tested in each grid on what each week contributes to the metrics of the whole period. Weeks
 are paired, since all strategies have the same jobs. Degradations are relative to the best strategy
 of the period.
 """
@@ -30,9 +30,9 @@ from wfrun.studies.common.verdict import (
 CLAIMS = Claims[AllocationSamples]()
 _WHERE = "JGC 6.1"
 NEGLIGIBLE = 1.01
-"""Ratio up to which makespans differ negligibly."""
+"""Maximum ratio of makespans whose difference is negligible."""
 SPREAD = 1.0004
-"""The paper's 0.04%."""
+"""Maximum ratio of sums of weighted completion times that are similar: the paper's 0.04%."""
 
 Values = dict[str, Sample]
 
@@ -118,7 +118,8 @@ def _above_mpl(s: AllocationSamples, name: str, times: float = 1.0) -> Sample:
 
 
 def _worse_by(s: AllocationSamples, claimed: Mapping[str, float]) -> Finding:
-    """That each is worse than MPL by a percentage, from half to twice of it."""
+    """The finding that each is worse than MPL by the claimed percentage, within half to twice of
+    it."""
     found = {name: _above_mpl(s, name) for name in claimed}
     statement = all_of(near(found[name], percent) for name, percent in claimed.items())
     return statement, ", ".join(f"{name} {number(value.mean)}%" for name, value in found.items())
@@ -182,7 +183,7 @@ def _makespans_mlb_lbal_s(s: AllocationSamples) -> Finding:
 
 
 def _makespans(s: AllocationSamples, grid: str) -> Values:
-    """The end of the jobs of each week, relative to the earliest one possible."""
+    """The end of the last job of each week, relative to the earliest possible end."""
     return {name: s.week(grid, name, "ρ") for name in NAMES}
 
 

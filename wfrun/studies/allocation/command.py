@@ -27,11 +27,12 @@ from wfrun.studies.predictions.workloads import workloads_of
 
 
 def study_allocation(options: StudyOptions) -> None:
-    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
     verdicts on all claims.
 
-    Raises InvalidError without a corpus that has the logs of Grid1, for a log that cannot be read
-    and for a results.csv of something else, InfeasibleError where the folder cannot be written.
+    Raises InvalidError without a corpus that has the logs of Grid1, for a log that cannot be read,
+    and for a results.csv that is not from this study. Raises InfeasibleError if the folder cannot
+    be written.
     """
     weeks = QUICK_WEEKS if options.quick else FULL_WEEKS
     logs, identity = _logs(options.corpus)
@@ -52,7 +53,8 @@ def study_allocation(options: StudyOptions) -> None:
 
 
 def _logs(corpus: Path | None) -> tuple[dict[str, Logs], str]:
-    """The logs of each grid of which all are there, and what identifies them in results."""
+    """The logs of each grid whose logs are all present, and a text that identifies them in
+    results."""
     hint = (
         "name a folder with the logs KTH-SP2, SDSC-SP2, HPC2N, CTC-SP2, LANL-CM5, SDSC-BLUE and "
         "SDSC-DS of the Parallel Workloads Archive: --corpus DIR"

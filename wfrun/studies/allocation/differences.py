@@ -10,7 +10,7 @@ MPL come next: information does help. Processors are the better load than run ti
 says. If schedules keep what jobs have requested, and MPL counts the new job, the paper's order
 appears: it rests on answers of sites that ignore early ends. Sites that plan anew answer better.
 """
-"""What the paper concludes, and what holds here."""
+"""The conclusions of the paper, and which of them hold here."""
 
 _READING = "*Another reading of the paper*"
 CAUSES: dict[int, str] = {
@@ -24,7 +24,7 @@ CAUSES: dict[int, str] = {
     13: f"holds with {_READING}",
     15: f"not refuted with {_READING}: MLp 31%, MST 54%",
 }
-"""Why claims do not hold, by number."""
+"""Why claims do not hold here, by number."""
 
 DIFFERENCES = """
 ## On real clusters

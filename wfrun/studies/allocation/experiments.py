@@ -23,12 +23,12 @@ NAMES = tuple(strategy.symbol for strategy in STRATEGIES)
 """The strategies in the order of Table 1."""
 BY_NAME: dict[str, type[Strategy]] = {strategy.symbol: strategy for strategy in STRATEGIES}
 FULL_WEEKS = 26
-"""The period of the paper's results: Grid1 has 22,770 jobs a site there, and 22,916 in the first 26
-weeks of our versions of the logs."""
+"""The period of the paper's results in weeks. The paper's Grid1 has 22,770 jobs a site; the first
+26 weeks of our versions of the logs have 22,916."""
 QUICK_WEEKS = 12
 
 WEEKLY = ("t_w", "SD_b", "SWCT_w", "ρ")
-"""The metrics that are known of each week, too."""
+"""The metrics that are also known for each week."""
 
 
 class AllocationCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,24 +37,24 @@ class AllocationCase(msgspec.Struct, frozen=True, kw_only=True):
     grid: str
     strategy: str
     variant: str | None
-    """What is changed (``VARIANTS``); None: nothing."""
+    """The change (a key of ``VARIANTS``); None if nothing is changed."""
     weeks: int
-    """Its jobs are those of the first weeks."""
+    """Number of weeks, from the first on, whose jobs are simulated."""
 
 
 class AllocationOutcome(AllocationCase, frozen=True, kw_only=True):
     jobs: tuple[int, ...]
-    """Submitted in each week."""
+    """Number of jobs submitted in each week."""
     values: tuple[float, ...]
     """The metrics, in the order of ``GRID_METRICS``."""
     weekly: tuple[float, ...]
-    """The metrics ``WEEKLY`` of the jobs submitted in the first week, of those of the second, and
-    so on. All times count from the start of the simulation."""
+    """The metrics ``WEEKLY`` over the jobs submitted in the first week, then those of the second
+    week, and so on. All times count from the start of the simulation."""
 
 
 def cases(weeks: int, grids: Sequence[str]) -> list[AllocationCase]:
-    """All simulations; those with the same jobs follow each other. Changes are simulated in Grid1,
-    those of the other reading (``READING``) in all grids."""
+    """All simulations. Those with the same jobs follow each other. Changes are simulated in Grid1,
+    and those of the other reading (``READING``) in all grids."""
     changed = [(which, name) for which, one in VARIANTS.items() for name in one.strategies]
     read = [(which, name) for name, which in READING.items()]
     return [
@@ -108,7 +108,7 @@ def run_case(case: AllocationCase, logs: dict[str, Logs]) -> AllocationOutcome:
 
 
 def _with_request(job: GridJob) -> GridJob:
-    """A job that has requested at least the time that it runs."""
+    """The job with a request of at least its run time."""
     return replace(job, estimate_s=max(job.estimate_s or 0.0, job.runtime_s))
 
 

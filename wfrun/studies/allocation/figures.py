@@ -31,8 +31,8 @@ def _bars(
     name: str,
     count: int | None = None,
 ) -> str:
-    """A panel of bars for each grid, the strategies by rank; degradations of many orders of
-    magnitude on an axis that is linear up to 1%."""
+    """A panel of bars for each grid, with the strategies by rank. The axis is linear up to 1% and
+    logarithmic above, because degradations span many orders of magnitude."""
     figure, axes = grid_of(1, len(panels))
     for place, (grid, values) in enumerate(panels.items()):
         names: Sequence[str] = order(values)[:count]

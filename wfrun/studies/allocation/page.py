@@ -18,7 +18,7 @@ LENGTH = {
     True: "about four minutes of processor time",
     False: "about eight minutes of processor time",
 }
-"""By whether the study is quick, with both grids."""
+"""Time that the study takes with both grids, by whether it is quick."""
 BEST_OF = 6
 """Number of strategies in Figures 1 to 3."""
 _FIGURES = {"1": "t_w", "2": "SD_b", "3": "SWCT_w"}

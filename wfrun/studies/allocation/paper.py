@@ -17,7 +17,7 @@ class Degradation(NamedTuple):
     slowdown: float
     weighted: float
     mean: float
-    """The table's own: the mean of the three before they were rounded."""
+    """The mean in the table: that of the three values before they were rounded."""
 
 
 TABLE_4: dict[str, dict[str, Degradation]] = {
@@ -91,15 +91,15 @@ TABLE_6_AVERAGE = dict(
     zip(_COLUMNS, (832, 459, 102, 31315, 1061, 87, 94, 10565, 114, 12616, 4324, 197, 4975, 11331),
         strict=True)
 )  # fmt: skip
-"""Its last line."""
+"""The last line of Table 6."""
 
 BEST = ("MPL", "LBal_S")
 NEXT = ("MLp", "MST")
 WEIGHTED = ("LBal_T", "LBal_W", "MWWT_T", "MWWT_W", "MWWT_S", "MSWCT_W")
-"""Section 6.1: always on positions 9 to 14."""
+"""Section 6.1: the strategies that are always on positions 9 to 14."""
 EFFICIENT = ("MCT", "MST")
-"""Those that minimize the makespan."""
+"""The strategies that minimize the makespan."""
 AS_EFFICIENT = ("MLB", "LBal_S", "MLp", "MPL", "MWT")
-"""Those with negligible differences from them."""
+"""The strategies whose makespans differ negligibly from those."""
 WORSE_THAN_MPL = {"LBal_S": 19.0, "MLp": 69.67, "MST": 90.43}
-"""Section 6.1: percent by which strategies are worse than MPL, mean of all metrics and grids."""
+"""Section 6.1: percent by which strategies are worse than MPL, mean over all metrics and grids."""

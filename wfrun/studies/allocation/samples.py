@@ -17,7 +17,8 @@ _PLACES = {symbol: place for place, symbol in enumerate(GRID_METRICS)}
 class AllocationSamples:
     """Metrics by grid and strategy. The repetitions are the weeks of one simulation.
 
-    ``reading`` are the variants of strategies that are taken instead of the strategies."""
+    ``reading`` maps strategies to the variants that replace them.
+    """
 
     def __init__(
         self,
@@ -40,26 +41,27 @@ class AllocationSamples:
         return self._rows[grid, strategy, self._reading.get(strategy)]
 
     def jobs(self, grid: str) -> int:
-        """The jobs of all weeks."""
+        """Number of jobs in all weeks."""
         return sum(self._row(grid, "MPL").jobs)
 
     def values(self, grid: str, symbol: str) -> dict[str, float]:
-        """A metric of all jobs, by strategy."""
+        """A metric over all jobs, by strategy."""
         return {name: self._row(grid, name).values[_PLACES[symbol]] for name in NAMES}
 
     def changed(self, strategy: str, symbol: str, variant: str | None) -> float:
-        """A metric of all jobs in Grid1 with a change; None: without."""
+        """A metric over all jobs in Grid1 with a change; without one if ``variant`` is None."""
         return self._rows["Grid1", strategy, variant].values[_PLACES[symbol]]
 
     def week(self, grid: str, strategy: str, symbol: str) -> Sample:
-        """One of the metrics ``WEEKLY`` of the jobs of each week."""
+        """One of the metrics ``WEEKLY`` over the jobs of each week."""
         row = self._row(grid, strategy)
         values = row.weekly[WEEKLY.index(symbol) :: len(WEEKLY)]
         return Sample(dict(enumerate(values, 1)))
 
     def shares(self, grid: str, symbol: str) -> dict[str, Sample]:
-        """What each week contributes to one of the metrics ``DETAILED`` of all jobs, which is the
-        mean of the sample: weeks with more jobs weigh more in mean waits and slowdowns."""
+        """The contribution of each week to one of the metrics ``DETAILED``. The mean of the sample
+        is the metric over all jobs: in mean waits and slowdowns, weeks with more jobs have more
+        weight."""
         jobs = self._row(grid, "MPL").jobs
         mean = sum(jobs) / self.weeks
         counts = enumerate(jobs, 1)
@@ -72,12 +74,13 @@ class AllocationSamples:
         }
 
     def degraded(self, grid: str, symbol: str) -> dict[str, float]:
-        """Degradation in percent by strategy, of all jobs."""
+        """Degradation over all jobs in percent, by strategy."""
         return degradations(self.values(grid, symbol), GRID_METRICS[symbol].better)
 
     def degraded_shares(self, grid: str, symbol: str) -> dict[str, Sample]:
         """The contribution of each week to the degradation in one of the metrics ``DETAILED``: its
-        share relative to the best strategy of all weeks. The means are those of `degraded`."""
+        share of the metric, relative to the best strategy over all weeks. The means are those of
+        `degraded`."""
         best = min(self.values(grid, symbol).values())
         return {
             name: combine(lambda share: 100 * share / best - 100, sample)
@@ -85,20 +88,20 @@ class AllocationSamples:
         }
 
     def mean_degraded(self, grid: str) -> dict[str, float]:
-        """Mean over the three metrics, in percent (Table 4, Figure 4)."""
+        """Degradation in percent, mean over the three metrics (Table 4, Figure 4)."""
         return mean_degradations([self.degraded(grid, symbol) for symbol in DETAILED])
 
     def mean_degraded_shares(self, grid: str) -> dict[str, Sample]:
-        """The contributions of the weeks to the same."""
+        """The contribution of each week to `mean_degraded`."""
         tables = [self.degraded_shares(grid, symbol) for symbol in DETAILED]
         return {name: mean_of(table[name] for table in tables) for name in NAMES}
 
     def overall(self) -> dict[str, float]:
-        """Mean over the metrics and grids, in percent (Figure 5)."""
+        """Degradation in percent, mean over the metrics and grids (Figure 5)."""
         return mean_degradations([self.mean_degraded(grid) for grid in self.grids])
 
     def table_6(self) -> dict[str, dict[str, float]]:
-        """Degradation in percent, mean of the grids, by metric and strategy."""
+        """Degradation in percent, mean over the grids, by metric and strategy."""
         return {
             symbol: mean_degradations([self.degraded(grid, symbol) for grid in self.grids])
             for symbol in GRID_METRICS

@@ -48,7 +48,7 @@ class MctWithJob(Mct):
 
 
 class LbalTUnscaled(LbalT):
-    """LBal_T with the sums of run times, not divided by the processors of the site."""
+    """LBal_T with sums of run times that are not divided by the processors of the site."""
 
     def _load(self, site: int) -> float:
         return self.view.open_time_s(site)
@@ -58,7 +58,7 @@ class LbalTUnscaled(LbalT):
 
 
 class LbalWUnscaled(LbalW):
-    """LBal_W with the sums of work, not divided by the processors of the site."""
+    """LBal_W with sums of work that are not divided by the processors of the site."""
 
     def _load(self, site: int) -> float:
         return self.view.open_work_s(site)
@@ -72,21 +72,22 @@ def _growth(more: float, above: float, sites: int) -> float:
 
 
 class LbalSLetter(LbalS):
-    """LBal_S by the formula to the letter: the sum adds the new job to each job of the site."""
+    """LBal_S with the printed formula taken literally: it adds the new job to each job of the
+    site."""
 
     def _taken(self, site: int, task: int) -> float:
         return super()._taken(site, task) * self.view.open_tasks(site)
 
 
 class LbalTLetter(LbalT):
-    """LBal_T by the formula to the letter."""
+    """LBal_T with the printed formula taken literally."""
 
     def _taken(self, site: int, task: int) -> float:
         return super()._taken(site, task) * self.view.open_tasks(site)
 
 
 class LbalWLetter(LbalW):
-    """LBal_W by the formula to the letter."""
+    """LBal_W with the printed formula taken literally."""
 
     def _taken(self, site: int, task: int) -> float:
         return super()._taken(site, task) * self.view.open_tasks(site)
@@ -113,7 +114,7 @@ class MstLargestFirst(_LargestFirst, Mst):
 
 
 class MstLeastLoad(Mst):
-    """MST whose ties go to the site with the fewest processors requested per processor."""
+    """MST whose ties go to the site with the fewest requested processors per processor."""
 
     def place(self, task: int) -> int | None:
         sites = self.view.candidates(task)
@@ -121,10 +122,10 @@ class MstLeastLoad(Mst):
 
 
 class FirstPlan(LrmEstimates):
-    """A plan of the queue in its order, without backfilling: a job has a reservation not before
-    that of the job submitted last, and keeps it. Neither an early or late end nor backfilling
-    renews the plan, which never gives back what a job has requested. Starts, waits and ends are the
-    planned ones."""
+    """A plan of the queue in its order, without backfilling. A job gets a reservation that does not
+    start before that of the job submitted last, and keeps it. The plan is not renewed when a job
+    ends early or late or is backfilled: the time that a job has requested remains reserved. Starts,
+    waits and ends are the planned ones."""
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
         super().__init__(lrm, remembers=remembers)
@@ -132,7 +133,7 @@ class FirstPlan(LrmEstimates):
         self._last_s = 0.0
         """The latest start of the plan."""
         self._ends_s: dict[int, float] = {}
-        """Of the open jobs."""
+        """Planned end of each open job."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         super().submit(job, cores, length_s, now_s)
@@ -161,16 +162,16 @@ class FirstPlan(LrmEstimates):
 
 
 class EasyDryRun(LrmEstimates):
-    """A simulation of the site's queue as it is, by EASY, as the site itself schedules: every job
-    takes what it has requested, and no other one comes. Running jobs past their requests count as
-    about to end. Without waiting jobs it is the plan of the LRM."""
+    """A simulation of the site's present queue by EASY, which the site itself uses. Every job takes
+    the time that it has requested, and no further job arrives. Running jobs past their requests
+    count as ended. If no job waits, the plan of the LRM is used."""
 
     def __init__(self, lrm: Lrm) -> None:
         super().__init__(lrm)
         self._ends_s: dict[int, float] = {}
-        """When the running jobs are expected to end."""
+        """Expected end of each running job."""
         self._planned: tuple[dict[int, float], float] | None = None
-        """Starts of the waiting jobs and the end of all; None: the queue has changed."""
+        """Starts of the waiting jobs and the end of all jobs; None if the queue has changed."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         super().submit(job, cores, length_s, now_s)
@@ -232,27 +233,27 @@ class EasyDryRun(LrmEstimates):
 
 
 _NEW = -1
-"""The job that is asked for, in a dry run."""
+"""Id, in a dry run, of the new job whose start is estimated."""
 
 
 class AllocationVariant(NamedTuple):
-    """A change."""
+    """A change of the simulation."""
 
     text: str
-    """The change, as the page has it."""
+    """Description of the change on the page."""
     strategies: tuple[str, ...]
-    """The strategies that are simulated with it."""
+    """The strategies that are simulated with the change."""
     policies: Mapping[str, type[Strategy]] = {}
-    """By strategy: the policy to take instead."""
+    """The policy that replaces a strategy, by strategy."""
     knows_runtimes: bool = False
     estimates: Callable[[Lrm], Estimates] = LrmEstimates
-    """What sites answer."""
+    """The estimates that sites give."""
     raises_requests: bool = False
-    """Whether no job runs past its request."""
+    """Whether requests are raised such that no job runs past its request."""
 
 
 ALL_JOBS = partial(LrmEstimates, remembers=True)
-"""Sums also count jobs that have ended."""
+"""Estimates whose sums also count jobs that have ended."""
 
 _COUNTED: dict[str, type[Strategy]] = {
     "MPL": MplWithJob,
@@ -335,5 +336,5 @@ READING: dict[str, str] = {
     **dict.fromkeys(("MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"), "first plans"),
     "MCT": "new job counted, first plans",
 }
-"""Another reading of Table 1, simulated in all grids: the variant by strategy. The other strategies
-are as they are."""
+"""Another reading of Table 1, which is simulated in all grids: the variant of each strategy.
+Strategies that are absent do not change."""

@@ -28,16 +28,16 @@ Fields = Mapping[str, object]
 
 
 class CauseLine(NamedTuple):
-    """A line of a table: a change, and what it is simulated with."""
+    """A line of a table: a change, and the fields with which it is simulated."""
 
     change: str
     fields: Mapping[str, object] = {}
     title: str = ""
-    """Empty: that of the change."""
+    """Title of the line; if empty, the title of the change."""
 
 
 class CauseColumn(NamedTuple):
-    """A column: what is simulated, and the measure that is shown."""
+    """A column of a table: the simulated fields, and the measure that is shown."""
 
     title: str
     fields: Fields
@@ -68,12 +68,12 @@ def _share(load: float) -> str:
 _SIZES = range(1, 8)
 """The classes of section 5.4.1 that the log has, from 2-4 tasks to 200-499."""
 MOST_TASKS = 175_000
-"""Of the workloads of section 5.3.3."""
+"""Maximum number of tasks of the workloads of section 5.3.3."""
 _CHOSEN = ("s-t", "s-bot", "s-u-t", "s-u-rr")
 
 
 def tables_of(scale: BagsScale, real: str) -> list[CauseTable]:
-    """The tables; ``real`` is the workload of real load."""
+    """The tables. ``real`` is the workload of the real load."""
     return [
         _of_real_load({"workload": real, "load": REAL_LOAD, "tasks": scale.tasks}),
         *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _WRONG, _BURSTS),
@@ -147,8 +147,8 @@ _BURSTS = CauseTable(
 
 
 def _of_numbers(scale: BagsScale) -> CauseTable:
-    """The least and the largest number of tasks of section 5.3.3, that of the study, and the one at
-    this load if numbers are in proportion to the load."""
+    """The table of numbers of tasks: the smallest and the largest of section 5.3.3, that of the
+    study, and the number at this load if numbers are in proportion to the load."""
     larger = (TASKS, round(TASKS * 0.95 / BASE_LOAD), MOST_TASKS)
     numbers = (scale.cause_tasks, *(scale.tasks * number // TASKS for number in larger))
     return CauseTable(

@@ -18,7 +18,7 @@ from wfrun.runners.simulate.bags import simulate_bags
 from wfrun.studies.bags.experiments import BASE_LOAD, experiment_of, subject_of
 
 BURSTS = 8
-"""Number of times at which bags arrive with the change ``bursts``."""
+"""Number of times at which bags arrive under the change ``bursts``."""
 
 
 SPAN_DAYS = 2.6
@@ -26,13 +26,13 @@ SPAN_DAYS = 2.6
 
 
 class BagCauseCell(Cell, frozen=True, kw_only=True):
-    """One simulated run, with a change of CHANGES."""
+    """One simulated run with one of CHANGES."""
 
     change: str
 
 
 class BagCauseRow(Row, frozen=True, kw_only=True):
-    """Its measures."""
+    """The measures of a run with a change."""
 
     change: str
 
@@ -42,15 +42,16 @@ class BagChange(NamedTuple):
 
     title: str
     subject: Mapping[str, object] = {}
-    """Fields of `Workloads`."""
+    """Fields of `Workloads` that differ."""
     settings: Mapping[str, object] = {}
-    """Settings of the run."""
+    """Settings of the run that differ."""
     bags: Callable[[BotWorkload], BotWorkload] = lambda workload: workload
     sites: Callable[[Catalog], Catalog] = lambda catalog: catalog
 
 
 def in_bursts(workload: BotWorkload) -> BotWorkload:
-    """The bags of each of BURSTS equal spans arrive together at its beginning."""
+    """Divide the time into BURSTS equal spans, and let the bags of each span arrive together at its
+    start."""
     step_s = workload.span_s / BURSTS
     return replace(
         workload,
@@ -62,12 +63,12 @@ def in_bursts(workload: BotWorkload) -> BotWorkload:
 
 
 def whole(workload: BotWorkload) -> BotWorkload:
-    """All tasks of a bag are submitted at its arrival."""
+    """Submit all tasks of a bag at its arrival."""
     return replace(workload, bags=tuple(replace(bag, delay_s=None) for bag in workload.bags))
 
 
 def shuffled(workload: BotWorkload) -> BotWorkload:
-    """The run times of all tasks are shuffled, so that they do not depend on the size of a bag."""
+    """Shuffle the run times of all tasks, so that they do not depend on the size of a bag."""
     runtimes_s = [runtime_s for bag in workload.bags for runtime_s in bag.runtime_s]
     Random(0).shuffle(runtimes_s)
     bags, first = [], 0
@@ -80,7 +81,7 @@ def shuffled(workload: BotWorkload) -> BotWorkload:
 
 
 def with_common_users(workload: BotWorkload) -> BotWorkload:
-    """The users of a rank at all clusters are one user."""
+    """Make the users of the same rank at all clusters one user."""
     return replace(
         workload,
         bags=tuple(
@@ -95,7 +96,7 @@ def with_common_users(workload: BotWorkload) -> BotWorkload:
 
 
 def with_equal_speeds(catalog: Catalog) -> Catalog:
-    """All processors are as fast as the mean of the sites."""
+    """Make all processors as fast as the mean of the sites."""
     slots = sum(site.slots for site in catalog.sites)
     speed = sum(site.slots * site.speed_ratio for site in catalog.sites) / slots
     sites = (msgspec.structs.replace(site, speed_ratio=speed) for site in catalog.sites)

@@ -1,9 +1,9 @@
 """Claims of thesis sections 5.4.1 to 5.4.3: policies, workloads, inaccurate estimates.
 
-In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`.
-*Poor* and *good* are judged policy by policy, against at least half of the others: a mean of the
-policies is made by the worst of them. A docstring has the words of the text that decide what is
-tested.
+In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`. *Poor*
+and *good* are judged policy by policy, against at least half of the others, because the worst
+policies dominate a mean over the policies. A docstring has the words of the text that decide what
+is tested.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _WHERE = "5.4.1, real load"
 
 
 def _sizes(s: BagSamples, measure: str, policy: str) -> dict[str, Sample]:
-    """By class of size with at least MANY bags, under real load."""
+    """The measure by class of size, for classes with at least MANY bags, under real load."""
     real = {"workload": s.real, "load": 0.25}
     return {
         name: s.sample_of_size(size, measure, policy=policy, **real)
@@ -73,7 +73,8 @@ def _sizes(s: BagSamples, measure: str, policy: str) -> dict[str, Sample]:
 
 
 def _against_all_bags(s: BagSamples, names: Iterable[str], *, higher: bool) -> Finding:
-    """Whether the NSL of classes of bags is on one side of that of all bags, for every policy."""
+    """The finding that the NSL of classes of bags is on one side of that of all bags, for every
+    policy."""
     statements: list[Statement] = []
     texts = []
     for policy in SHOWN:
@@ -176,7 +177,7 @@ def _wqr_4_x_poor(s: BagSamples) -> Finding:
 
 
 def _over_the_median(values: Mapping[str, Sample], policy: str) -> Sample:
-    """A policy's value over the median of those of the others, in each repetition."""
+    """A policy's value over the median of the other policies' values, in each repetition."""
     rest = without(values, policy).values()
     return combine(lambda own, *others: own / median(others), values[policy], *rest)
 
@@ -240,7 +241,7 @@ _WHERE = "5.4.2, size"
 
 
 def _growth(s: BagSamples, measure: str) -> dict[str, Sample]:
-    """By policy: the value for the largest median size over that for the smallest."""
+    """The value for the largest median size over that for the smallest one, by policy."""
     sizes = s.scale.median_sizes
     first = by_policy(s, measure, median_size=sizes[0])
     last = by_policy(s, measure, median_size=sizes[-1])

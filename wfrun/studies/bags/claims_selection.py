@@ -1,8 +1,8 @@
 """Claims of thesis sections 5.4.4 and 5.4.5: selection policies, architectures.
 
-In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`.
-What is "up to" something has to be between half and twice of it here.
-A docstring has the words of the text that decide what is tested.
+In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`. A value
+that is "up to" a number has to be between half and twice that number here. A docstring has the
+words of the text that decide what is tested.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def _loads_60_more_s(s: BagSamples) -> Finding:
 
 
 def _most(s: BagSamples, measure: str, one: str, others: Iterable[str]) -> Sample:
-    """The largest factor, in each repetition, by which one of other selection policies is worse for
-    loads of 60% and more."""
+    """For loads of 60% and more: the largest factor, in each repetition, by which another selection
+    policy is worse than ``one``."""
     names = list(others)
     tables = [by_selection(s, measure, load) for load in loads_between(s, 0.6)]
     ratios = [ratio_of(t[name], t[one]) for t in tables for name in names]
@@ -144,7 +144,7 @@ _WHERE = "5.4.4, fairness"
 
 
 def _busy(s: BagSamples, measure: str) -> dict[str, Sample]:
-    """By selection policy: the mean over the loads of 60% and more."""
+    """The mean over the loads of 60% and more, by selection policy."""
     tables = [by_selection(s, measure, load) for load in loads_between(s, 0.6)]
     return {name: mean_of(table[name] for table in tables) for name in SELECTIONS}
 
@@ -168,7 +168,7 @@ def _s_u_bot_bags(s: BagSamples) -> Finding:
 
 
 def _up_to(s: BagSamples, one: str, others: Iterable[str], claimed: float) -> Finding:
-    """Whether the NSL of others is higher, by up to some share."""
+    """The finding that the NSL of the others is higher than that of ``one``, by up to a share."""
     most = combine(lambda ratio: ratio - 1, _most(s, "nsl", one, others))
     return near(most, claimed), f"up to {percent(1 + most.mean)}"
 
@@ -245,7 +245,7 @@ def _independent_clusters_sep_c(s: BagSamples) -> Finding:
 
 
 def _like(s: BagSamples, loads: Iterable[float], other: str) -> Finding:
-    """Whether the NSL of fcondor is similar to that of another."""
+    """The finding that the NSL of fcondor is similar to that of another architecture."""
     tables = {f"{load:.0%}": by_architecture(s, "nsl", load) for load in loads}
     ratios = {load: t["fcondor"].mean / t[other].mean for load, t in tables.items()}
     statement = all_of(similar((t["fcondor"], t[other]), SIMILAR) for t in tables.values())

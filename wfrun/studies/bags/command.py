@@ -27,11 +27,11 @@ from wfrun.studies.common.publish import can_draw, print_verdicts, write_page, w
 
 
 def study_bags(options: StudyOptions) -> None:
-    """Simulate what results.csv and causes.csv do not have, write page.md and the figures, and
+    """Simulate the runs that results.csv and causes.csv lack, write page.md and the figures, and
     print the verdicts on all claims.
 
-    Raises InvalidError for a corpus without a log and for a results.csv of something else,
-    InfeasibleError where the folder cannot be written.
+    Raises InvalidError for a corpus without a log and for a results.csv that is not from this
+    study, and InfeasibleError if the folder cannot be written.
     """
     scale = QUICK if options.quick else FULL
     log = log_of(options.corpus)

@@ -9,12 +9,12 @@ from wfrun.studies.common.claim import Finding, both
 from wfrun.studies.common.verdict import Sample, combine, mean_of
 
 SHOWN = ("ect", "fplt", "rr", "wqr", "ect-p", "stfr", "fpf")
-"""The seven policies of the figures; DFPLT is FPLT there."""
+"""The seven policies of the figures. DFPLT is left out, since it is equal to FPLT there."""
 FAIR = ("s-u-t", "s-u-bot", "s-u-grr", "s-u-rr")
 SELECTIONS = ("s-t", "s-bot", "s-u-prio", *FAIR)
 MEASURES = (("makespan", "makespan_s"), ("NSL", "nsl"))
 MANY = 10
-"""Minimum number of bags of a class whose mean is used."""
+"""Minimum number of bags of a class. The mean of a smaller class is not used."""
 
 
 def by_policy(s: BagSamples, measure: str, names: Iterable[str] = SHOWN, **changes: object) -> (
@@ -61,5 +61,5 @@ def changes_of(ratios: dict[str, Sample]) -> str:
 
 
 def in_both(findings: dict[str, Finding]) -> Finding:
-    """Holds if it does for both measures."""
+    """A finding that holds if the finding of each measure does."""
     return both(findings.items())

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from wfrun.studies.common.claim import Answer
 
 CONTRADICTED = frozenset({1, 4, 8, 17, 34})
-"""Numbers of the claims that contradict the thesis' own numbers or model, by the simulations that
-CONTRADICTIONS names."""
+"""Numbers of the claims that contradict the thesis's own numbers or model, according to the
+simulations that CONTRADICTIONS names."""
 
 CONTRADICTIONS = """
 ## Where the thesis contradicts itself
@@ -50,5 +50,5 @@ The tables named here are those of the section on causes.
 
 
 def contradicted(found: Sequence[Answer]) -> int:
-    """The number of claims that do not hold and contradict the thesis itself."""
+    """The number of claims that do not hold and that contradict the thesis itself."""
     return sum(one.number in CONTRADICTED and not one.holds for one in found)

@@ -17,7 +17,7 @@ times that of S-BoT. S-BoT is within 11% of the best selection policy, but much 
 alone; S-U-T is not the best fair policy. Very inaccurate estimates increase the NSL by up to 47%.
 Some of the other claims contradict each other or the model of the thesis.
 """
-"""What the paper concludes, and what holds here."""
+"""The conclusions of the thesis, and which of them hold here."""
 
 _MODEL = "see *Where the thesis contradicts itself*"
 _LOAD = "up to 60% no task waits: see *A load of 60%*"
@@ -44,7 +44,7 @@ CAUSES: dict[int, str] = {
     36: _STREAMS,
     37: _STREAMS,
 }
-"""Why claims do not hold, by number."""
+"""Why claims do not hold here, by number."""
 
 DIFFERENCES = """
 ## What differs, and why

@@ -31,18 +31,18 @@ ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
 BASE_LOAD = 0.6
-"""That of all experiments of Table 5.4 that have one load of generated workloads."""
+"""Load of the experiments of Table 5.4 that have a single load of generated workloads."""
 
 BASE = Cell(workload="average", selection="s-t", policy="fplt", load=BASE_LOAD, tasks=TASKS)
 """Common values of the experiments of Table 5.4; each experiment varies some of them."""
 
 MONITORING_S = 10.0
-"""Period of the monitoring service of csp (section 5.1.2). The thesis gives none; the page shows
-the results with others."""
+"""Period of the monitoring service of csp in seconds (section 5.1.2). The thesis does not state it;
+the page shows the results with other periods."""
 
 REAL_LOAD = 0.25
 STAND_IN = "grid5000"
-"""Replaces the log if there is none: the row of Table 5.3 of the larger of the two grids."""
+"""Workload that replaces a missing log: the row of Table 5.3 of the larger of the two grids."""
 
 
 class BagsScale(msgspec.Struct, frozen=True):
@@ -51,15 +51,16 @@ class BagsScale(msgspec.Struct, frozen=True):
     tasks: int
     seeds: int
     loads: tuple[float, ...]
-    """Of sections 5.4.1, 5.4.4 and 5.4.5."""
+    """Loads of sections 5.4.1, 5.4.4 and 5.4.5."""
     median_sizes: tuple[float, ...]
     mean_runtimes_s: tuple[float, ...]
     inaccuracies: tuple[float, ...]
-    """In percent; 0 is always simulated."""
+    """Inaccuracies in percent. 0 is always simulated, too."""
     rows: tuple[str, ...]
-    """Rows of Table 5.3 whose systems are simulated on their own, beside the average system."""
+    """Rows of Table 5.3 whose systems are simulated separately, in addition to the average
+    system."""
     cause_tasks: int = 20_000
-    """Of the simulations that test causes; the smallest number of section 5.3.3."""
+    """Number of tasks of the simulations that test causes: the smallest number of section 5.3.3."""
     cause_seeds: int = 1
 
 
@@ -82,11 +83,12 @@ FULL = BagsScale(
     rows=tuple(name for name in ROWS if name != BASE.workload),
     cause_seeds=3,
 )
-"""7 loads and at least 5 values of all else: over 1,200 simulations, as in the thesis."""
+"""The full study: 7 loads, at least 5 values of everything else, and over 1,200 simulations, as in
+the thesis."""
 
 DISTINCT = tuple(name for name in POLICIES if name != "dfplt")
-"""DFPLT is FPLT in the thesis, where the speeds of sites do not change; here it learns them. It is
-simulated under the loads of section 5.4.1 alone."""
+"""The policies without DFPLT. In the thesis DFPLT is equal to FPLT, because the speeds of sites do
+not change. Here it learns the speeds, and is simulated only under the loads of section 5.4.1."""
 
 
 def subject_of(log: LogOfBags | None) -> Workloads:
@@ -105,7 +107,7 @@ def experiment_of(log: LogOfBags | None) -> Experiment:
 
 def log_of(corpus: Path | None) -> LogOfBags | None:
     """The log of bags in ``corpus``; None without a corpus. Raises InvalidError for a corpus
-    without one."""
+    without a log of bags."""
     if corpus is None:
         return None
     for path in sorted(corpus.rglob("LPC-EGEE*.swf*")):
@@ -124,7 +126,7 @@ def real_cell(scale: BagsScale, workload: str) -> Cell:
 
 def cells(scale: BagsScale, real: str) -> list[Cell]:
     """All simulated runs of the study, each once, in the order of the experiments. ``real`` is the
-    workload of real load."""
+    workload of the real load."""
     made: dict[Cell, None] = {}
     for seed in range(scale.seeds):
         for changes in _variations(scale, real):
@@ -156,14 +158,14 @@ def _variations(scale: BagsScale, real: str) -> Iterator[dict[str, object]]:
 
 
 def uses_estimates(policy: str) -> bool:
-    """Whether the estimates of users make a difference to a policy; to others runs that differ in
-    their inaccuracy alone are the same."""
+    """Whether a policy uses the estimates of users. For other policies, runs that differ only in
+    their inaccuracy are equal."""
     return placement_class(policy).information.task_runtime is Knowledge.KNOWN
 
 
 class BagSamples:
-    """The measures over the repetitions. ``measure`` is a field of Row; what is varied is named as
-    the fields of Cell; all else is as in BASE."""
+    """The measures over the repetitions. ``measure`` is a field of Row. ``changes`` are fields of
+    Cell with values that differ from those of BASE."""
 
     def __init__(self, rows: Sequence[Row], scale: BagsScale, real: str) -> None:
         self.scale = scale
@@ -181,8 +183,8 @@ class BagSamples:
         return Sample({row.seed: getattr(row, measure) for row in self._rows(changes)})
 
     def sample_of_size(self, size: int, measure: str, **changes: object) -> Sample:
-        """The mean of the bags of a class of SIZES, by seed; of the repetitions that have such
-        bags."""
+        """Mean over the bags of a class of SIZES, by seed. Repetitions without such bags are
+        absent."""
         return Sample(
             {
                 row.seed: getattr(row, f"class_{measure}")[size]
@@ -196,7 +198,7 @@ class BagSamples:
         return self.of(measure, **changes).mean
 
     def of_size(self, size: int, measure: str, **changes: object) -> float | None:
-        """The mean of the bags of a class of SIZES; None: there are none."""
+        """Mean over the bags of a class of SIZES; None if there are no such bags."""
         rows = self._rows(changes)
         counts = [row.class_bags[size] for row in rows]
         if not sum(counts):
@@ -205,7 +207,7 @@ class BagSamples:
         return sum(n * value for n, value in zip(counts, values, strict=True)) / sum(counts)
 
     def bags_of_size(self, size: int, **changes: object) -> float:
-        """Mean number of bags of a class."""
+        """Mean number of bags of a class of SIZES."""
         return summarize(row.class_bags[size] for row in self._rows(changes)).mean
 
     def _rows(self, changes: Mapping[str, object]) -> list[Row]:

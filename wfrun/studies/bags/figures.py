@@ -94,7 +94,7 @@ def _errors(found: Sequence[Summary]) -> list[float] | None:
 
 
 def _scale(axes: Any) -> None:
-    """Make the axis logarithmic if values differ much."""
+    """Make the axis logarithmic if values span a wide range."""
     low, high = axes.dataLim.intervaly
     if low > 0 and high > 10 * low:
         axes.set_yscale("log")

@@ -37,8 +37,8 @@ def bags_page(
     pictures: Sequence[str],
     causes: Iterable[str] = (),
 ) -> str:
-    """Markdown. ``pictures`` are the names of files beside the page, in the order of the figures,
-    ``causes`` the lines of the section on causes."""
+    """The page in Markdown. ``pictures`` are the names of files beside the page, in the order of
+    the figures; ``causes`` are the lines of the section on causes."""
     figures = dict(zip(("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8"), pictures,
                        strict=False))  # fmt: skip
     scale = samples.scale

@@ -42,16 +42,17 @@ from wfrun.studies.workflows.paper import ALL, CLUSTER_MIN, SINGLE
 
 CLAIMS = Claims[BrokerSamples]()
 FREE_HEADS = "free-heads"
-"""The change that tests the named cause of claims on the queue waits of five CyberShake-1000."""
+"""The change that tests the cause which the thesis names for the queue waits of five
+CyberShake-1000."""
 SMALL = {"wf-small1": paper.CYBERSHAKE_30, "wf-small2": paper.INSPIRAL_100}
-"""The numbers of Montage-100 are those of Inspiral-100, see the page."""
+"""The numbers of Montage-100 are those of Inspiral-100; see the page."""
 LARGE = paper.CYBERSHAKE_1000
 
 
 def usually_roughly(one: Sample, other: Sample, ratio: float) -> AtLeast:
-    """That ``one`` is ``ratio`` times ``other``, within SIMILAR either way, in most repetitions.
-    Decided by sign tests: waits have a minimum, the start of a job, and few repetitions have long
-    waits."""
+    """The statement that in most repetitions ``one`` is ``ratio`` times ``other``, within a factor
+    of SIMILAR either way. It is decided by sign tests, because waits have a minimum (the start of a
+    job), and few repetitions have long waits."""
     return all_of(
         (
             usually_less(one, other, times=ratio * SIMILAR, strict=False),
@@ -204,8 +205,8 @@ def _5_x_cybershake_1000_head(s: BrokerSamples) -> Finding:
 
 
 def _most(s: BrokerSamples, test: Callable[[str], Finding]) -> Finding:
-    """That a claim holds for two of the three policies; the text does not name the throttled
-    one."""
+    """The finding that a claim holds for two of the three policies, since the text does not name
+    the throttled policy."""
     found = {policy: test(policy) for policy in paper.POLICIES}
     numbers = "; ".join(f"{policy}: {finding[1]}" for policy, finding in found.items())
     return most_of(as_statement(finding[0]) for finding in found.values()), numbers

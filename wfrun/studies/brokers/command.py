@@ -29,12 +29,12 @@ from wfrun.studies.workflows.experiments import document_of
 
 
 def study_brokers(options: StudyOptions) -> None:
-    """Simulate what results.csv does not have, write page.md and the figures, and print the
-    verdicts on all claims. With a catalog to emulate at, first emulate what emulated.csv does not
-    have over its clusters.
+    """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
+    verdicts on all claims. With a catalog to emulate at, first emulate the runs that emulated.csv
+    lacks on its clusters.
 
-    Raises InvalidError for a catalog that cannot be read and for results of something else,
-    InfeasibleError where the folder cannot be written or a broker of the emulation fails.
+    Raises InvalidError for a catalog that cannot be read and for results that are not from this
+    study, and InfeasibleError if the folder cannot be written or a broker of the emulation fails.
     """
     if options.emulate_at is not None:
         read_catalog(options.emulate_at)  # the error of the user's file comes before any work
@@ -54,7 +54,7 @@ def study_brokers(options: StudyOptions) -> None:
 
 
 def _emulated(options: StudyOptions) -> list[EmulatedOutcome] | None:
-    """None: nothing is emulated."""
+    """The runs of the emulation; None if nothing is emulated."""
     if options.emulate_at is None:
         return None
     wanted = emulated_cases(quick=options.quick, corpus=options.corpus)

@@ -14,7 +14,7 @@ All-Clusters, which takes half as long here. For five large workflows Single Clu
 policy, as in the thesis, but All-Clusters is not the worst. The costs of head nodes are fitted to
 two makespans, and do not reproduce the waits in the queues.
 """
-"""What the paper concludes, and what holds here."""
+"""The conclusions of the thesis, and which of them hold here."""
 
 _FREE = "unexplained: does not hold with head nodes that cost nothing, either"
 _LOAD = "unexplained; the load counts waiting operations: see *Load of the head node* (not tested)"
@@ -33,7 +33,7 @@ CAUSES: dict[int, str] = {
     21: _ONE,
     23: _LOAD,
 }
-"""Why claims do not hold, by number."""
+"""Why claims do not hold here, by number."""
 
 CONTRADICTIONS = """
 ## Where the thesis contradicts itself

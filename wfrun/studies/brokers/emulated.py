@@ -32,7 +32,7 @@ class EmulatedCase(msgspec.Struct, frozen=True):
 
     policy: str
     throttle: int | None
-    """The concurrency limit of the thesis; divided by SHRINK here."""
+    """The concurrency limit of the thesis. Here it is divided by SHRINK."""
     size: int
     """Number of tasks of each workflow."""
     instances: int
@@ -42,7 +42,7 @@ class EmulatedCase(msgspec.Struct, frozen=True):
 
 
 class EmulatedOutcome(EmulatedCase, frozen=True):
-    """As measured from the logs of the brokers; times are those of the clock, not scaled."""
+    """Measures from the logs of the brokers. Times are those of the clock, not scaled."""
 
     makespan_s: float
     qwt_s: float
@@ -51,7 +51,7 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
     cpu_s: float
     """CPU time of all brokers on this machine."""
     dispatched: int
-    """Largest number of tasks dispatched at a time."""
+    """Maximum number of tasks dispatched at the same time."""
     waits_s: tuple[float, ...]
     """Percentiles 0 to 100 of the queue wait."""
 
@@ -62,20 +62,22 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
 
 
 THROTTLED = CLUSTER_MIN
-"""The policy that is throttled: of the three, section 6.3.1 throttles this one."""
+"""The policy that is throttled. Of the three policies, it is the one that section 6.3.1
+throttles."""
 SIZE = 100
 SHRINK = 5
-"""Workflows of 100 tasks instead of 1,000, on about a fifth of the processors of three clusters of
-the DAS-3: limits are a fifth of those of the thesis, too."""
+"""Factor by which concurrency limits are smaller than those of the thesis, since the emulation has
+about a fifth of the processors of three clusters of the DAS-3. Workflows have 100 tasks instead of
+1,000."""
 LIMITS = (25, 150)
-"""Of the thesis' four limits the first and the last, as each run takes minutes."""
+"""The first and the last of the thesis's four limits, since each run takes minutes."""
 TIME_SCALE = 0.25
 SIZE_SCALE = 0.001
 
 
 def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
-    """The policies without a limit, and THROTTLED with each limit. Quick: THROTTLED alone, with
-    fewer and shorter tasks, without a limit and with the smallest one."""
+    """The cases: the policies without a limit, and THROTTLED with each limit. In the quick study:
+    THROTTLED alone, without a limit and with the smallest one, with fewer and shorter tasks."""
     size, time_scale = (30, 0.05) if quick else (SIZE, TIME_SCALE)
     has_document = corpus is not None and document_of(corpus, "cybershake", size) is not None
 
@@ -144,8 +146,8 @@ def _command(case: EmulatedCase, document: Path, sites: Path, run: Path) -> list
 
 
 def _run_brokers(commands: Sequence[Sequence[str]], folder: Path) -> None:
-    """Run them at the same time, a second apart; none is left if one cannot be started, fails or
-    is interrupted."""
+    """Run the commands at the same time, a second apart. No process is left running if one cannot
+    be started, fails or is interrupted."""
     logs = [folder / f"broker-{number}.log" for number in range(len(commands))]
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -202,7 +204,7 @@ def _measured(case: EmulatedCase, brokers: Sequence[RunTimings], cpu_s: float) -
 
 
 def _most(spans: Iterator[tuple[float, float]]) -> int:
-    """The largest number of spans that overlap."""
+    """The maximum number of spans that overlap."""
     changes = sorted(change for span in spans for change in ((span[0], 1), (span[1], -1)))
     most = present = 0
     for _, change in changes:

@@ -25,31 +25,32 @@ SUBMISSION = "delft"
 """Section 6.4.2: the cluster that is both the submission site and one of the execution sites."""
 
 FEW = ("vrije", "amsterdam", "delft")
-"""The three clusters of the experiments with throttling. The text does not name them; these are
+"""The three clusters of the experiments with throttling. The text does not name them. We take
 Delft, which Figure 6.8 shows, and the first two of Table 1.2."""
 
 MODEL = SiteModel(start_s=4.8)
-"""Grid Engine needs some time for each job: the mean QWT of the small workflows in Table 6.6, which
-find idle processors."""
+"""Grid Engine needs some time to start a job. It is taken to be the mean QWT of the small workflows
+in Table 6.6, which find idle processors."""
 
 HEAD = HeadModel(submit_s=1.2, copy_s=1.2)
 """Fitted, since the thesis gives no costs: see the page."""
 
 GIGABIT = 125e6
-"""Bytes per second: all traffic with Delft is over Gigabit Ethernet (section 2.4.1). The rates of
-Table 2.1, down to 10 MB/s, cannot be those of this experiment: five CyberShake-30, whose outputs of
-5.8 GB returned to Delft, would not end within 330 s from the cluster that is the first of Cluster
-Minimization."""
+"""Bandwidth of all links in bytes per second: all traffic with Delft is over Gigabit Ethernet
+(section 2.4.1). The rates of Table 2.1, down to 10 MB/s, cannot be those of this experiment: five
+CyberShake-30 in the first cluster of Cluster Minimization, whose outputs of 5.8 GB return to Delft,
+would not end within 330 s."""
 
 STATUS_S = 10.0
-"""Interval of the information service. The thesis does not give it; the page varies it."""
+"""Interval of the information service in seconds. The thesis does not state it; the page varies
+it."""
 
 APART_S = 1.0
-"""Brokers start this many seconds after each other: five programs, started by hand or a script."""
+"""Seconds between the starts of brokers: five programs are started by hand or by a script."""
 
 FASTEST = 1.25
-"""Makespan and NSL of Tables 6.6 and 6.7 give critical paths that are this much shorter than those
-of the documents, the speed of the fastest processor (section 6.3.1)."""
+"""Speed of the fastest processor (section 6.3.1). Makespan and NSL of Tables 6.6 and 6.7 imply
+critical paths that are shorter by this factor than those of the documents."""
 
 CHANGES: Mapping[str, str] = {
     "free-heads": "head nodes that cost nothing",
@@ -60,7 +61,7 @@ CHANGES: Mapping[str, str] = {
     "status-60": "status every minute",
     "speeds": "tasks as fast as the processors, not waiting for a fixed time",
 }
-"""What is changed, one at a time, in the experiment with five CyberShake-1000."""
+"""The changes, each of which is tested alone, in the experiment with five CyberShake-1000."""
 
 _STATUS_S: Mapping[str | None, float] = {"status-1": 1.0, "status-60": 60.0}
 
@@ -81,7 +82,7 @@ class BrokersCase(msgspec.Struct, frozen=True):
     throttle: int | None
     clusters: int
     change: str | None
-    """Of CHANGES; None: nothing is changed."""
+    """A key of CHANGES; None if nothing is changed."""
     repetition: int
     origin: str
     """``generated`` or ``corpus``: the origin of the workflow."""
@@ -91,22 +92,22 @@ class BrokersOutcome(BrokersCase, frozen=True):
     """The metrics of section 6.2.4; means are over all tasks of all instances."""
 
     makespan_s: float
-    """Total makespan for several instances."""
+    """Makespan; for several instances, the total makespan."""
     nsl: float
     qwt_s: float
-    """In the queue of the cluster, after the submission."""
+    """Mean wait in the queue of the cluster, after the submission."""
     head_s: float
-    """Wait for the submission by the head node."""
+    """Mean wait for the submission by the head node."""
     ftd_s: float
-    """Without the delay of the initiation."""
+    """Mean file transfer delay, without the delay of its initiation."""
     nft: float
-    """Transfers between clusters per workflow, without returns."""
+    """Transfers between clusters per workflow, without the return of outputs."""
     load: float
     """Mean load of the head node of SUBMISSION; 1 is 100%."""
     waits_s: tuple[float, ...]
     """Percentiles 0 to 100 of the queue wait."""
     loads: tuple[float, ...]
-    """Means of that load in BINS equal parts of the run."""
+    """Mean load of the head node of SUBMISSION in each of BINS equal parts of the run."""
 
     @property
     def median_qwt_s(self) -> float:
@@ -121,7 +122,7 @@ class BrokersOutcome(BrokersCase, frozen=True):
 
 QUICK = 2
 FULL = 12
-"""Numbers of repetitions, each with another background and other random choices."""
+"""Number of repetitions, each with another background and other random choices."""
 
 
 def cases(repetitions: int, corpus: Path | None = None) -> list[BrokersCase]:
@@ -144,7 +145,7 @@ def _case(workflow: tuple[str, int], instances: int, policy: str, repetition: in
 
 
 def _tables(repetition: int) -> Iterator[BrokersCase]:
-    """Tables 6.6 and 6.7, and Inspiral-100, which is what the numbers of Montage-100 fit."""
+    """Tables 6.6 and 6.7, and Inspiral-100, which the numbers of Montage-100 fit."""
     for instances in (1, paper.INSTANCES):
         for workflow in WORKFLOWS:
             for policy in paper.POLICIES:
@@ -193,7 +194,7 @@ def run_case(case: BrokersCase, corpus: Path | None) -> BrokersOutcome:
 
 
 def world_of(case: BrokersCase) -> BrokerWorld:
-    """The clusters with their other users, and how head nodes and brokers behave."""
+    """The clusters with their other users, and the behaviour of head nodes and brokers."""
     catalog = das3()
     if case.change != "links":
         catalog = _gigabit(catalog)
@@ -234,7 +235,7 @@ def _share(site: SiteSpec, case: BrokersCase) -> float:
 
 
 def _others(site: SiteSpec, share: float) -> list[SimulatedJob]:
-    """Jobs that hold this share of a cluster all the time."""
+    """Jobs that hold this share of a cluster permanently."""
     return [SimulatedJob(0.0, _FOREVER_S, 1, _FOREVER_S)] * round(site.slots * share)
 
 
@@ -267,8 +268,8 @@ def _outcome(case: BrokersCase, workflow: Workflow, run: BrokerRun) -> BrokersOu
 
 
 def _waits(run: BrokerRun) -> tuple[list[float], list[float]]:
-    """Of each task, the wait for its submission once its inputs are at the cluster, and the wait in
-    the queue."""
+    """Two lists with an entry for each task: the wait for its submission once its inputs are at the
+    cluster, and the wait in the queue."""
     heads_s, waits_s = [], []
     submitted_s: dict[str, float] = {}
     for event in (event for log in run.logs for event in log):
@@ -289,7 +290,7 @@ def percentiles(values: Sequence[float]) -> tuple[float, ...]:
 def binned(
     loads: Sequence[tuple[float, float]], begun_s: float, ended_s: float
 ) -> tuple[float, ...]:
-    """Means of a step function in BINS equal parts of a time."""
+    """Mean of a step function in each of BINS equal parts of the run."""
     width_s = (ended_s - begun_s) / BINS
     sums = [0.0] * BINS
     points = [*loads, (ended_s, 0.0)]

@@ -39,8 +39,8 @@ def page(
     emulated: Sequence[EmulatedOutcome] | None,
     pictures: Sequence[str],
 ) -> str:
-    """Markdown; ``emulated`` are the runs of the emulation, None without one; ``pictures`` the
-    names of files beside the page."""
+    """The page in Markdown. ``emulated`` are the runs of the emulation, None without one.
+    ``pictures`` are the names of files beside the page."""
     parts = [
         *_head(found, repetitions),
         *_setting(),
@@ -238,8 +238,8 @@ def _claims(samples: BrokerSamples, found: Sequence[Answer]) -> Iterator[str]:
 
 
 def named_cause(samples: BrokerSamples, found: Sequence[Answer]) -> list[tuple[Answer, Answer]]:
-    """The claims on Table 6.7 and Figure 6.7 for five CyberShake-1000 that do not hold, with their
-    answers where head nodes cost nothing."""
+    """Each claim on Table 6.7 or Figure 6.7 for five CyberShake-1000 that does not hold, and its
+    answer where head nodes cost nothing."""
     tested = [
         one
         for one in found

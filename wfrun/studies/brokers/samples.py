@@ -14,7 +14,8 @@ Workflow = tuple[str, int]
 
 
 class BrokerSamples:
-    """``measure`` is a number of Outcome, or one of its properties, everywhere."""
+    """The measures of the study of brokers. Each ``measure`` is a field of BrokersOutcome, or one
+    of its properties."""
 
     def __init__(self, rows: Sequence[BrokersOutcome]) -> None:
         self._rows = rows

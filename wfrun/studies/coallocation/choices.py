@@ -1,4 +1,4 @@
-"""What the free choices change: verdicts, saturation and changes of the response time."""
+"""The effects of the free choices on verdicts, saturation and changes of the response time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SATURATING = (
     *((MPI, workload, policy) for workload, policy in paper.SATURATION),
     *((experiment, WAVES, policy) for experiment, _ in _LARGE for policy in (FCM, CA)),
 )
-"""Experiments, workloads and policies whose saturation the thesis has."""
+"""Experiments, workloads and policies for which the thesis states the saturation."""
 SATURATING_NAMES = (
     *(f"{POLICIES[p]}: {'all' if p == WF else w.capitalize()}" for w, p in paper.SATURATION),
     *(f"{p.upper()}: Wave of 32 to 64 {place} Delft" for _, place in _LARGE for p in (FCM, CA)),
@@ -51,7 +51,7 @@ THESIS = (
     *paper.SATURATION.values(),
     *(paper.SATURATION_LARGE[place] for _, place in _LARGE for _ in (FCM, CA)),
 )
-"""Their intervals there."""
+"""The thesis's saturation intervals for `SATURATING`."""
 
 
 class FreeChoice(NamedTuple):
@@ -61,16 +61,17 @@ class FreeChoice(NamedTuple):
     name: str
     samples: CoallocationSamples
     found: Sequence[Answer]
-    """The claims with it."""
+    """The answers to the claims with this choice."""
 
     @property
     def changes_responses(self) -> bool:
-        """Or else the criterion of saturation alone."""
+        """Whether the choice changes response times, rather than only the criterion of
+        saturation."""
         return self.name not in READINGS or self.samples.reading.response != RESPONSE
 
     @property
     def changes_saturation(self) -> bool:
-        """Whether saturation may be elsewhere with it."""
+        """Whether the choice may change the utilizations at which runs are saturated."""
         if self.name in READINGS:
             return not self.changes_responses
         return any(is_changed(self.name, experiment) for experiment in (MPI, WITHOUT, WITH))
@@ -87,7 +88,7 @@ def choices(s: CoallocationSamples, scale: CoallocationScale) -> list[FreeChoice
 
 
 def causes(known: Sequence[FreeChoice], by_hand: dict[int, str]) -> dict[int, str]:
-    """By the number of a claim: with which choices it holds, and what is known besides."""
+    """For the number of a claim: the choices with which it holds, and what else is known."""
     found = {}
     for number_ in range(1, len(CLAIMS) + 1):
         holding = [one.letter for one in known if one.found[number_ - 1].holds]

@@ -1,10 +1,11 @@
 """The claims of chapter 2 of the thesis on its simulations, each with a test.
 
-"No difference" is within 2%; contention is "moderate" from 50 to 70%, the 40% with 10 to 30% of
-other users of section 2.5.2; "very advantageous" is a gain from 45% on, and of at least 10% from
-75% on; "minor" is at most 10%; "matches" is within 5 percentage points; "almost all" is all but one
-in ten; "much larger" is by at least half; a number of a real experiment is met from its half to its
-double. A claim on an experiment is tested at each of its utilizations.
+These words are tested with these bounds. "No difference" is within 2%. Contention is "moderate"
+from 50 to 70%: the 40% and the 10 to 30% of other users of section 2.5.2. "Very advantageous" is a
+gain from 45% on, and a gain of at least 10% from 75% on. "Minor" is at most 10%, "matches" is
+within 5 percentage points, "almost all" is all but one in ten, "much larger" is by at least half. A
+number of a real experiment is met from its half to its double. A claim on an experiment is tested
+at each of its utilizations.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from wfrun.studies.common.verdict import (
 
 CLAIMS: Claims[CoallocationSamples] = Claims()
 ABOVE = 45
-"""The first net utilization above those without a difference [%]."""
+"""The lowest net utilization at which there is a difference [%]."""
 MODERATE = 50, 70
 LOADED = 40
 """Net utilization of the experiments with other users [%]."""
@@ -56,7 +57,7 @@ GAIN = -10.0
 MINOR = 1.1
 MATCH = 5.0
 FACTOR = 2.0
-"""Within which a number of a real experiment is met."""
+"""Maximum factor between a number of a real experiment and ours, in either direction."""
 
 Values = dict[int, Sample]
 
@@ -75,12 +76,12 @@ def _listed(values: Values, unit: str = "%") -> str:
 
 
 def _gains(values: Values) -> Finding:
-    """Shorter at each utilization."""
+    """The finding that the response time is shorter at each utilization."""
     return all_of(less(v, 0.0) for v in values.values()), _listed(values)
 
 
 def _losses(values: Values) -> Finding:
-    """Longer at each utilization."""
+    """The finding that the response time is longer at each utilization."""
     return all_of(less(0.0, v) for v in values.values()), _listed(values)
 
 
@@ -126,7 +127,7 @@ def _latency_helps(s: CoallocationSamples) -> Finding:
 
 
 def _ca_better(s: CoallocationSamples, experiment: str) -> Finding:
-    """At almost all utilizations."""
+    """The finding that CA is better than FCM at almost all utilizations."""
     steps = s.steps(experiment)
     values = {u: s.change(experiment, WAVES, u, CA, FCM) for u in steps}
     count = len(steps) - len(steps) // 10
@@ -153,7 +154,8 @@ def _gain_grows(s: CoallocationSamples) -> Finding:
 def _between(
     s: CoallocationSamples, experiment: str, workload: str, policy: str, low: int, high: int
 ) -> tuple[list[Statement], str]:
-    """That fewer than half of the runs are saturated at ``low`` and more at ``high``."""
+    """The statements that fewer than half of the runs are saturated at ``low``, and more than half
+    at ``high``."""
     before, after = (s.saturated(experiment, workload, policy, u) for u in (low, high))
     begins = interval(*s.majority(experiment, workload, policy))
     text = (
@@ -169,7 +171,8 @@ def interval(before: int, after: int | None) -> str:
 
 
 def _minus(saturated: Sample, sign: float = 1.0) -> Sample:
-    """Negative for runs that are not saturated, or that are."""
+    """A value that is negative for runs that are not saturated, or, with ``sign`` -1, for saturated
+    runs."""
     return Sample({seed: sign * (value - 0.5) for seed, value in saturated.values.items()})
 
 
@@ -186,7 +189,7 @@ for (_workload, _policy), (_low, _high) in paper.SATURATION.items():
 
 
 def _saturates_before(s: CoallocationSamples, workload: str, early: str, late: str) -> Finding:
-    """In most repetitions."""
+    """The finding that ``early`` saturates before ``late`` in most repetitions."""
     onsets = {policy: s.onset(MPI, workload, policy) for policy in (early, late)}
     text = ", ".join(f"{policy.upper()} {number(v.mean)}%" for policy, v in onsets.items())
     return usually_less(onsets[early], onsets[late]), f"mean onset {text}"
@@ -263,7 +266,7 @@ for _workload, (_change, _low, _high) in paper.CHANGES.items():
 
 
 def _met(value: Sample, wanted: float) -> Statement:
-    """From half to double of a number."""
+    """The statement that a value is between half and double of ``wanted``."""
     least, most = sorted((wanted / FACTOR, wanted * FACTOR))
     return all_of((less(least, value, strict=False), less(value, most, strict=False)))
 

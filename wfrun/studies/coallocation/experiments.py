@@ -41,13 +41,13 @@ class Plot(msgspec.Struct, frozen=True):
     utilizations: tuple[int, ...]
     """Net utilizations [%]."""
     varied: tuple[int, ...]
-    """Those of the variants."""
+    """Net utilizations [%] of the variants."""
     runs: tuple[tuple[str, str], ...]
-    """Workloads with policies."""
+    """(workload, policy) of each run."""
     slowdown: Slowdown = "number"
     hours: float = 24.0
     loaded: bool = False
-    """Whether other users have jobs there."""
+    """Whether other users have jobs on the clusters."""
 
     def steps(self, variant: str) -> tuple[int, ...]:
         """The net utilizations of a variant."""
@@ -77,35 +77,37 @@ PLOTS = {
     WITHOUT: Plot(WITHOUT_DELFT, _LARGE, _LARGE_STEPS, _LARGE_VARIED, _PLACED, "slowest"),
     WITH: Plot(WITHOUT_LEIDEN, _LARGE, _LARGE_STEPS, _LARGE_VARIED, _PLACED, "slowest"),
 }  # fmt: skip
-"""By the number of the figure."""
+"""The experiments by the number of their figure."""
 
 
 def linear(count: int) -> float:
-    """The factor of the communication time over 2 or 3 clusters, between 1 and that over four."""
+    """The factor of the communication time over 2 or 3 clusters, interpolated between 1 and the
+    factor over four clusters."""
     return 1 + (FOUR - 1) * (count - 1) / 3
 
 
 class CoallocationSetting(msgspec.Struct, frozen=True):
-    """What the text leaves open."""
+    """Parameters that the text leaves open."""
 
     two: float = linear(2)
     three: float = linear(3)
     slowdown: Slowdown | None = None
-    """None: that of the experiment."""
+    """The slowdown; None: that of the experiment."""
     prime: Application = Application(WAVE.single_s, 0.0)
     poisson: Application = Application(WAVE.single_s, 0.25)
     poll_s: float | None = None
     blocks: bool = False
     """Whether no job overtakes another in the queue."""
     reverse: bool = False
-    """Whether the clusters are in the reverse order, which decides between equal ones."""
+    """Whether the clusters are in the reverse order. The order decides between equal clusters."""
     load: float = 0.2
-    """Of other users, in experiments that have them."""
+    """Load of other users, in experiments that have them."""
     only: tuple[str, ...] = ()
-    """The experiments that are simulated with it; empty: all that it changes."""
+    """The experiments that are simulated with this setting; empty: all experiments that it
+    changes."""
 
     def application(self, workload: str) -> Application:
-        """That of a workload."""
+        """The application of a workload."""
         if workload in CCRS:
             return synthetic(CCRS[workload])
         return {PRIME: self.prime, POISSON: self.poisson, WAVES: WAVE}[workload]
@@ -157,7 +159,7 @@ class CoallocationRow(CoallocationCell, frozen=True, kw_only=True):
 
     response_s: float
     ended_response_s: float
-    """Of the jobs that end while jobs arrive."""
+    """Mean response time of the jobs that end while jobs arrive."""
     wait_s: float
     run_s: float
     coallocated: float
@@ -188,9 +190,9 @@ def setting_of(variant: str) -> CoallocationSetting:
 def cell_of(
     experiment: str, workload: str, policy: str, utilization: int, seed: int, variant: str
 ) -> CoallocationCell:
-    """The run of a variant. Equal runs have one cell: under WF all applications with the same run
-    time on one cluster are one workload, and a variant has no cells where an earlier one has the
-    same."""
+    """The cell for a run of a variant. Equal runs have the same cell: under WF all applications
+    with the same run time on one cluster count as one workload, and a variant that changes nothing
+    has the cells of an earlier variant."""
     setting = setting_of(variant)
     wanted = setting.inputs(experiment, workload, policy)
     variant = next(
@@ -230,8 +232,8 @@ def _repetition(seed: int, variant: str) -> Iterator[CoallocationCell]:
 
 
 def jobs_of(cell: CoallocationCell) -> list[tuple[CoallocatedJob, float]]:
-    """The jobs of a run in the order of arrival, those of others with their run times, our own ones
-    with 0."""
+    """The jobs of a run in the order of arrival, each with a run time. The run time is 0 for the
+    jobs of the workload, and given only for those of other users."""
     plot, setting = PLOTS[cell.experiment], setting_of(cell.variant)
     nodes = [NODES[name] for name in _clusters(cell)]
     single_s = setting.application(cell.workload).single_s

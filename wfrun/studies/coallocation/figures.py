@@ -33,7 +33,8 @@ APPLICATIONS = (PRIME, POISSON, WAVES)
 CHANGE = "change of the response time [%]"
 NET = "net utilization [%]"
 LIMITS = (100.0, -50.0)
-"""Of the changes, on the reverse scale of the thesis. Saturated runs, beyond, are left out."""
+"""Limits of the axis of changes in percent, which is reversed as in the thesis. Saturated runs,
+which lie beyond, are left out."""
 
 
 def draw_coallocation(samples: CoallocationSamples, folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 NODES = {"Vrije": 85, "Amsterdam": 41, "Delft": 68, "MultimediaN": 46, "Leiden": 32}
-"""Of the clusters of the DAS-3 (Table 1.2)."""
+"""Nodes of the clusters of the DAS-3 (Table 1.2)."""
 
 LATENCIES_MS: dict[frozenset[str], float] = {
     frozenset(pair.split()): value
@@ -14,7 +14,7 @@ LATENCIES_MS: dict[frozenset[str], float] = {
         "Delft MultimediaN": 1.45, "MultimediaN Leiden": 0.6,
     }.items()
 }  # fmt: skip
-"""Between the nodes of clusters, and within each (Table 2.1)."""
+"""Latencies in ms between the nodes of two clusters, and of one cluster (Table 2.1)."""
 
 WAVE_S = {1: 200.0, 4: 750.0}
 """Run times of Wave by the number of clusters (section 2.5.1)."""
@@ -30,12 +30,12 @@ SATURATION = {
 }
 """Net utilizations [%] between which saturation sets in, by workload and policy (Table 2.3)."""
 SATURATION_LARGE = {"without": (75, 80), "with": (60, 70)}
-"""The same of both policies, without and with Delft (section 2.6.2)."""
+"""The same for both policies with large jobs, without and with Delft (section 2.6.2)."""
 
 CHANGES = {"prime": (-16.0, 75, 80), "poisson": (-5.0, 65, 65), "wave": (50.0, 70, 70)}
-"""Change of the mean response time [%] with background load, and the net utilizations [%] without
-it that show the same (Table 2.4)."""
+"""Change of the mean response time [%] with background load, and the two net utilizations [%]
+without background load between which the change is the same (Table 2.4)."""
 GAPS_S = {"without": 50.0, "with": 230.0}
 """Difference of the mean response times of FCM and CA (section 2.6.1)."""
 COALLOCATED = 0.3
-"""Share of co-allocated jobs with background load: less than this (section 2.5.2)."""
+"""Upper bound of the share of co-allocated jobs with background load (section 2.5.2)."""

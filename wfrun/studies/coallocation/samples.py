@@ -23,19 +23,22 @@ RESPONSE = "response_s"
 
 
 class CoallocationReading(msgspec.Struct, frozen=True):
-    """How the runs are measured. A run is saturated if waits grow: if the mean wait of the jobs
-    that arrive in the second half of the time is ``growth`` times that of the first half, and in
-    the last quarter longer than the run time on one cluster."""
+    """How the runs are measured. By default a run is saturated if waits grow: the mean wait of the
+    jobs that arrive in the second half of the time is ``growth`` times that of the first half, and
+    the mean wait in the last quarter is longer than the run time on one cluster."""
 
     response: str = RESPONSE
     growth: float = 1.5
     quarterly: bool = False
-    """Instead: if waits grow from each quarter to the next."""
+    """A run is saturated instead if waits grow from each quarter to the next, and the last one is
+    longer than the run time."""
     run_times: float | None = None
-    """Instead: if the mean wait of the second half is longer than this many run times."""
+    """A run is saturated instead if the mean wait of the second half is longer than this many run
+    times."""
 
     def is_saturated(self, waits_s: Sequence[float], single_s: float) -> bool:
-        """By the mean waits of the quarters, and the run time on one cluster."""
+        """Whether a run is saturated, from the mean waits of its quarters and its run time on one
+        cluster."""
         first, second, third, last = waits_s
         if self.run_times is not None:
             return (third + last) / 2 > self.run_times * single_s
@@ -64,7 +67,7 @@ def is_changed(variant: str, experiment: str) -> bool:
 
 
 class CoallocationSamples:
-    """The runs of one variant; those that it does not change are the base's."""
+    """The runs of one variant. Runs that it does not change are those of the base."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class CoallocationSamples:
             self._runs.setdefault(key, {})[row.seed] = row
 
     def varied(self, variant: str) -> CoallocationSamples:
-        """Of another variant."""
+        """The runs of another variant."""
         return CoallocationSamples(self.rows, variant, self.reading)
 
     def read(self, reading: CoallocationReading) -> CoallocationSamples:
@@ -89,14 +92,14 @@ class CoallocationSamples:
         return CoallocationSamples(self.rows, self.variant, reading)
 
     def steps(self, experiment: str, low: int = 0, high: int = 90) -> tuple[int, ...]:
-        """The net utilizations of an experiment between two, which are included."""
+        """The net utilizations of an experiment from ``low`` to ``high``, both included."""
         changed = self.variant if is_changed(self.variant, experiment) else BASE
         return tuple(u for u in PLOTS[experiment].steps(changed) if low <= u <= high)
 
     def runs(
         self, experiment: str, workload: str, policy: str, utilization: int
     ) -> dict[int, CoallocationRow]:
-        """By seed."""
+        """The runs by seed."""
         cell = cell_of(experiment, workload, policy, utilization, 0, self.variant)
         return self._runs[experiment, cell.workload, policy, utilization, cell.variant]
 
@@ -144,8 +147,8 @@ class CoallocationSamples:
         )  # fmt: skip
 
     def onset(self, experiment: str, workload: str, policy: str) -> Sample:
-        """The first utilization [%] of each seed at which its run is saturated; the step after the
-        last one if it never is."""
+        """The first utilization [%] at which the run of a seed is saturated, by seed. If it never
+        is, it is the step after the last utilization."""
         steps = self.steps(experiment, high=100)
         found: dict[int, float] = {}
         for step in reversed(steps):
@@ -156,8 +159,9 @@ class CoallocationSamples:
         return Sample(found)
 
     def majority(self, experiment: str, workload: str, policy: str) -> tuple[int, int | None]:
-        """The last utilization at which at most half of the runs are saturated, 0 if there is none,
-        and the next one; None: half of them are at none."""
+        """(last utilization at which at most half of the runs are saturated, or 0; next
+        utilization). The second is None if at most half of the runs are saturated at the last
+        utilization, too."""
         after = None
         for step in reversed(self.steps(experiment, high=100)):
             if self.saturated(experiment, workload, policy, step).mean <= 0.5:

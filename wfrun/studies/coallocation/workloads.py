@@ -18,12 +18,13 @@ WITHOUT_DELFT = tuple(name for name in NODES if name != "Delft")
 WITHOUT_LEIDEN = tuple(name for name in NODES if name != "Leiden")
 
 WAVE_CCR = 4.0
-"""The CCR that the thesis finds to match Wave."""
+"""The CCR for which the thesis finds that the model matches Wave."""
 FOUR = (WAVE_S[4] / WAVE_S[1] * (1 + WAVE_CCR) - 1) / WAVE_CCR
-"""Factor of the communication time over four clusters, 4.44: with it Wave has its run times."""
+"""Factor of the communication time over four clusters, 4.44. It is chosen such that Wave has the
+run times of the thesis."""
 Slowdown = Literal["number", "slowest", "slowest alone"]
-"""What the factor of the communication time depends on: the number of clusters, also the slowest
-link between them, or that link alone."""
+"""What the factor of the communication time depends on. ``number``: the number of clusters;
+``slowest``: this number and the slowest link between them; ``slowest alone``: that link only."""
 
 
 class Application(msgspec.Struct, frozen=True):
@@ -32,10 +33,10 @@ class Application(msgspec.Struct, frozen=True):
     single_s: float
     """Run time on one cluster."""
     ccr: float
-    """Communication time over computation time there."""
+    """Communication time over computation time, on one cluster."""
 
     def run_time_s(self, factor: float) -> float:
-        """The run time if communication takes this many times as long."""
+        """The run time in seconds if the communication time is multiplied by ``factor``."""
         return self.single_s * (1 + self.ccr * factor) / (1 + self.ccr)
 
 
@@ -43,7 +44,7 @@ WAVE = Application(WAVE_S[1], WAVE_CCR)
 
 
 def synthetic(ccr: float) -> Application:
-    """The synthetic application with a ratio of communication to computation."""
+    """The synthetic application with this ratio of communication to computation time."""
     return Application(SYNTHETIC_S, ccr)
 
 
@@ -58,13 +59,15 @@ def links_of(clusters: Sequence[str]) -> NodeLinks:
 def factors(
     clusters: Sequence[str], two: float, three: float, slowdown: Slowdown
 ) -> dict[frozenset[int], float]:
-    """The factor of the communication time by the combined clusters, which are numbered.
+    """The factor of the communication time for each combination of clusters, given by their
+    indices.
 
-    By number of clusters it is 1, ``two``, ``three`` and `FOUR`. By links the part above 1 is
-    multiplied by the excess latency of the combination (over that within a cluster) relative to
-    the mean of all combinations of as many clusters without Delft, those of Figure 2.4. So the mean
-    of these is the factor by number. By the slowest link alone it is relative to that of all four
-    clusters without Delft, and ``two`` and ``three`` do not count.
+    With ``slowdown`` "number" the factor is 1, ``two``, ``three`` or `FOUR`, by the number of
+    clusters. With "slowest" the part above 1 is multiplied by a ratio of excess latencies (above
+    the latency within a cluster): that of the combination, over the mean of all combinations of as
+    many clusters without Delft (Figure 2.4). So the mean over these combinations is the factor by
+    number. With "slowest alone" the ratio is relative to all four clusters without Delft and
+    multiplies `FOUR` - 1; ``two`` and ``three`` have no effect.
     """
     by_number = (1.0, two, three, FOUR)
     if slowdown == "slowest alone":
@@ -86,7 +89,8 @@ def factors(
 
 
 def _excess_ms(clusters: Sequence[str]) -> float:
-    """Latency of the slowest link between clusters, above that within."""
+    """Latency of the slowest link between clusters in ms, less the smallest latency within a
+    cluster."""
     slowest_ms = max(LATENCIES_MS[frozenset(pair)] for pair in combinations(clusters, 2))
     return slowest_ms - min(LATENCIES_MS.values())
 
@@ -94,8 +98,8 @@ def _excess_ms(clusters: Sequence[str]) -> float:
 def arrivals(
     sizes: Sequence[int], rate: float, until_s: float, random: Random
 ) -> list[tuple[float, int]]:
-    """Times and sizes of jobs that arrive at random (Poisson), ``rate`` a second. The sizes of a
-    seed, and its times in units of the mean interval, are the same for all rates."""
+    """(time, size) of jobs that arrive as a Poisson process, ``rate`` a second. For equal seeds,
+    the sizes, and the times in units of the mean interval, are the same for all rates."""
     found = []
     unit = random.expovariate(1.0)
     while unit / rate < until_s:
@@ -105,12 +109,13 @@ def arrivals(
 
 
 def mean_rate(sizes: Sequence[int], nodes: int, utilization: float, run_time_s: float) -> float:
-    """Jobs a second that use this share of the nodes."""
+    """Number of jobs a second that use this share of the nodes."""
     return utilization * nodes / (fmean(sizes) * run_time_s)
 
 
 def request_maker(policy: str) -> Callable[[int], PlacementRequest]:
-    """How a policy of the study (`POLICIES`) has jobs requested, by size."""
+    """The function that makes the request of a job of a given size under a policy of the study
+    (`POLICIES`)."""
     if policy == "wf":
         return lambda size: PlacementRequest(size, (((size, None),),))
     most = 2 if policy == "fcm2" else None

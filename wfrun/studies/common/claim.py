@@ -1,7 +1,7 @@
 """Claims of papers, and their tests on our simulations.
 
-Claims are in our words. Words such as "slightly" and "similar" have
-no number there; the bounds that stand for them here are constants below.
+Claims are in our words. The papers give no numbers for words such as "slightly" and "similar"; the
+constants below set bounds for them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MUCH = 1.5
 """Minimum ratio of *much* worse, or of a *substantial* increase."""
 
 Finding = tuple[Statement | bool, str]
-"""What has to be true for a claim to hold, and the numbers. True and False are decided already, for
-a study without repetitions."""
+"""The statement that must be true for a claim to hold, and the numbers as text. In a study without
+repetitions the statement is True or False."""
 
 
 SamplesT = TypeVar("SamplesT")
@@ -37,11 +37,12 @@ class Claim(Generic[SamplesT]):
     test: Callable[[SamplesT], Finding]
     """Its docstring, if any, has the words of the text that decide what is tested."""
     always: str = ""
-    """Why the claim cannot fail; such claims do not count. Empty: it can."""
+    """The reason why the claim cannot fail. Such claims are not counted. Empty if the claim can
+    fail."""
     main: bool = False
-    """Whether it is in the abstract or the conclusions of the paper; otherwise it is a detail."""
+    """Whether the claim is in the paper's abstract or conclusions; otherwise it is a detail."""
     cause: str = ""
-    """Why it does not hold here, with the numbers that show it. Empty: unexplained."""
+    """Why the claim does not hold here, with the numbers that show it. Empty if unexplained."""
 
 
 class Claims(list[Claim[SamplesT]]):
@@ -60,9 +61,9 @@ class Answer(NamedTuple):
     claim: Claim[Any]
     verdict: Verdict
     evidence: str
-    """The means."""
+    """The means on which the answer rests, as text."""
     usually: bool = False
-    """Whether it holds in a weaker sense, where the study has one: on most workloads."""
+    """Whether the claim holds in a weaker sense (on most workloads), in studies that have one."""
 
     @property
     def holds(self) -> bool:
@@ -82,12 +83,12 @@ def answer(
 
 
 def verdict_on(statement: Statement | bool) -> Verdict:
-    """The verdict with the confidence of all claims."""
+    """The verdict on a statement, with the error probability of all claims."""
     return as_statement(statement).verdict(ERROR)
 
 
 def as_statement(statement: Statement | bool) -> Statement:
-    """A decided one for True and False."""
+    """The statement itself; True and False become a decided statement."""
     return Decided(statement) if isinstance(statement, bool) else statement
 
 
@@ -116,7 +117,7 @@ def tally_by_kind(found: Sequence[Answer]) -> str:
 
 
 def listed(values: Mapping[str, Sample | float]) -> str:
-    """The values, means of samples, by name, as a text."""
+    """The values by name, as a text. A sample is shown by its mean."""
     return ", ".join(f"{name} {number(mean(value))}" for name, value in values.items())
 
 
@@ -126,7 +127,7 @@ def mean(value: Sample | float) -> float:
 
 
 def spread(values: Iterable[Sample | float]) -> float:
-    """Ratio of the largest to the smallest value, of samples that of their means."""
+    """Ratio of the largest to the smallest value. A sample counts with its mean."""
     known = [mean(value) for value in values]
     return max(known) / min(known)
 
@@ -137,7 +138,7 @@ def ranked(values: Mapping[str, Sample | float]) -> list[str]:
 
 
 def both(findings: Iterable[tuple[str, Finding]]) -> Finding:
-    """Holds if all findings do; has the numbers of each."""
+    """A finding that holds if all findings hold, with the numbers of each."""
     known = list(findings)
     numbers = "; ".join(f"{name}: {f[1]}" for name, f in known)
     return all_of(as_statement(f[0]) for _, f in known), numbers
@@ -147,5 +148,5 @@ ValueT = TypeVar("ValueT")
 
 
 def without(values: Mapping[str, ValueT], *names: str) -> dict[str, ValueT]:
-    """The values of the other names."""
+    """The values, except those of ``names``."""
     return {name: value for name, value in values.items() if name not in names}

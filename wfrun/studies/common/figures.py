@@ -33,8 +33,8 @@ def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str 
 
 
 def label_powers(axis: Any) -> None:
-    """Label 1, 2 and 5 of each power of ten of a logarithmic axis with plain numbers; in wide
-    ranges the powers only."""
+    """Label 1, 2 and 5 of each power of ten on a logarithmic axis with plain numbers. In wide
+    ranges only the powers are labelled."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()

@@ -7,7 +7,7 @@ from wfrun.studies.common.verdict import Sample
 
 
 def shown(summary: Summary | Sample) -> str:
-    """As ``12.3 ± 0.4``, mean and half width of the 95% confidence interval."""
+    """The mean and the half width of the 95% confidence interval, as ``12.3 ± 0.4``."""
     if isinstance(summary, Sample):
         summary = summary.summary
     text = number(summary.mean)
@@ -17,7 +17,7 @@ def shown(summary: Summary | Sample) -> str:
 
 
 def number(value: float) -> str:
-    """About three significant digits."""
+    """The number with about three significant digits, and at most two decimals."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:,.{digits}f}"
     if "." in text:

@@ -30,27 +30,28 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
     corpus: Path | None = None
     """Folder of published workflows and logs."""
     logs: tuple[Path, ...] = ()
-    """Further logs; of the study of predictions alone."""
+    """Further logs. Only the study of predictions uses them."""
     days: float | None = None
-    """Maximum length of the logs; None: that of the study. Of the study of reallocation alone."""
+    """Maximum length of the logs in days; None: the study's default. Only the study of reallocation
+    uses it."""
     seeds: int | None = None
-    """Number of repetitions; None: that of the study. Of the study of reallocation alone."""
+    """Number of repetitions; None: the study's default. Only the study of reallocation uses it."""
     processes: int | None = None
-    """None: one for each core."""
+    """Number of processes; None: one for each core."""
     on: Path | None = None
     """Catalog of the sites that simulate; None: this machine."""
     emulate_at: Path | None = None
-    """Catalog of the clusters where the experiments are emulated, too; of the study of brokers
-    alone."""
+    """Catalog of the clusters on which the experiments are also emulated. Only the study of brokers
+    uses it."""
     quiet: bool = False
 
     def announce(self, length: str) -> None:
-        """Say how long the study takes, such as "some 5 min", unless it is quiet."""
+        """Say how long the study takes (``length``, such as "some 5 min"), unless it is quiet."""
         if not self.quiet:
             click.echo(f"this takes {length} in all; what is simulated is kept", err=True)
 
     def make_folder(self) -> None:
-        """Make the folder of results. Raises InfeasibleError."""
+        """Create the folder of results. Raises InfeasibleError if it cannot be created."""
         try:
             self.output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -73,7 +74,7 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
         return rows
 
     def unwritable(self, error: OSError) -> InfeasibleError:
-        """The error of a folder that results, page or figures cannot be written to."""
+        """The error for a folder into which results, page or figures cannot be written."""
         return InfeasibleError(
             f"the study cannot be written: {error.strerror}",
             source=str(self.output),

@@ -21,8 +21,9 @@ def study_head(
     name: str, title: str, summary: str, runs: str, found: Sequence[Answer],
     length: str, source: str, *, quick: bool,
 ) -> Iterator[str]:  # fmt: skip
-    """The head of a page: its title, what the paper and we found, the counts and the main claims,
-    ``runs``: how many there are of each point, and the command with its ``length``."""
+    """The head of a page: its title, what the paper and the study found, the number of claims that
+    hold, the main claims, the number of ``runs`` of each point, and the command with its
+    ``length``."""
     yield f"# Study `{name}`: {title}"
     yield ""
     if quick:
@@ -52,8 +53,8 @@ VERDICTS = (
 
 
 def claims_table(found: Sequence[Answer], causes: Mapping[int, str] | None = None) -> Iterator[str]:
-    """The answers, with the numbers. With ``causes`` there is a column for why a claim does not
-    hold: the text of its number, or that of the claim; otherwise *unexplained*."""
+    """The answers with their numbers. With ``causes`` a column tells why a claim does not hold: the
+    text in ``causes`` for its number, else the claim's own text, else *unexplained*."""
 
     def cells(answer: Answer) -> Iterator[str]:
         yield from (str(answer.number), answer.claim.where, answer.claim.text)
@@ -69,7 +70,7 @@ def claims_table(found: Sequence[Answer], causes: Mapping[int, str] | None = Non
 
 
 DETAILS = ("", "## Details", "", "All tables and figures that the verdicts rest on.")
-"""Begins the part of a page that a reader of the results can leave out."""
+"""Begins the part of a page that a reader interested only in the results can skip."""
 
 
 def opening(summary: str, found: Sequence[Answer]) -> Iterator[str]:
@@ -90,7 +91,7 @@ def main_claims(found: Sequence[Answer]) -> Iterator[str]:
 
 
 def verdict_cell(answer: Answer) -> str:
-    """The verdict; of a claim that cannot fail, the reason."""
+    """The verdict; for a claim that cannot fail, the reason for that."""
     if answer.claim.always:
         return f"cannot fail: {answer.claim.always}"
     return answer.verdict.value if answer.holds else f"**{answer.verdict.value}**"

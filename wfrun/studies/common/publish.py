@@ -22,7 +22,7 @@ _COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNCLEAR: "yell
 
 @contextmanager
 def writing(options: StudyOptions) -> Iterator[None]:
-    """While figures and page are written: raises InfeasibleError where the folder cannot be."""
+    """Wrap the writing of figures and page: an OSError becomes an InfeasibleError."""
     try:
         yield
     except OSError as error:
@@ -51,15 +51,15 @@ def publish(
     draw: Callable[[], Sequence[str]],
     page: Callable[[Sequence[str]], str],
 ) -> None:
-    """Write the figures and the page, which gets their names, and print the verdicts. Raises
-    InfeasibleError where the folder cannot be written."""
+    """Write the figures, and the page with their names, and print the verdicts. Raises
+    InfeasibleError if the folder cannot be written."""
     with writing(options):
         write_page(options, page(draw() if can_draw() else []))
     print_verdicts(options, found)
 
 
 def print_verdicts(options: StudyOptions, found: Sequence[Answer], remark: str = "") -> None:
-    """Print a row for each claim, and how many hold, with a remark on them."""
+    """Print a row for each claim, the number of claims that hold, and a remark."""
     columns = (
         number_column("", "number"),
         RecordColumn("section", "claim.where"),
@@ -76,7 +76,7 @@ def print_table(options: StudyOptions, table: Table, summary: str) -> None:
 
 
 def _verdict_text(answer: Answer) -> Text:
-    """The verdict, in colour; of a claim that cannot fail, only that."""
+    """The verdict, in colour. For a claim that cannot fail, the text says only that."""
     if answer.claim.always:
         return Text("cannot fail", "dim")
     return Text(answer.verdict.value, _COLOURS[answer.verdict])

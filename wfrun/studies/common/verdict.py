@@ -1,14 +1,14 @@
 """Verdicts on statements about means, by paired differences over repetitions.
 
 All values of a repetition come from the same workload, background and random choices, so that two
-of them differ by what is compared alone. A comparison of two means is decided by Student's
-interval of the mean difference (the paired t test), which is exact for normally distributed
-differences and approximate for others. It holds if the interval is on its side of zero, fails if
-the interval is on the other side, and is not distinguishable from chance otherwise. Where values
-have a floor or a long tail, as waits do, `Usual` decides by the exact sign test instead, on what
-happens in most repetitions. A statement of several comparisons divides its probability of error
-among them (Bonferroni), so that the confidence is that of the whole statement. Where the
-differences are all the same, as with one repetition, there is no interval, and their value decides.
+of them differ only by what is compared. A comparison of two means is decided by Student's interval
+of the mean difference (the paired t test), which is exact for normally distributed differences and
+approximate for others. The statement holds if the interval is on its side of zero, fails if the
+interval is on the other side, and is otherwise not distinguishable from chance. Some values have a
+floor or a long tail, as waits do. For these `Usual` applies the exact sign test to what happens in
+most repetitions. A statement of several comparisons divides its probability of error among them
+(Bonferroni), so that the confidence is that of the whole statement. Where the differences are all
+the same, as with one repetition, there is no interval, and their value decides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Sample:
 
     @property
     def summary(self) -> Summary:
-        """With the 95% confidence interval."""
+        """The mean with its 95% confidence interval."""
         return summarize(self.values.values())
 
     @property
@@ -50,8 +50,8 @@ class Sample:
 
 
 def combine(function: Callable[..., float], *samples: Sample) -> Sample:
-    """The function of the values of each repetition that all samples have. Raises ValueError if
-    there is none."""
+    """Apply the function to the values of each repetition that all samples have. Raises ValueError
+    if they have no repetition in common."""
     common = [r for r in samples[0].values if all(r in s.values for s in samples)]
     if not common:
         raise ValueError("the samples have no repetition in common")
@@ -68,7 +68,7 @@ class Statement(Protocol):
     """Something that repetitions can confirm or refute."""
 
     def verdict(self, error: float) -> Verdict:
-        """The verdict, wrong with a probability of at most ``error`` (in each direction)."""
+        """The verdict. In each direction it is wrong with a probability of at most ``error``."""
         ...
 
 
@@ -84,7 +84,8 @@ class Decided:
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """That the mean of the differences is negative; unless ``strict``, or zero."""
+    """The statement that the mean of the differences is negative, or, if not ``strict``, at most
+    zero."""
 
     difference: Sample
     strict: bool = True
@@ -102,8 +103,9 @@ class MeanComparison:
 
 @dataclass(frozen=True)
 class Usual:
-    """That the difference is negative in more than half of all repetitions; unless ``strict``, or
-    zero. Decided by the exact sign test, which supposes nothing of the distribution."""
+    """The statement that the difference is negative (or, if not ``strict``, at most zero) in more
+    than half of all repetitions. It is decided by the exact sign test, which assumes no
+    distribution."""
 
     difference: Sample
     strict: bool = True
@@ -119,16 +121,16 @@ class Usual:
 
 
 def _half_or_more(count: int, of: int) -> float:
-    """Probability of at least ``count`` heads of ``of`` coins."""
+    """Probability of at least ``count`` heads when ``of`` coins are tossed."""
     return float(sum(comb(of, k) for k in range(count, of + 1))) / 2.0**of
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """That at least ``count`` (1 or more) of the statements are true.
+    """The statement that at least ``count`` (1 or more) of n statements are true.
 
-    It is confirmed wrongly only if an untrue statement is confirmed. If count - 1 are true, which
-    is the worst case, n - count + 1 are untrue: the error is divided by this number. For a
+    It is confirmed wrongly only if an untrue statement is confirmed. In the worst case count - 1 of
+    them are true and n - count + 1 are untrue, so the error is divided by n - count + 1. For a
     refutation it is divided by ``count``.
     """
 
@@ -145,18 +147,18 @@ class AtLeast:
 
 
 def all_of(statements: Iterable[Statement]) -> AtLeast:
-    """That all are true."""
+    """The statement that all of them are true."""
     known = list(statements)
     return AtLeast(len(known), known)
 
 
 def any_of(statements: Iterable[Statement]) -> AtLeast:
-    """That one is true."""
+    """The statement that at least one of them is true."""
     return AtLeast(1, list(statements))
 
 
 def most_of(statements: Iterable[Statement]) -> AtLeast:
-    """That more than half are true."""
+    """The statement that more than half of them are true."""
     known = list(statements)
     return AtLeast(len(known) // 2 + 1, known)
 
@@ -165,8 +167,8 @@ Value = Sample | float
 
 
 def less(one: Value, other: Value, *, times: float = 1.0, strict: bool = True) -> MeanComparison:
-    """That a mean is less than ``times`` the other; unless ``strict``, or equal. One of them is a
-    sample."""
+    """The statement that the mean of ``one`` is less than ``times`` that of ``other`` (or equal, if
+    not ``strict``). At least one of them must be a sample."""
     if isinstance(one, Sample) and isinstance(other, Sample):
         return MeanComparison(combine(lambda a, b: a - times * b, one, other), strict)
     if isinstance(one, Sample):
@@ -177,20 +179,20 @@ def less(one: Value, other: Value, *, times: float = 1.0, strict: bool = True) -
 
 
 def usually_less(one: Sample, other: Sample, *, times: float = 1.0, strict: bool = True) -> Usual:
-    """That a value is less than ``times`` the other in most repetitions; unless ``strict``, or
-    equal."""
+    """The statement that in most repetitions ``one`` is less than ``times`` ``other`` (or equal, if
+    not ``strict``)."""
     return Usual(combine(lambda a, b: a - times * b, one, other), strict)
 
 
 def similar(values: Iterable[Sample], ratio: float) -> AtLeast:
-    """That the largest mean is at most ``ratio`` times the smallest one."""
+    """The statement that the largest mean is at most ``ratio`` times the smallest."""
     known = list(values)
     return all_of(less(a, b, times=ratio, strict=False) for a in known for b in known if a is not b)
 
 
 def near(value: Sample, claimed: float, ratio: float = 2.0) -> AtLeast:
-    """That a mean is between ``claimed`` / ``ratio`` and ``ratio`` times ``claimed``, which is
-    positive."""
+    """The statement that a mean is between ``claimed`` / ``ratio`` and ``ratio`` times ``claimed``.
+    ``claimed`` must be positive."""
     return all_of((
         less(claimed / ratio, value, strict=False),
         less(value, claimed * ratio, strict=False),
@@ -200,7 +202,8 @@ def near(value: Sample, claimed: float, ratio: float = 2.0) -> AtLeast:
 def all_less(
     values: Mapping[str, Sample], smaller: Iterable[str], *, than: Iterable[str] | None = None
 ) -> AtLeast:
-    """That the means of some names are less than those of the others, or of ``than``."""
+    """The statement that each mean of ``smaller`` is less than each mean of ``than``, by default of
+    all other names."""
     few = list(smaller)
     rest = [name for name in values if name not in few] if than is None else list(than)
     return all_of(less(values[a], values[b]) for a in few for b in rest)
@@ -209,20 +212,21 @@ def all_less(
 def all_more(
     values: Mapping[str, Sample], larger: Iterable[str], *, than: Iterable[str] | None = None
 ) -> AtLeast:
-    """That the means of some names are more than those of the others, or of ``than``."""
+    """The statement that each mean of ``larger`` is more than each mean of ``than``, by default of
+    all other names."""
     few = list(larger)
     rest = [name for name in values if name not in few] if than is None else list(than)
     return all_of(less(values[b], values[a]) for a in few for b in rest)
 
 
 def upper_half(values: Mapping[str, Sample], name: str) -> AtLeast:
-    """That a mean is more than those of at least half of the others; an extreme value of one of
-    them changes nothing."""
+    """The statement that the mean of ``name`` is more than those of at least half of the others. An
+    extreme value of one of the others does not change it."""
     others = [other for other in values if other != name]
     return AtLeast((len(others) + 1) // 2, [less(values[other], values[name]) for other in others])
 
 
 def lower_half(values: Mapping[str, Sample], name: str) -> AtLeast:
-    """That a mean is less than those of at least half of the others."""
+    """The statement that the mean of ``name`` is less than those of at least half of the others."""
     others = [other for other in values if other != name]
     return AtLeast((len(others) + 1) // 2, [less(values[name], values[other]) for other in others])

@@ -23,11 +23,11 @@ from wfrun.studies.demt.page import LENGTH, demt_page
 
 
 def study_demt(options: StudyOptions) -> None:
-    """Pack what results.csv does not have, write page.md and the figures, and print the verdicts on
-    all claims.
+    """Pack the jobs of the runs that results.csv lacks, write page.md and the figures, and print
+    the verdicts on all claims.
 
-    Raises InvalidError for a results.csv of something else, InfeasibleError without scipy and where
-    the folder cannot be written.
+    Raises InvalidError if results.csv is not from this study, and InfeasibleError if scipy is
+    missing or the folder cannot be written.
     """
     try:
         import scipy.optimize  # noqa: F401

@@ -23,7 +23,7 @@ CAUSES: dict[int, str] = {
     11: "unexplained: see *Highly parallel jobs*",
     19: "unexplained: see *Mixed jobs*",
 }
-"""Why claims do not hold, by number."""
+"""Why claims do not hold here, by number."""
 
 DIFFERENCES = """
 ## What differs, and why

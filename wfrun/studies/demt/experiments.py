@@ -50,16 +50,16 @@ class DemtCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemtRow(DemtCell, frozen=True, kw_only=True):
-    """The measures; tuples have a value for each of `ALGORITHMS`."""
+    """The measures of a run. Tuples have a value for each of `ALGORITHMS`."""
 
     makespans: tuple[float, ...]
     weighted: tuple[float, ...]
     makespan_bound: float
     weighted_bound: float
     printed_bound: float
-    """The value of the linear program as it is printed; 0 of a variant."""
+    """The value of the linear program as the paper prints it; 0 for a variant."""
     demt_s: float
-    """Processor seconds of DEMT with the dual approximation, here."""
+    """Processor seconds that DEMT with the dual approximation takes on this machine."""
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -174,8 +174,8 @@ class DemtSamples:
     def sample(
         self, workload: str, tasks: int, algorithm: str, criterion: str, variant: str = BASE
     ) -> Sample:
-        """The criterion of each run over the mean bound of the point, so that the mean is the ratio
-        of the sums."""
+        """The criterion of each run divided by the mean bound of the point. Hence the mean of the
+        sample is the ratio of the sums."""
         rows = self.of(workload, tasks, variant)
         mean = sum(bound(row, criterion) for row in rows) / len(rows)
         return Sample({row.seed: value(row, algorithm, criterion) / mean for row in rows})
@@ -196,5 +196,5 @@ def value(row: DemtRow, algorithm: str, criterion: str) -> float:
 
 
 def bound(row: DemtRow, criterion: str) -> float:
-    """Its lower bound."""
+    """The lower bound of the criterion in one run."""
     return row.makespan_bound if criterion == MAKESPAN else row.weighted_bound

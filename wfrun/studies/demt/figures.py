@@ -19,7 +19,7 @@ from wfrun.studies.demt.experiments import (
 from wfrun.studies.demt.workloads import TITLES, WORKLOADS
 
 TOP = {MAKESPAN: 3.0}
-"""Upper end of the axis of C_max: Gang is far above with weakly parallel jobs."""
+"""Upper end of the axis of C_max. Gang is far above it with weakly parallel jobs."""
 WEIGHTED_TOP = 5.0
 
 

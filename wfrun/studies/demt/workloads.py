@@ -26,9 +26,9 @@ def make_jobs(
 ) -> list[PackedJob]:
     """Jobs with weights U[1, 10] and a run time for each of 200 sizes.
 
-    ``as_printed``: the recurrence with X, of which a value near 1 makes a job weakly parallel;
-    otherwise with 1 - X, so that highly parallel jobs are highly parallel. ``sigma``: of jobs of
-    the model of Cirne and Berman.
+    ``as_printed`` takes the recurrence with X, in which an X near 1 makes a job weakly parallel.
+    Otherwise it is taken with 1 - X, so that highly parallel jobs are highly parallel. ``sigma`` is
+    the variance of parallelism of jobs of the model of Cirne and Berman.
     """
     random = Random(f"{workload} {count} {seed}")
 
@@ -66,7 +66,7 @@ def recurrence_times(serial_s: float, x: float) -> list[float]:
 
 
 def _normal(random: Random, mean: float, deviation: float, fits: Callable[[float], bool]) -> float:
-    """A normal value; those that do not fit are drawn again."""
+    """A normally distributed value. A value that does not fit is drawn again."""
     while not fits(value := random.gauss(mean, deviation)):
         pass
     return value

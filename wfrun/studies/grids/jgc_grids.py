@@ -39,12 +39,12 @@ Logs = tuple[tuple[str, str], ...]
 
 
 def sites(grid: str = "Grid1") -> tuple[SiteSpec, ...]:
-    """The sites, equally fast, in the order of the paper's tables."""
+    """The sites of a grid, all with the same speed, in the order of the paper's tables."""
     return tuple(SiteSpec(name, MACHINES[name]) for name in GRIDS[grid])
 
 
 def logs_of(paths: Mapping[str, str | None], grid: str = "Grid1") -> Logs | None:
-    """The logs of a grid, from paths by title; None if one is missing."""
+    """The logs of a grid, from ``paths`` by title; None if one is missing."""
     found = [(name, paths.get(name)) for name in GRIDS[grid]]
     known = tuple((name, path) for name, path in found if path is not None)
     return known if len(known) == len(found) else None
@@ -53,7 +53,7 @@ def logs_of(paths: Mapping[str, str | None], grid: str = "Grid1") -> Logs | None
 @lru_cache(maxsize=2)
 def jobs_of(logs: Logs, weeks: int) -> tuple[GridJob, ...]:
     """The jobs of the first weeks: filtered, aligned on a Monday with the differences between the
-    time zones, and merged (section 5.2). Those larger than every machine are left out. Raises
+    time zones, and merged (section 5.2). Jobs larger than every machine are left out. Raises
     InvalidError for a log that cannot be read."""
     parts = {}
     widest = max(MACHINES[name] for name, _ in logs)

@@ -31,9 +31,9 @@ class MalleabilitySetting(msgspec.Struct, frozen=True):
     """What the text leaves open."""
 
     processors: int = 64
-    """That KOALA may use, in all five clusters."""
+    """Number of processors that KOALA may use, in all five clusters."""
     optimum_share: float = 0.5
-    """Of the maximum sizes: where the shortest run times lie."""
+    """The size with the shortest run time, as a share of the maximum size."""
     poll_s: float | None = 10.0
     resize_s: float = 0.0
     threshold: int = 0
@@ -56,7 +56,7 @@ COSTLY = (
     (48, 20.0),
     *((processors, cost_s) for processors in (64, 96) for cost_s in (5.0, 20.0, 60.0)),
 )
-"""Processors of one cluster with the cost of a change of size."""
+"""(processors of one cluster, seconds that a change of size costs)."""
 
 
 def costly_name(processors: int, resize_s: float) -> str:
@@ -104,7 +104,7 @@ class MalleabilityCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MalleabilityRow(MalleabilityCell, frozen=True, kw_only=True):
-    """The measures of a run. Means are over all jobs, unless they say which."""
+    """The measures of a run. Means are over all jobs, unless stated otherwise."""
 
     run_s: float
     """Mean execution time."""
@@ -117,21 +117,22 @@ class MalleabilityRow(MalleabilityCell, frozen=True, kw_only=True):
     near_600: float
     """Share of the GADGET jobs with an execution time from 540 to 660 s."""
     groups_run: float
-    """Share of the FT jobs below 200 s and of the GADGET jobs above 400 s, of all jobs."""
+    """Share, in all jobs, of the FT jobs that run for less than 200 s and the GADGET jobs that run
+    for more than 400 s."""
     groups_response: float
     mean_size: float
-    """Of malleable jobs, over their execution times."""
+    """Mean size of malleable jobs over their execution times."""
     largest_size: float
-    """Of malleable jobs, the mean of their maxima."""
+    """Mean of the largest sizes of malleable jobs."""
     stuck: float
     """Share of the malleable jobs that stay at 2 processors."""
     grows: int
     shrinks: int
     late: float
-    """Share of grow and shrink operations in the second half of the arrivals, of those during
-    all arrivals; 0 if there are none."""
+    """Share, in the grow and shrink operations during all arrivals, of those in the second half of
+    the arrivals; 0 if there are none."""
     utilization: float
-    """While jobs arrive."""
+    """Utilization while jobs arrive."""
 
 
 class MalleabilityScale(msgspec.Struct, frozen=True):
@@ -214,7 +215,7 @@ def _grouped(gadget: Iterable[bool], times_s: Iterable[float]) -> float:
 
 
 def _used(life: Life, until_s: float) -> float:
-    """Processor seconds until a time."""
+    """Processor seconds that a job uses until a time."""
     ends = [at_s for at_s, _ in life.sizes[1:]] + [life.end_s]
     return sum(
         size * max(0.0, min(end, until_s) - at_s)
@@ -241,7 +242,7 @@ class MalleabilitySamples:
         )
 
     def all(self, experiment: str, measure: str) -> dict[str, Sample]:
-        """Of the four combinations of an experiment, by name."""
+        """A measure of the four combinations of an experiment, by name."""
         return {
             label(policy, mix, experiment): self.of(experiment, policy, mix, measure)
             for policy in MALLEABILITY

@@ -15,7 +15,7 @@ JOBS = 300
 LEAST = 2
 """Minimum size, and the size of rigid jobs."""
 NODES = (85, 41, 68, 46, 32)
-"""Of the clusters of the DAS-3 (Table 1.2)."""
+"""Nodes of the clusters of the DAS-3 (Table 1.2)."""
 
 
 class MalleableProgram(msgspec.Struct, frozen=True):
@@ -38,8 +38,8 @@ MIXES = (ALL_MALLEABLE, HALF_RIGID)
 
 
 def run_times(program: MalleableProgram, optimum: float) -> Callable[[int], float]:
-    """The run time T(n) = a/n + b + c·n on n processors, which is the program's with 2 and has
-    its minimum at ``optimum`` processors."""
+    """The run time T(n) = a/n + b + c·n on n processors. With 2 processors it is the program's run
+    time, and its minimum is at ``optimum`` processors."""
     a = (program.two_s - program.best_s) / (0.5 - 2 / optimum + 2 / optimum**2)
     c = a / optimum**2
     return partial(_time, a, program.best_s - 2 * a / optimum, c)
@@ -54,15 +54,15 @@ class MalleableLoad(msgspec.Struct, frozen=True):
 
     jobs: tuple[ScaledJob, ...]
     gadget: tuple[bool, ...]
-    """Of each job: GADGET, or FT."""
+    """Whether each job is GADGET; otherwise it is FT."""
     malleable: tuple[bool, ...]
 
 
 def make_load(
     mix: str, interval_s: float, optimum_share: float, seed: int, *, random_arrivals: bool = False
 ) -> MalleableLoad:
-    """300 jobs; ``optimum_share``: of the maximum sizes, where the minima of T lie. The programs of
-    a seed are the same in all workloads."""
+    """A workload of 300 jobs. The minimum of T is at ``optimum_share`` of the maximum size. For
+    equal seeds the programs are the same in all workloads."""
     random = Random(f"malleability {seed}")
     times = [run_times(program, program.most * optimum_share) for program in PROGRAMS]
     jobs, gadget, malleable = [], [], []
@@ -81,7 +81,8 @@ def make_load(
 
 
 def sites_of(processors: int) -> list[int]:
-    """The processors that KOALA may use, over the five clusters by their sizes."""
+    """Number of processors that KOALA may use in each of the five clusters, in proportion to their
+    sizes."""
     shares = [processors * nodes / sum(NODES) for nodes in NODES]
     sizes = [int(share) for share in shares]
     rest = sorted(range(len(NODES)), key=lambda n: sizes[n] - shares[n])

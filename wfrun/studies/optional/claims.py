@@ -49,13 +49,13 @@ def _legacy(s: OptionalSamples, scenario: str, measure: str, counts: Iterable[in
 
 
 def _guessed(s: OptionalSamples, scenario: str, measure: str) -> Sample:
-    """The mean over all n_submit: that of a client who guesses blindly."""
+    """The mean over all n_submit, as for a client who guesses n_submit blindly."""
     return mean_of(s.legacy(scenario, n, measure) for n in s.counts(scenario))
 
 
 @CLAIMS.add("abstract, 7", "User unhappiness can be reduced to 0", main=True)
 def _nobody_unhappy(s: OptionalSamples) -> Finding:
-    """In all five scenarios, in all runs."""
+    """Nobody is unhappy in any run of the five scenarios."""
     statement = all_of(
         less(s.ethic(scenario, "unhappy"), 0.0, strict=False) for scenario in SCENARIOS
     )
@@ -124,7 +124,8 @@ def _small_is_suboptimal(s: OptionalSamples) -> Finding:
 
 @CLAIMS.add("5.1.1", "Simultaneous: with a high enough n_submit it behaves fairly well")
 def _fairly_well(s: OptionalSamples) -> Finding:
-    """Each from 100 on: nobody unhappy, unfairness almost ideal, as many completed."""
+    """For each n_submit from 100 on: nobody is unhappy, the unfairness is almost ideal, and as many
+    tasks are completed."""
     counts = [n for n in s.counts(SIMULTANEOUS) if n >= paper.IDEAL]
     parts: list[Statement] = []
     for n in counts:
@@ -159,7 +160,7 @@ def _above_ideal_unfair(s: OptionalSamples) -> Finding:
 
 @CLAIMS.add("5.1.2", "Consecutive: DIET-ethic behaves as if all users chose n_ideal")
 def _as_if_ideal(s: OptionalSamples) -> Finding:
-    """As many completed; unfairness almost ideal."""
+    """As many tasks are completed, and the unfairness is almost ideal."""
     pair = [s.ethic(CONSECUTIVE, "completed"), s.legacy(CONSECUTIVE, paper.IDEAL, "completed")]
     unfair = s.ethic(CONSECUTIVE, "unfairness")
     statement = all_of([similar(pair, AS_IF), less(unfair, IDEAL, strict=False)])
@@ -267,7 +268,8 @@ def _slightly_decreases(s: OptionalSamples) -> Finding:
 
 
 def _good_guess(s: OptionalSamples, scenario: str) -> dict[int, int]:
-    """By seed, the n_submit with which the legacy system completes the most with nobody unhappy."""
+    """The n_submit with which the legacy system completes the most tasks with nobody unhappy, by
+    seed."""
     counts = s.counts(scenario)
     unhappy = {n: s.legacy(scenario, n, "unhappy").values for n in counts}
     completed = {n: s.legacy(scenario, n, "completed").values for n in counts}

@@ -21,11 +21,11 @@ from wfrun.studies.optional.page import LENGTH, optional_page
 
 
 def study_optional(options: StudyOptions) -> None:
-    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
     verdicts on all claims.
 
-    Raises InvalidError for a results.csv of something else, InfeasibleError where the folder cannot
-    be written.
+    Raises InvalidError if results.csv is not from this study, and InfeasibleError if the folder
+    cannot be written.
     """
     scale = QUICK if options.quick else FULL
     options.announce(LENGTH[options.quick])

@@ -29,14 +29,15 @@ from wfrun.studies.optional.systems import (
 )
 
 OVERHEAD_S = 0.005
-"""Maximum overhead of a task. With 190 tasks of each client the paper's servers complete 1,890 of
-1,900 in 190 s, 189 each, so that the mean is above 0 and at most 5.3 ms."""
+"""Maximum overhead of a task in seconds. With 190 tasks of each client the paper's servers complete
+1,890 of 1,900 tasks in 190 s, that is 189 each. Hence the mean overhead is above 0 and at most 5.3
+ms."""
 
 BASE = "base"
 
 
 class OptionalChange(msgspec.Struct, frozen=True):
-    """One change of what the text leaves open."""
+    """One change of a parameter that the text leaves open."""
 
     selection: str = PRINTED
     overhead_s: float = OVERHEAD_S
@@ -50,7 +51,7 @@ RULES = {
     "nothing is killed": OptionalChange(WithoutKills.name),
     "all clients find the servers in the same order": OptionalChange(same_order=True),
 }
-"""Varied in all scenarios."""
+"""Changes that are simulated in all scenarios."""
 BY_RATE, FAIR_QUEUE, RANDOM, NO_KILLS, SAME_ORDER = RULES
 OVERHEADS = {
     "no overhead": OptionalChange(overhead_s=0.0),
@@ -58,7 +59,7 @@ OVERHEADS = {
     "overhead up to 10 ms": OptionalChange(overhead_s=0.010),
     "overhead up to 30 ms": OptionalChange(overhead_s=0.030),
 }
-"""Varied for regular arrivals."""
+"""Changes that are simulated for regular arrivals."""
 VARIANTS = {**RULES, **OVERHEADS}
 
 
@@ -68,7 +69,7 @@ class OptionalCell(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     system: str
     submitted: int
-    """n_submit of the legacy system; 0 of the others."""
+    """n_submit of the legacy system; 0 for the other systems."""
     seed: int
     variant: str = BASE
 
@@ -84,7 +85,7 @@ class OptionalRow(OptionalCell, frozen=True, kw_only=True):
     highest: float
     completed: int
     killed: int
-    """For mandatory tasks."""
+    """Number of tasks that were killed to make room for mandatory ones."""
 
 
 class OptionalScale(msgspec.Struct, frozen=True):
@@ -92,14 +93,15 @@ class OptionalScale(msgspec.Struct, frozen=True):
 
     seeds: int
     legacy_seeds: int
-    """Of the legacy system. With the same clients its runs differ by overheads of milliseconds
-    alone."""
+    """Number of seeds of the legacy system. With the same clients its runs differ only by overheads
+    of milliseconds."""
     varied_seeds: int
     large_seeds: int
     submitted: tuple[int, ...]
     """The values of n_submit."""
     by_day: tuple[int, ...]
-    """Those of the diurnal scenarios, where there are three to five times as many clients."""
+    """The values of n_submit in the diurnal scenarios, which have three to five times as many
+    clients."""
 
     def counts(self, scenario: str) -> tuple[int, ...]:
         """The values of n_submit of a scenario."""
@@ -168,8 +170,8 @@ def run_cell(cell: OptionalCell) -> OptionalRow:
 
 @dataclass(frozen=True)
 class OptionalSamples:
-    """The rows of a study. ``system`` and ``variant`` are those of DIET-ethic that claims are
-    tested on."""
+    """The rows of a study. Claims are tested on the ``system`` and the ``variant`` of
+    DIET-ethic."""
 
     rows: Sequence[OptionalRow]
     system: str = SERVERS
@@ -189,11 +191,11 @@ class OptionalSamples:
         )
 
     def ethic(self, scenario: str, measure: str) -> Sample:
-        """Of DIET-ethic."""
+        """A measure of DIET-ethic in each run."""
         return self.of(scenario, measure, self.system, 0, self.variant)
 
     def legacy(self, scenario: str, submitted: int, measure: str) -> Sample:
-        """Of the legacy system."""
+        """A measure of the legacy system in each run."""
         return self.of(scenario, measure, LEGACY, submitted)
 
     def counts(self, scenario: str) -> list[int]:
@@ -202,9 +204,9 @@ class OptionalSamples:
         return sorted(found - {0, paper.MOST})
 
     def varied(self, variant: str) -> OptionalSamples:
-        """The same with a variant of DIET-ethic."""
+        """The same samples, with a variant of DIET-ethic."""
         return replace(self, variant=variant)
 
     def in_core(self) -> OptionalSamples:
-        """The same with one queue."""
+        """The same samples, with one queue for all slots."""
         return replace(self, system=QUEUE)

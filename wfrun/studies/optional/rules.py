@@ -1,7 +1,7 @@
 """Readings of the fourth rule of the queue (section 4.1.1), each one change of the engine's policy.
 
 The rule prefers "requests of users who had the fewest allocated resources so far". The engine takes
-that as printed: the sum since the user came. The policies here exist to find causes, and are
+that as printed: the sum since the user arrived. The policies here serve to find causes, and are
 registered only while this study simulates.
 """
 
@@ -18,8 +18,8 @@ PRINTED = SelectEthic.name
 
 
 class ByRate(SelectEthic):
-    """The least allocated core seconds over the time in the system. That time is measured in the
-    core seconds of all owners, since the slots are always busy."""
+    """Prefers the user with the least allocated core seconds per time in the system. That time is
+    measured in the core seconds of all owners, since the slots are always busy."""
 
     name = "ethic-by-rate"
     summary = "study: the least usage over the time in the system"
@@ -42,7 +42,7 @@ class ByRate(SelectEthic):
 
 
 class SincePresent(SelectEthic):
-    """A user who comes begins with the least account of those present (start-time fair queueing),
+    """A new user begins with the least account of the users present (start-time fair queueing),
     instead of with 0."""
 
     name = "ethic-since-present"
@@ -65,8 +65,9 @@ class SincePresent(SelectEthic):
 
 
 class AtRandom(SelectEthic):
-    """Without the fourth rule: optional tasks of any user at random, as among users with the same
-    allocation. So it is, too, if "allocated" counts only what runs at the server now."""
+    """Drops the fourth rule: an optional task of any user is chosen at random, as among users with
+    the same allocation. This is also the outcome if "allocated" counts only what runs at the server
+    now."""
 
     name = "ethic-at-random"
     summary = "study: optional tasks of any owner at random"
@@ -76,7 +77,7 @@ class AtRandom(SelectEthic):
 
 
 class WithoutKills(SelectEthic):
-    """Mandatory tasks wait for a slot."""
+    """Mandatory tasks wait for a slot, and kill no optional task."""
 
     name = "ethic-without-kills"
     summary = "study: ethic, and nothing is killed"
@@ -85,7 +86,7 @@ class WithoutKills(SelectEthic):
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Let runs choose these policies by name, meanwhile alone."""
+    """Make these policies available by name for the time of the block."""
     own = {each.name: each for each in (ByRate, SincePresent, AtRandom, WithoutKills)}
     SELECTION.update(own)
     try:

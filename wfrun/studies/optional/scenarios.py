@@ -22,7 +22,7 @@ class OptionalClient(msgspec.Struct, frozen=True):
 
     arrival_s: float
     deadline_s: float
-    """Both since the start of the experiment."""
+    """Deadline in seconds. Like ``arrival_s``, it counts from the start of the experiment."""
     task_s: float
     """T, the execution time of a task."""
 

@@ -1,10 +1,11 @@
 """The three systems, all run by the engine's own rules.
 
-- *Servers*: the paper's DIET-ethic. Each server is an engine of its own with one slot and a queue;
-  a client's bag there has the mandatory tasks that its dispatcher sends there, and enough optional
-  ones that one of them always waits, which is what the dispatcher's one-for-one rule gives.
+- *Servers*: the paper's DIET-ethic. Each server is an engine of its own with one slot and a queue.
+  There, a client's bag has the mandatory tasks that its dispatcher sends, and so many optional
+  tasks that one of them is always waiting. This is the effect of the dispatcher's one-for-one rule.
 - *Queue*: the core as users run it, with one queue for all slots.
-- *Legacy*: servers as above that serve first come, first served, with n_submit tasks a client.
+- *Legacy*: servers as above that serve first come, first served, with n_submit tasks for each
+  client.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ SERVERS, QUEUE, LEGACY = "servers", "queue", "legacy"
 SYSTEMS = (SERVERS, QUEUE, LEGACY)
 _POLICY = "fpf"
 _ENOUGH = 150
-"""Number of tasks of a client's bag at a server. No more than 134 of 0.75 s fit before its
-deadline, so that they are never used up; all servers together never come to n_max."""
+"""Number of tasks of a client's bag at a server. At most 134 tasks of 0.75 s fit before a deadline,
+so the tasks are never used up. All servers together never reach n_max."""
 _IN_TURN, _IN_ORDER = "s-u-rr", "s-bot"
-"""First come, first served: of clients that come at the same time, whose requests interleave, and
-of others."""
+"""First come, first served: the policy for clients that come at the same time, whose requests
+interleave, and the policy for other clients."""
 
 
 class SystemSetting(msgspec.Struct, frozen=True):
@@ -41,23 +42,24 @@ class SystemSetting(msgspec.Struct, frozen=True):
 
     selection: str
     overhead_s: float
-    """Maximum overhead of a task, which holds the slot; uniform from 0."""
+    """Maximum overhead of a task in seconds. It holds the slot, and is uniformly distributed from
+    0."""
     submitted: int | None = None
-    """n_submit, of the legacy system; None: n_max."""
+    """n_submit of the legacy system; None: n_max."""
     same_order: bool = False
-    """Whether all clients find the servers in the same order, rather than each in one of its
-    own."""
+    """Whether all clients find the servers in the same order; otherwise each client has its own
+    order."""
 
 
 class OptionalOutcome(msgspec.Struct, frozen=True):
-    """What each client got, in their order."""
+    """The results of each client, in the order of the clients."""
 
     completed: tuple[int, ...]
     allocated_s: tuple[float, ...]
     mandatory_s: tuple[float, ...]
-    """When the last mandatory task was done."""
+    """Time at which the last mandatory task was done."""
     killed: int
-    """Number of tasks that were killed for mandatory ones."""
+    """Number of tasks that were killed to make room for mandatory ones."""
 
     def unhappy(self, clients: Sequence[OptionalClient]) -> int:
         """Number of clients whose mandatory tasks were not done by their deadline."""
@@ -65,7 +67,7 @@ class OptionalOutcome(msgspec.Struct, frozen=True):
         return sum(done_s > client.deadline_s for done_s, client in pairs)
 
     def satisfactions(self, clients: Sequence[OptionalClient], servers: int) -> list[float]:
-        """Allocated over deserved, by client."""
+        """Allocated time over deserved time, by client."""
         spans = {str(i): [(c.arrival_s, c.deadline_s)] for i, c in enumerate(clients)}
         deserved = deserved_core_s(spans, servers)
         return [used_s / deserved[str(i)] for i, used_s in enumerate(self.allocated_s)]
@@ -90,10 +92,10 @@ def queue_at_each_server(
 ) -> OptionalOutcome:
     """Run the bags with a queue at each server, and tasks dealt out in turn.
 
-    Servers do not talk to each other, but a client cancels its optional tasks at all of them when
-    its deadline has passed and its last mandatory task, at whichever server, is done. So the
-    servers are run again with the ends found, until these are the ends that they were run with;
-    each round gets at least the next of these moments right.
+    Servers do not communicate. But when a client's deadline has passed and its last mandatory task
+    is done at any server, the client cancels its optional tasks at all servers. Therefore the
+    servers are run again with the ends that were found, until the ends do not change. Each round
+    gets at least the next of these times right.
     """
     shares = [_shares(i, servers, setting, seed) for i in range(len(clients))]
     ends_s = [client.deadline_s for client in clients]
@@ -112,7 +114,7 @@ def queue_at_each_server(
 
 
 def _shares(client: int, servers: int, setting: SystemSetting, seed: int) -> list[tuple[int, int]]:
-    """Mandatory and all tasks of a client at each server."""
+    """(number of mandatory tasks, number of all tasks) of a client at each server."""
     first = 0 if setting.same_order else Random(f"servers {seed} {client}").randrange(servers)
     places = [(server - first) % servers for server in range(servers)]
     mandatory = [len(range(place, paper.MANDATORY, servers)) for place in places]

@@ -33,15 +33,15 @@ class BurstCell(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     rank: int
-    """The site: 1 is the busiest."""
+    """Rank of the site by its number of jobs; 1 is the busiest."""
     jobs: int
 
 
 class BurstRow(BurstCell, frozen=True, kw_only=True):
-    """The jobs of the burst, in the order of submission; times in seconds, -1: unknown."""
+    """The jobs of the burst, in the order of submission. Times are in seconds; -1 is unknown."""
 
     submitted_s: tuple[float, ...]
-    """Since the first of the burst."""
+    """Seconds since the first submission of the burst."""
     waits_s: tuple[float, ...]
     fcfs_estimates: tuple[float, ...]
     bmbp: tuple[float, ...]
@@ -82,8 +82,8 @@ def run(setting: PartSetting, cell: BurstCell) -> BurstRow:
 
 
 def largest_burst(jobs: Sequence[ReplayedJob], first: int) -> list[int]:
-    """Indices of the most jobs of one user of which each is submitted at most ``BURST_GAP_S`` after
-    the one before, among those from ``first`` on."""
+    """Indices of the jobs of the largest burst among the jobs from ``first`` on. In a burst each
+    job is submitted at most ``BURST_GAP_S`` after the previous job of its user."""
     open_bursts: dict[str, list[int]] = {}
     best: list[int] = []
     for index, job in enumerate(jobs[first:], first):
@@ -102,7 +102,7 @@ def _sample(_: PartSetting, rows: Sequence[BurstRow], every: bool) -> BurstRow:
 
 
 def burst_page(row: BurstRow, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "### Figure 7.8: a burst"
     if "7.8" in pictures:

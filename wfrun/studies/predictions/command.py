@@ -22,15 +22,15 @@ from wfrun.studies.predictions.parts import PARTS
 from wfrun.studies.predictions.workloads import workloads_of
 
 _LENGTH = {True: "about seven minutes", False: "several hours"}
-"""Of the quick and of the full study with all logs."""
+"""Time that the quick and the full study take with all logs."""
 
 
 def study_predictions(options: StudyOptions) -> None:
-    """Measure what the files of results do not have, write page.md and the figures, and print which
-    claims hold.
+    """Measure the cells that the files of results lack, write page.md and the figures, and print
+    which claims hold.
 
-    Raises InvalidError for a corpus without logs, a log that cannot be read and for results of
-    something else, InfeasibleError where the folder cannot be written.
+    Raises InvalidError for a corpus without logs, a log that cannot be read, and results that are
+    not from this study. Raises InfeasibleError if the folder cannot be written.
     """
     setting = PartSetting(options.quick, workloads_of(options.corpus, options.logs))
     if all(workload.generated for workload in setting.workloads):
@@ -62,7 +62,7 @@ def study_predictions(options: StudyOptions) -> None:
 
 
 def _measured(part: StudyPart, setting: PartSetting, options: StudyOptions) -> list[Any]:
-    """The rows of the part; those that its file does not have are measured."""
+    """The rows of the part. Rows that its file does not have are measured."""
     wanted = part.cells(setting)
     results = Results(options.output / f"{part.name}.csv", part.cell, part.row)
     return options.rows(wanted, results, partial(part.run, setting), _files(setting))
@@ -76,7 +76,7 @@ def _files(setting: PartSetting) -> Files:
 def _answers(
     rows: Sequence[Sequence[Any]], every: Sequence[Any], most: Sequence[Any]
 ) -> list[Answer]:
-    """The claims of all parts that have been measured, numbered through."""
+    """The claims of all parts that have been measured, numbered consecutively."""
     found: list[Answer] = []
     for part, measured, strict, majority in zip(PARTS, rows, every, most, strict=True):
         for one in answer(part.claims, strict, majority) if measured else ():

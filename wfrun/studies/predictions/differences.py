@@ -11,7 +11,7 @@ is as inaccurate as it says. That bursts break the bounds holds at 13 of 23 site
 simple predictions give similar response times, but not waits, on the DAS-3; on the AuverGrid simple
 ones cost much, unlike in the thesis. The traces are not public: grids are generated.
 """
-"""What the paper concludes, and what holds here."""
+"""The conclusions of the thesis, and which of them hold here."""
 
 _GRIDS = "see *Grid scheduling*"
 _BURSTS = "see *Bounds in bursts*"
@@ -37,7 +37,7 @@ CAUSES: dict[int, str] = {
     34: "see *MWT*",
     38: "see *MWT*",
 }
-"""Why claims do not hold, by number."""
+"""Why claims do not hold here, by number."""
 
 DIFFERENCES = """
 ## What differs, and why

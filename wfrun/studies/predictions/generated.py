@@ -23,18 +23,18 @@ _CLUSTERS_OF_USER = 3
 
 
 class GridModel(NamedTuple):
-    """A grid of Table 7.1."""
+    """A grid of Table 7.1, as it is generated."""
 
     title: str
     kind: Literal["research", "production"]
     row: str
-    """The row of Table 5.3 with the fits of its bags."""
+    """The row of Table 5.3 whose fits the bags of the grid follow."""
     clusters: int
     parallel: float
     """Share of parallel jobs."""
     load: float
     jobs: int = 60_000
-    """Number of jobs of the full study."""
+    """Number of jobs in the full study."""
 
 
 RESEARCH_LOAD, PRODUCTION_LOAD = 0.2, 0.7
@@ -52,20 +52,20 @@ GRIDS: dict[str, GridModel] = {
     "lcg": GridModel("LCG", "production", "lcg", 30, 0.0, PRODUCTION_LOAD),
     "ngs": GridModel("NGS", "production", "ngs", 7, 0.0, PRODUCTION_LOAD),
 }
-"""The grids of Table 7.1 that Table 5.3 has fits of. It has none of GRID3."""
+"""The grids of Table 7.1 for which Table 5.3 has fits. It has none for GRID3."""
 
 
 Change = Callable[[Sequence[LoggedJob]], Sequence[LoggedJob]]
-"""A change of the generated jobs; those of one bag follow each other."""
+"""A change of the generated jobs, in which the jobs of a bag follow each other."""
 
 
 def generate_grid(
     grid: GridModel, jobs: int, seed: int, change: Change = lambda logged: logged
 ) -> tuple[tuple[LoggedJob, ...], int]:
-    """A log of that grid, with waits, and its number of processors.
+    """A log of the grid, with waits, and its number of processors.
 
     ``change`` is applied to the jobs before they are scheduled. All clusters have the same number
-    of processors, which gives the load; they schedule FCFS.
+    of processors, chosen such that the grid has its load. They schedule FCFS.
     """
     logged = sorted(change(_bags(grid, jobs, seed)), key=lambda job: job.submit_s)
     span_s = logged[-1].submit_s - logged[0].submit_s

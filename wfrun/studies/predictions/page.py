@@ -13,7 +13,7 @@ from wfrun.studies.predictions.part import PartSetting
 def predictions_page(
     setting: PartSetting, sections: Iterable[Iterable[str]], found: Sequence[Answer]
 ) -> str:
-    """Markdown; ``sections`` are those of the parts."""
+    """The page in Markdown. ``sections`` are the sections of the parts."""
     parts = [
         *_head(setting, found),
         *_workloads(setting),

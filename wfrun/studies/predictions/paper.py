@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A line of Table 7.2, without and with correction."""
+    """A line of Table 7.2, with values without and with correction."""
 
     nonzero: float
     accuracy: float
@@ -30,7 +30,7 @@ TABLE_7_2: dict[str, Point] = {
     "AUVER clrlcgce01": Point(0.20, 0.57, 203, 0.64, 180),
     "AUVER clrlcgce03": Point(0.67, 0.63, 190, 0.69, 172),
 }
-"""Of the jobs that waited."""
+"""Table 7.2, whose values are over the jobs that waited."""
 
 
 class Bound(NamedTuple):
@@ -61,7 +61,7 @@ TABLE_7_3: dict[str, dict[str, Bound]] = {
 ACCURACY_GAIN = (0.01, 0.10)
 """Section 7.3.1: improvement of the mean accuracy by the correction."""
 ERROR_GAIN = (0.01, 0.16)
-"""That of the mean absolute error."""
+"""Section 7.3.1: improvement of the mean absolute error by the correction."""
 
 POLICIES = ("ECT-Perfect", "ECT-Last2", "LB", "FPF")
 

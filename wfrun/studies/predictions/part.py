@@ -17,7 +17,7 @@ Pictures = Mapping[str, str]
 
 
 class PartSetting(msgspec.Struct, frozen=True):
-    """What the study is made of."""
+    """The setting of the study."""
 
     quick: bool
     workloads: tuple[Workload, ...]
@@ -26,24 +26,25 @@ class PartSetting(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class StudyPart:
-    """An experiment. All functions are at the top level of a module, since they are sent to other
-    processes."""
+    """An experiment. All its functions are at the top level of a module, so that they can be sent
+    to other processes."""
 
     name: str
     """Its results are in NAME.csv."""
     cell: type[msgspec.Struct]
-    """What identifies a run: text, numbers, None."""
+    """The record that identifies a run. Its fields are text, numbers or None."""
     row: type[msgspec.Struct]
-    """The cell and what was measured: also tuples of numbers."""
+    """The record of a cell and its measures, which may also be tuples of numbers."""
     cells: Callable[[PartSetting], Sequence[Any]]
-    """The runs, in the order in which they are done; those of one workload together."""
+    """Lists the cells, in the order in which they run; those of a workload are together."""
     run: Callable[[PartSetting, Any], Any]
-    """The row of a cell."""
+    """Runs a cell and returns its row."""
     samples: Callable[[PartSetting, Sequence[Any], bool], Any]
-    """What claims, page and figures read: from the rows of all cells, and whether a claim has to
-    hold on every workload (False: on most)."""
+    """Makes the samples for claims, page and figures, from the rows of all cells and whether a
+    claim has to hold on every workload (False: on most)."""
     claims: Claims[Any]
     page: Callable[[Any, Pictures], Iterator[str]]
-    """The section of the page, in Markdown, with its headings (``##``)."""
+    """Yields the section of the page, in Markdown, with its headings (``##``)."""
     draw: Callable[[Any, Path], dict[str, str]]
-    """Write the figures to a folder: names of files by number of figure. Raises OSError."""
+    """Writes the figures to a folder, and returns names of files by number of figure. Raises
+    OSError."""

@@ -31,19 +31,20 @@ KNOWN: dict[str, tuple[str, Kind]] = {
     "SDSC-DS": ("SDSC-DS", "parallel"),
     "LPC-EGEE": ("LPC-EGEE", "production"),
 }
-"""Logs of the Parallel Workloads Archive that ``--corpus`` finds, by the beginning of the file's
-name: title and kind. LPC-EGEE is a site of a production grid."""
+"""Logs of the Parallel Workloads Archive that ``--corpus`` finds: title and kind, by the beginning
+of the file's name. LPC-EGEE is a site of a production grid."""
 
 
 class Workload(msgspec.Struct, frozen=True):
     """A log, or a grid of ``GRIDS`` that is generated."""
 
     label: str
-    """Identifies it in results: of a log, the file's name and a digest of its content."""
+    """Identifies the workload in results. For a log it has the file's name and a digest of its
+    content."""
     title: str
     kind: Kind
     path: str | None = None
-    """The log; None: generated."""
+    """The path of the log; None if the workload is generated."""
 
     @property
     def generated(self) -> bool:
@@ -51,7 +52,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def is_grid(self) -> bool:
-        """Whether its jobs name sites; other logs are of one site."""
+        """Whether the workload's jobs name sites. Other logs have a single site."""
         return self.path is None or ".gwf" in Path(self.path).suffixes
 
 
@@ -59,12 +60,12 @@ class Jobs(NamedTuple):
     """The jobs of a workload."""
 
     logged: tuple[LoggedJob, ...]
-    """In the order of submission."""
+    """The jobs in the order of submission."""
     processors: int | None
-    """Of the whole system; None if unknown."""
+    """Processors of the whole system; None if unknown."""
     history: LogHistory
     sites: int = 1
-    """Number of sites, of one size."""
+    """Number of sites, which have equal sizes."""
 
     @property
     def past(self) -> list[PastJob]:
@@ -73,8 +74,9 @@ class Jobs(NamedTuple):
 
 
 def workloads_of(corpus: Path | None, logs: Sequence[Path]) -> tuple[Workload, ...]:
-    """The logs, those that ``corpus`` has of ``KNOWN``, and the generated workloads. Raises
-    InvalidError for a corpus without a log, and for a log that cannot be read."""
+    """The workloads: ``logs``, the logs of ``KNOWN`` and all GWF logs in ``corpus``, and the
+    generated workloads. Raises InvalidError for a corpus without any of these logs, and for a log
+    that cannot be read."""
     found = [_of_log(path) for path in logs]
     if corpus is not None:
         known = [_of_log(path) for path in _logs_in(corpus)]
@@ -121,7 +123,8 @@ def _of_log(path: Path) -> Workload:
 @lru_cache(maxsize=2)  # the next cell often has the same
 def jobs_of(workload: Workload, jobs: int | None, seed: int = 0) -> Jobs:
     """The first jobs, at most ``jobs``, that ran for a plausible time on a known number of
-    processors after a known wait. Raises InvalidError for a log that cannot be read or has none."""
+    processors after a known wait. Raises InvalidError for a log that cannot be read or has no such
+    job."""
     if workload.path is None:
         grid = GRIDS[workload.label.removeprefix("grid:")]
         logged, processors = generate_grid(grid, jobs or grid.jobs, seed)

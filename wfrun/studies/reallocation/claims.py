@@ -1,10 +1,10 @@
 """The claims of RR-7365, sections 5 and 6, and their tests.
 
-A *case* is an algorithm on a trace, one box of a figure of the paper; its value is the mean over
-the seeds. What the text says of *all* or *always* is tested on each case. What it says of *almost
-all* (90%) or *most* (more than half) of the cases is tested on the share of the cases of which it
-is true, a value of each seed. What it says of averages is tested on the mean over the traces, also
-a value of each seed.
+A *case* is an algorithm on a trace, one box of a figure of the paper. Its value is the mean over
+the seeds. A statement about *all* cases, or about *always*, is tested on each case. A statement
+about *almost all* (90%) or *most* (more than half) of the cases is tested on the share of the cases
+for which it is true, which has a value for each seed. A statement about averages is tested on the
+mean over the traces, which also has a value for each seed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ from wfrun.studies.reallocation.samples import (
 CLAIMS: Claims[ReallocationSamples] = Claims()
 _PAIRS = (("mct-reg", "mct-can"), ("minmin-reg", "minmin-can"))
 ALMOST_ALL, MOST, A_LOT = 90.0, 50.0, 25.0
-"""Percent of the cases from which on (*most*: above which) the text's words are true."""
+"""Minimum percentage of the cases for which the text's words are true; for *most* it must be
+exceeded."""
 BY_FAR = 2.0
-"""Ratio from which one number is larger than another *by far*."""
+"""Minimum ratio of two numbers of which one is larger *by far*."""
 CLOSE = 10.0
-"""Difference in percentage points up to which a percentage is *close* to another, or behind it *by
-a few percents*."""
+"""Maximum difference in percentage points of two percentages that are *close*, or one of which is
+behind *by a few percents*."""
 _NO_CASE = "no trace of these cases is simulated"
 _NO_DIFFERENCE = 1.1
-"""Ratio up to which there is *no notable difference*: the smallest step of the text is "a few
-percent"."""
+"""Maximum ratio of two numbers with *no notable difference*. The smallest step of the text is "a
+few percent"."""
 DEDICATED, OTHERS = PLATFORMS[:2], PLATFORMS[2:]
 NOT_MINMIN_REG = ("mct-reg", *CANCELLING)
 
@@ -73,7 +74,7 @@ def _cases(
     *,
     without: Sequence[str] = (),
 ) -> dict[GridCase, Sample]:
-    """By case; those of the traces ``without`` are left out."""
+    """The measure by case, without the cases of the traces ``without``."""
     return {
         GridCase(platform, trace, name): samples.case(platform, trace, measure, name)
         for platform in platforms
@@ -86,7 +87,7 @@ def _cases(
 def _each(
     found: dict[GridCase, Sample], test: Callable[[Sample], Iterable[MeanComparison]]
 ) -> Finding:
-    """That the statements are true in each case."""
+    """The finding that the statements are true in each case."""
     statement = all_of(one for value in found.values() for one in test(value))
     false = [
         f"{case.title} {number(value.mean)}"
@@ -104,8 +105,8 @@ def _each_pair(
     *,
     without: Sequence[tuple[str, str]] = (),
 ) -> Finding:
-    """That a statement on a regular algorithm and its all-cancellation is true on each trace;
-    (trace, regular algorithm) of those that are left out."""
+    """The finding that a statement on a regular algorithm and its all-cancellation is true on each
+    trace, except for the (trace, regular algorithm) pairs in ``without``."""
     tested = {
         (trace, a, b): test(*(samples.case(platform, trace, measure, n) for n in (a, b)))
         for trace in samples.traces
@@ -127,7 +128,7 @@ def _counted(count: int, false: Sequence[str]) -> str:
 
 
 def share(found: dict[GridCase, Sample], test: Callable[[float], bool]) -> Sample:
-    """Percentage of the cases of which something is true, in each repetition."""
+    """Percentage of the cases for which the test is true, in each repetition."""
     return combine(lambda *values: 100 * sum(map(test, values)) / len(values), *found.values())
 
 
@@ -463,7 +464,7 @@ def _percent(found: dict[str, Sample]) -> str:
 
 
 def _ratios(samples: ReallocationSamples, platform: GridPlatform) -> dict[str, Sample]:
-    """Moves of all-cancellation over those of the regular algorithm."""
+    """Moves of all-cancellation divided by those of the regular algorithm."""
     return {
         name: combine(
             lambda regular, all_: all_ / regular if regular else 1.0,
@@ -480,8 +481,8 @@ def _pairs(
     measure: str,
     test: Callable[[Sample, Sample], MeanComparison],
 ) -> Finding:
-    """That a statement on the means of a regular algorithm and of its all-cancellation is true on
-    each platform."""
+    """The finding that a statement on the means of a regular algorithm and of its all-cancellation
+    is true on each platform."""
 
     def statements() -> Iterator[MeanComparison]:
         for platform in platforms:

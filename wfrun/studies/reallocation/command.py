@@ -26,17 +26,17 @@ from wfrun.studies.reallocation.samples import ReallocationSamples
 from wfrun.studies.reallocation.traces import LOGS, SIX_MONTHS_DAYS, days_of, log_of
 
 TRACE_MINUTES = 0.4
-"""Processor time of ten days of a trace in a seed, in minutes …"""
+"""Processor time in minutes that ten days of a trace take with one seed."""
 GROWTH = 1.15
-"""… and the exponent with which it grows with the days."""
+"""Exponent with which this time grows with the number of days."""
 
 
 def study_reallocation(options: StudyOptions) -> None:
-    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
     verdicts on all claims.
 
-    Raises InvalidError for a log that cannot be read and for a results.csv of something else,
-    InfeasibleError where the folder cannot be written.
+    Raises InvalidError for a log that cannot be read and for a results.csv that is not from this
+    study, and InfeasibleError if the folder cannot be written.
     """
     scale = scale_of(options)
     logs = {site: log_of(site, options.corpus) for site in LOGS}
@@ -72,7 +72,7 @@ def study_reallocation(options: StudyOptions) -> None:
 
 
 def scale_of(options: StudyOptions) -> ReallocationScale:
-    """What the options ask for."""
+    """The scale that the options request."""
     scale = QUICK if options.quick else FULL
     days = scale.days if options.days is None else min(options.days, SIX_MONTHS_DAYS)
     seeds = scale.seeds if options.seeds is None else options.seeds
@@ -80,7 +80,7 @@ def scale_of(options: StudyOptions) -> ReallocationScale:
 
 
 def words_of(options: StudyOptions) -> str:
-    """The command that asks for the same scale."""
+    """The command that requests the same scale."""
     words = ["wfrun study reallocation"]
     words += ["--quick"] if options.quick else []
     words += [f"--days {options.days:g}"] if options.days is not None else []
@@ -90,7 +90,7 @@ def words_of(options: StudyOptions) -> str:
 
 
 def length_of(scale: ReallocationScale) -> str:
-    """How long the study takes on one processor, roughly."""
+    """Approximate time that the study takes on one processor, as text."""
     lengths = [min(scale.days, days_of(trace)) for trace in scale.traces]
     minutes = scale.seeds * TRACE_MINUTES * sum((days / 10) ** GROWTH for days in lengths)
     if minutes < 90:

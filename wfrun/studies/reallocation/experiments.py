@@ -33,11 +33,12 @@ from wfrun.studies.reallocation.traces import (
 TYPES = ((0.8, 32, 0.5), (0.9, 96, 0.3), (0.99, 256, 0.15), (0.999, 650, 0.05))
 """(parallel share, limit of processors, share of the jobs) of t1 to t4 (Table 2)."""
 MIDDLEWARE_SHARE = 1 / 3
-"""Share of the jobs that are ours on platforms that are not dedicated (section 4.3.2)."""
+"""Share of the jobs that belong to the middleware on platforms that are not dedicated (section
+4.3.2)."""
 LRM = Replanned.name
-"""The queues of the paper's simulator."""
+"""The queue policy of the paper's simulator."""
 SAME_S = 1e-3
-"""Completions that differ by less are equal."""
+"""Completion times count as equal if they differ by less than this, in seconds."""
 
 
 BASE = "base"
@@ -56,16 +57,16 @@ VARIANTS = {
     HELD: "a departure lets jobs start earlier only, where the queues of the base plan all waiting "
     "jobs again",
 }
-"""What is changed alone, on the dedicated platforms."""
+"""The changes, each of which is made alone, on the dedicated platforms."""
 LOADS = {LOW: 0.1, HIGH: 0.4}
 OTHER_SEED = -1
-"""Seed of the types in the one reference."""
+"""Seed of the job types of the single reference in variant ``OTHER``."""
 LIMITS = Limits(most_moves=3, keeps_oldest=True)
 
 
 class ReallocationCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One platform, trace and seed: a reference without reallocation and an experiment with each
-    algorithm."""
+    """One platform, trace and seed. It stands for a reference without reallocation, and an
+    experiment with each algorithm."""
 
     trace: str
     heterogeneous: str
@@ -79,7 +80,7 @@ class ReallocationCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReallocationRow(ReallocationCell, frozen=True, kw_only=True):
-    """The measures. Tuples have a value for each of ``ALGORITHMS``."""
+    """The measures of a cell. Tuples have a value for each of ``ALGORITHMS``."""
 
     jobs: int
     """Number of jobs of the middleware."""
@@ -90,7 +91,7 @@ class ReallocationRow(ReallocationCell, frozen=True, kw_only=True):
     impacted: tuple[float, ...]
     """Percentage of the jobs whose completion changed."""
     moves: tuple[float, ...]
-    """Moves in percent of the jobs."""
+    """Number of moves in percent of the number of jobs."""
     early: tuple[float, ...]
     """Percentage of the impacted jobs that completed earlier."""
     response: tuple[float, ...]
@@ -137,7 +138,7 @@ class Study(msgspec.Struct, frozen=True):
 
     ctc: Path | None
     sdsc: Path | None
-    """The logs; None: generate one."""
+    """The logs of CTC and SDSC. A log that is None is generated."""
 
     def simulate(self, cell: ReallocationCell) -> ReallocationRow:
         """The reference and the four algorithms, for the same jobs."""
@@ -205,8 +206,8 @@ def moldable_jobs(
 def _compare(
     one: MoldableSchedule, reference: MoldableSchedule, ours: Sequence[int]
 ) -> tuple[float, float, float, float]:
-    """Impacted, moves, early (percent) and relative response time. Without impacted jobs 50% are
-    early, and the response time is the same."""
+    """Impacted jobs, moves, early jobs (in percent) and relative response time. Without impacted
+    jobs the share of early jobs is 50% and the relative response time is 1."""
     impacted = [n for n in ours if abs(one.end_s[n] - reference.end_s[n]) > SAME_S]
     moves = 100 * one.moves / len(ours)
     if not impacted:

@@ -35,7 +35,8 @@ PAPER_MOVES = {
     "5.3": {"mct-reg": (2.49, 9.51), "mct-can": (5.86, 22.45), "minmin-reg": (1.89, 5.89),
             "minmin-can": (6.18, 23.08)},
 }  # fmt: skip
-"""Moves in percent of the jobs, mean and maximum, by section: the figures' only numbers."""
+"""Number of moves in percent of the jobs, mean and maximum, by section. The figures state no other
+numbers."""
 _MEASURES = {
     "impacted": "jobs impacted [%]",
     "moves": "moves [% of the jobs]",
@@ -54,9 +55,9 @@ def reallocation_page(
     words: str,
     length: str,
 ) -> str:
-    """Markdown. ``pictures`` are the names of files beside the page, one for each platform;
-    ``missing`` the sites of the archive whose logs are generated; ``words`` the command that makes
-    the page, and ``length`` the time that it takes."""
+    """The page in Markdown. ``pictures`` are the names of files beside the page, one for each
+    platform. ``missing`` are the sites of the archive whose logs are generated. ``words`` is the
+    command that makes the page, and ``length`` the time that it takes."""
     causes = linked_causes(samples, found)
     platforms = [
         list(_platform(samples, platform, pictures[place] if pictures else ""))
@@ -125,7 +126,7 @@ def _head(
 
 
 def _summary(samples: ReallocationSamples) -> Iterator[str]:
-    """What the paper and the study have found, in a few lines."""
+    """The findings of the paper and of the study, in a few lines."""
 
     def means(platforms: Sequence[GridPlatform], measure: str, names: Sequence[str]) -> str:
         values = [samples.mean(p, measure, name).mean for p in platforms for name in names]
@@ -275,14 +276,14 @@ def _variants(samples: ReallocationSamples, found: Sequence[Answer]) -> Iterator
 
 
 def _tested(found: Sequence[Answer]) -> list[Answer]:
-    """The claims that variants test: those on the dedicated platforms that do not hold."""
+    """The claims that variants test: claims on the dedicated platforms that do not hold."""
     return [one for one in found if one.claim.where.startswith(("5.1", "5.2")) and not one.holds]
 
 
 def _with_variants(
     samples: ReallocationSamples, tested: Sequence[Answer]
 ) -> dict[str, list[Answer]]:
-    """The answers on these claims by variant, the base among them."""
+    """The answers to these claims, by variant, including the base."""
     return {
         name: answer([one.claim for one in tested], changed)
         for name, changed in samples.variants().items()
@@ -290,7 +291,8 @@ def _with_variants(
 
 
 def linked_causes(samples: ReallocationSamples, found: Sequence[Answer]) -> dict[int, str]:
-    """By number of a claim that does not hold: what the changed simulations say of its cause."""
+    """For the number of a claim that does not hold: what the changed simulations tell about the
+    cause."""
     tested = _tested(found)
     answers = _with_variants(samples, tested)
     if not answers:

@@ -1,4 +1,4 @@
-"""What claims, figures and page read of the results."""
+"""The samples from which claims, figures and page are made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GridPlatform(NamedTuple):
     heterogeneous: str
     dedicated: str
     first_figure: int
-    """The number of its first figure in the paper; it has four."""
+    """The number of the platform's first figure in the paper. Each platform has four."""
 
 
 HOMOGENEOUS = GridPlatform("homogeneous, dedicated", "5.1", "no", "yes", 5)
@@ -52,7 +52,7 @@ class GridCase(NamedTuple):
 
 
 class ReallocationSamples:
-    """The measures by platform, trace and algorithm, with one variant or without."""
+    """The measures by platform, trace and algorithm, of the base or of one variant."""
 
     def __init__(self, rows: Sequence[ReallocationRow], variant: str = BASE) -> None:
         self._every = rows
@@ -91,8 +91,8 @@ class ReallocationSamples:
         )
 
     def variants(self) -> dict[str, ReallocationSamples]:
-        """By name: the samples of the base and of each variant, for the traces that the variants
-        have; empty without variants."""
+        """The samples of the base and of each variant by name, for the traces that the variants
+        have. The result is empty without variants."""
         traces = {row.trace for row in self._every if row.variant != BASE}
         rows = [row for row in self._every if row.trace in traces]
         names = dict.fromkeys(row.variant for row in rows)

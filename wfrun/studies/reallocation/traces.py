@@ -31,7 +31,8 @@ MONTHS: dict[str, tuple[int, int, int]] = {
 MONTH_DAYS = {"January": 31, "February": 29, "March": 31, "April": 30, "May": 31, "June": 30}
 """Lengths of the months of 2008."""
 SIX_MONTHS_DAYS = sum(MONTH_DAYS.values())
-"""182: the first 182 days of the log of CTC have 42,837 jobs, the paper 42,873 (section 4.2)."""
+"""182 days. The first 182 days of the log of CTC have 42,837 jobs; the paper states 42,873 (section
+4.2)."""
 PWA = "PWA-G5K"
 TRACES = (*MONTHS, PWA)
 
@@ -39,18 +40,20 @@ GRID5000 = (("bordeaux", 640, 1.0), ("lyon", 270, 1.2), ("toulouse", 434, 1.4))
 PWA_SITES = (("bordeaux", 640, 1.0), ("ctc", 430, 1.2), ("sdsc", 128, 1.4))
 """(name, processors, speed if heterogeneous) of section 4.3.1."""
 LOGS = {"ctc": ("CTC-SP2-1996", 42873), "sdsc": ("SDSC-SP2-1998", 15615)}
-"""By site: begin of the log's name in the corpus, and the number of jobs in the paper."""
+"""By site: the beginning of the log's name in the corpus, and the number of jobs in the paper."""
 
 LOAD = 0.2
-"""Work of the generated jobs over the processors of their clusters in that time. The paper does not
-give it; the thesis of the other studies has 10% to 30% for research grids (section 7.1)."""
+"""Work of the generated jobs relative to the capacity of their clusters in that time. The paper
+does not state it. The thesis of the other studies states 10% to 30% for research grids (section
+7.1)."""
 SHORTEST_SHARE = 0.01
-"""Minimum share of its walltime that a generated job uses. The share is the square of a uniform
-number, one for each application: its deciles are near those of CTC-SP2 and SDSC-SP2."""
+"""Minimum share of its walltime that a generated job uses. The share of an application is the
+square of a uniform number, so that its deciles are near those of CTC-SP2 and SDSC-SP2."""
 PARALLEL = 0.45
 """Share of the applications of Grid'5000 that are parallel, as in the study of predictions."""
 MEAN_CORES = (1 - PARALLEL) + PARALLEL * 6.7
-"""Expected processors of a generated job: 6.7 for the parallel ones of the model."""
+"""Expected processors of a generated job. Parallel jobs of the model have 6.7 processors on
+average."""
 
 
 class TracedJob(NamedTuple):
@@ -61,11 +64,11 @@ class TracedJob(NamedTuple):
     cores: int
     walltime_s: float
     runtime_s: float
-    """At most the walltime, where the batch system kills it."""
+    """Run time, at most the walltime, at which the batch system kills the job."""
 
 
 def sites_of(trace: str, *, heterogeneous: bool) -> tuple[SiteSpec, ...]:
-    """The three clusters."""
+    """The three clusters of a trace."""
     rows = PWA_SITES if trace == PWA else GRID5000
     return tuple(
         SiteSpec(name, slots, speed_ratio=speed if heterogeneous else 1.0)
@@ -74,7 +77,7 @@ def sites_of(trace: str, *, heterogeneous: bool) -> tuple[SiteSpec, ...]:
 
 
 def days_of(trace: str) -> int:
-    """The length of a trace."""
+    """The length of a trace in days."""
     return MONTH_DAYS.get(trace, SIX_MONTHS_DAYS)
 
 
@@ -82,8 +85,8 @@ def days_of(trace: str) -> int:
 def trace_of(
     trace: str, logs: tuple[Path | None, Path | None], days: float, load: float = LOAD
 ) -> tuple[TracedJob, ...]:
-    """The jobs of a trace in its first ``days``, in order of submission. ``logs`` are those of CTC
-    and SDSC; None: generate one. ``load`` is that of generated logs."""
+    """The jobs of a trace in its first ``days``, in order of submission. ``logs`` are the logs of
+    CTC and SDSC; a log that is None is generated. ``load`` is the load of generated logs."""
     days = min(days, days_of(trace))
     if trace == PWA:
         ctc, sdsc = logs
@@ -102,8 +105,8 @@ def trace_of(
 
 
 def _scaled(jobs: Sequence[TracedJob], work_s: float) -> list[TracedJob]:
-    """The jobs with times such that their work is that, in processor seconds. Bursts make the load
-    of a few days arbitrary otherwise."""
+    """The jobs, with times scaled such that their total work is ``work_s`` processor seconds.
+    Without scaling, bursts make the load of a few days arbitrary."""
     factor = work_s / max(1.0, sum(job.cores * job.runtime_s for job in jobs))
     return [
         job._replace(walltime_s=max(1.0, factor * job.walltime_s), runtime_s=factor * job.runtime_s)
@@ -112,7 +115,7 @@ def _scaled(jobs: Sequence[TracedJob], work_s: float) -> list[TracedJob]:
 
 
 def _traced(log: Sequence[LoggedJob], site: int, slots: int, until_s: float) -> list[TracedJob]:
-    """The jobs that ran and fit the site, from the first submission on."""
+    """The jobs of a log that ran and fit the site. Times are those since the first submission."""
     found = []
     first_s = min(job.submit_s for job in log)
     for job in log:
@@ -127,7 +130,8 @@ def _traced(log: Sequence[LoggedJob], site: int, slots: int, until_s: float) -> 
 
 
 def _month(trace: str, load: float) -> tuple[list[LoggedJob], ...]:
-    """The generated logs of the three clusters in one month. Their mean run time gives the load."""
+    """The generated logs of the three clusters in one month. Their mean run time is chosen such
+    that they have the load."""
     counts, span_s = MONTHS[trace], MONTH_DAYS[trace] * DAY_S
     slots = sum(row[1] for row in GRID5000)
     mean_s = load * slots * span_s / sum(counts) / MEAN_CORES
@@ -138,7 +142,8 @@ def _month(trace: str, load: float) -> tuple[list[LoggedJob], ...]:
 
 
 def _bordeaux(load: float) -> list[LoggedJob]:
-    """Six months of Bordeaux, one after the other; months differ as their numbers of jobs do."""
+    """Six months of Bordeaux, one after the other. The load of a month depends on the number of its
+    jobs at all three clusters."""
     found: list[LoggedJob] = []
     offset_s = 0.0
     for trace in MONTHS:
@@ -158,7 +163,7 @@ def _bordeaux(load: float) -> list[LoggedJob]:
 
 
 def log_of(site: str, corpus: Path | None) -> Path | None:
-    """The log of CTC or SDSC in a folder; None if it is not there."""
+    """The log of CTC or SDSC in a folder; None if the folder does not have it."""
     paths = [] if corpus is None else sorted(corpus.rglob(f"{LOGS[site][0]}*.swf*"))
     return paths[0] if paths else None
 
@@ -178,7 +183,7 @@ def _six_months(site: str, path: Path | None, load: float) -> list[LoggedJob]:
 
 
 def _generated(count: int, span_s: float, mean_s: float, name: str) -> list[LoggedJob]:
-    """A log with walltimes, of which each application uses its own share."""
+    """A generated log with walltimes. Each application uses its own share of its walltime."""
     model = GridLogModel(
         jobs=count,
         span_s=span_s,

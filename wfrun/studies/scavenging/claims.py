@@ -40,7 +40,7 @@ SMALL, MET, CLOSE = 1.2, 0.1, 1.05
 HOURS = (1.2, 1.8)
 TITLES = {WBLOCK: "WBlock", WBURST: "WBurst"}
 LOCAL_JOBS = 1000
-"""Simulated for the delays in each repetition."""
+"""Number of local jobs simulated for the delays in each repetition."""
 _CALIBRATED = "calibrated with it"
 
 
@@ -228,7 +228,7 @@ def _grid_delays(s: ScavengingSamples) -> Finding:
 
 
 def delays(s: ScavengingSamples, poll_s: float = paper.POLL_S) -> dict[int, LocalDelays]:
-    """Of local jobs, by seed."""
+    """Delays of local jobs, by seed."""
     return {seed: _delays(seed, poll_s) for seed in s.seeds}
 
 

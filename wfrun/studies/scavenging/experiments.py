@@ -40,33 +40,35 @@ PER_SITE, ALL = "persite", "all"
 
 
 class ScavengingSetting(msgspec.Struct, frozen=True):
-    """What the text leaves open. `run_s`, `gap_s`, `local_share` and `task_s` are calibrated: with
-    them the means of the PerSite column of Table 4.1 come out."""
+    """Parameters that the text leaves open. `run_s`, `gap_s`, `local_share` and `task_s` are
+    calibrated such that the means of the PerSite column of Table 4.1 are met."""
 
     run_s: float = 180.0
-    """Of grid jobs. A block then has three jobs one after another for each node of its load."""
+    """Run time of grid jobs in seconds. With the default a block has three jobs, one after another,
+    for each node of its load."""
     gap_s: float = 20.0
     job_nodes: int = 1
     arrivals: str = KEPT
     random_run: bool = False
     spread: str = WORST_FIT
     local_share: float = 0.4
-    """Of the nodes of each site that local users hold."""
+    """Share of the nodes of each site that local users hold."""
     local_uneven: bool = False
-    """Whether the shares of the sites are drawn, with the same mean."""
+    """Whether the local share of each site is drawn at random, with the same mean."""
     poll_s: float = paper.POLL_S
     start_s: float = paper.START_S
     task_s: float = 600.0
     task_spread: float = 0.2
-    """Run times of tasks are uniform within this share of the mean."""
+    """Maximum deviation of the run times of tasks, as a share of the mean. They are uniformly
+    distributed."""
     first_s: float = 600.0
-    """Begin of the first block or burst."""
+    """Start of the first block or burst, in seconds."""
     reading: str = IN_TURN
-    """Of Equipartition-All."""
+    """The reading of Equipartition-All; see `division_of`."""
     apart_s: float = 0.0
     """Time between the arrivals of owners."""
     burst_run_s: float = paper.BURST_S
-    """For which jobs of a burst keep their nodes."""
+    """Seconds for which the jobs of a burst keep their nodes."""
 
     def load(self, workload: str) -> GridLoad:
         """The grid jobs of a workload."""
@@ -85,7 +87,7 @@ LENGTHS_S = (600.0, 300.0, 180.0, 120.0, 60.0)
 JOB_NODES = (1, 8, 16)
 POLLS_S = (10.0, 60.0)
 WAYS = {"kept": (KEPT, False), "paced": (PACED, False), "paced, exponential": (PACED, True)}
-"""How grid jobs come, and whether their run times are exponential."""
+"""How grid jobs arrive, and whether their run times are exponential."""
 
 
 def grid_name(run_s: float, nodes: int, way: str, poll_s: float) -> str:
@@ -101,7 +103,8 @@ GRID = {
         LENGTHS_S, JOB_NODES, WAYS.items(), POLLS_S
     )
 }
-"""Of WBlock: lengths and sizes of its jobs, how they come, and when free nodes are noticed."""
+"""Variants of the grid jobs of WBlock: their lengths and sizes, how they arrive, and when free
+nodes are noticed."""
 
 SITES, SITES_LARGEST = "All gives whole sites", "whole sites, load at the largest"
 OWNER = "All gives idle nodes to one owner, drawn"
@@ -146,7 +149,7 @@ VARIANTS = {
     "run times of tasks from 0 to double": ScavengingSetting(task_spread=1.0),
     "a launcher starts in 30 s": ScavengingSetting(start_s=30.0),
 }
-"""Varied for both workloads and policies."""
+"""Variants that are simulated for both workloads and policies."""
 
 
 class ScavengingCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,15 +162,15 @@ class ScavengingCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScavengingRow(ScavengingCell, frozen=True, kw_only=True):
-    """The measures of a run; tuples have a value for each owner, in the order of mean nodes."""
+    """The measures of a run. Tuples have a value for each owner, in the order of mean nodes."""
 
     throughput: tuple[float, ...]
     """Tasks completed per minute."""
     preemptions: tuple[int, ...]
     nodes: tuple[float, ...]
-    """Mean number."""
+    """Mean number of nodes."""
     started: int
-    """Nodes of all grid jobs that started."""
+    """Total number of nodes of the grid jobs that started."""
 
 
 class ScavengingScale(msgspec.Struct, frozen=True):
@@ -177,7 +180,7 @@ class ScavengingScale(msgspec.Struct, frozen=True):
     varied_seeds: int
     grid_seeds: int
     variants: tuple[str, ...]
-    """Of `VARIANTS`."""
+    """Names of `VARIANTS`."""
 
 
 FULL = ScavengingScale(40, 40, 5, tuple(VARIANTS))
@@ -206,8 +209,8 @@ def setting_of(variant: str) -> ScavengingSetting:
 
 
 def simulated(cell: ScavengingCell) -> tuple[list[GridUserJob], list[Scavenged]]:
-    """The grid jobs of a run, and what each owner got. The order of the sites, which decides
-    between equal ones and in which order they are given away, is drawn for each seed."""
+    """The grid jobs of a run, and the result of each owner. The order of the sites is drawn for
+    each seed. It decides between equal sites, and is the order in which they are given away."""
     setting = setting_of(cell.variant)
     random = Random(f"scavenging {cell.seed}")
     nodes = random.sample(list(NODES.values()), len(NODES))
@@ -262,7 +265,7 @@ class ScavengingSamples:
 
     @property
     def seeds(self) -> list[int]:
-        """Of the base, ascending."""
+        """The seeds of the base, ascending."""
         return sorted({row.seed for row in self.rows if row.variant == BASE})
 
     def some(self, workload: str, policy: str) -> list[ScavengingRow]:
@@ -276,16 +279,17 @@ class ScavengingSamples:
 
 
 def owner_value(measure: str, place: int) -> Callable[[ScavengingRow], float]:
-    """A measure of the owner at a place in the order of mean nodes, most first."""
+    """A function that returns a measure of the owner at a place in the order of mean nodes, largest
+    first."""
     return lambda row: float(getattr(row, measure)[place])
 
 
 def total(measure: str) -> Callable[[ScavengingRow], float]:
-    """The sum of a measure over the owners."""
+    """A function that returns the sum of a measure over the owners."""
     return lambda row: float(sum(getattr(row, measure)))
 
 
 def ratio(measure: str) -> Callable[[ScavengingRow], float]:
-    """The largest value of an owner over the smallest; a smallest of 0 counts as 1/60, a task an
-    hour."""
+    """A function that returns the largest value of an owner over the smallest. A smallest value of
+    0 counts as 1/60, a task an hour."""
     return lambda row: max(getattr(row, measure)) / max(min(getattr(row, measure)), 1 / 60)

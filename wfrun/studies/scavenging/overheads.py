@@ -12,23 +12,23 @@ from wfrun.studies.scavenging import paper
 
 
 class LocalDelays(NamedTuple):
-    """Additional delays of local jobs."""
+    """Additional delays of local jobs, in seconds."""
 
     lowest_s: float
     """5th percentile."""
     highest_s: float
     """95th percentile."""
     within: float
-    """Share within the range of the thesis."""
+    """Share of the delays within the range that the thesis states."""
     noticing_s: float
-    """Mean time until a poll."""
+    """Mean time until a poll notices the job."""
     reclaiming_s: float
-    """Mean time from then on."""
+    """Mean time from the poll until the nodes are reclaimed."""
 
 
 def local_delays(poll_s: float, count: int, random: Random) -> LocalDelays:
-    """Of jobs that come at any time: the next poll of the batch system notices them, and nodes are
-    reclaimed from then on as for a grid job."""
+    """Delays of jobs that arrive at random times. The next poll of the batch system notices a job;
+    from then on its nodes are reclaimed as for a grid job."""
     noticing = [random.uniform(0.0, poll_s) for _ in range(count)]
     reclaiming = [random.uniform(*paper.GRID_DELAYS_S) for _ in range(count)]
     both = sorted(a + b for a, b in zip(noticing, reclaiming, strict=True))
@@ -41,8 +41,8 @@ def local_delays(poll_s: float, count: int, random: Random) -> LocalDelays:
 
 def separate_makespan_s(tasks: int, *, in_step: bool, random: Random) -> float:
     """Makespan of tasks that are submitted one by one to idle nodes. A node that a task leaves is
-    known to be idle at the next multiple of the monitoring period, or, unless ``in_step``, after a
-    time of up to this period that is drawn for each task."""
+    known to be idle at the next multiple of the monitoring period (``in_step``), or after a random
+    time of up to this period, which is drawn for each task."""
     nodes = [0.0] * paper.LAUNCHER_NODES
     period_s = paper.MONITOR_S
     for number in range(tasks):

@@ -63,7 +63,7 @@ NODES_RATIO, PREEMPTIONS_RATIO = (
         [row.preemptions for row in paper.TABLE_4_1[ALL]],
     )
 )
-"""Largest by smallest of Table 4.1, with All."""
+"""Ratios of the largest to the smallest value in Table 4.1, under All."""
 
 
 def scavenging_page(

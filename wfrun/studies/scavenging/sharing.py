@@ -12,10 +12,11 @@ IN_TURN, WHOLE_SITES, ONE_OWNER, EACH_NODE = "in turn", "whole sites", "one owne
 
 
 def division_of(reading: str, random: Random) -> str | Division:
-    """Equipartition-All. `IN_TURN`: that of the engine; `WHOLE_SITES`: owners that come together
-    get their shares one after the other, site by site; `ONE_OWNER`: as the engine at first, but
-    what becomes idle at a time goes to one owner, drawn each time, whoever lost it; `EACH_NODE`: as
-    that, drawn for each node."""
+    """The division of idle nodes under a reading of Equipartition-All. `IN_TURN`: the engine's
+    division. `WHOLE_SITES`: owners that arrive together get their shares one after the other, site
+    by site. `ONE_OWNER`: like the engine at first, but all nodes that become idle at one time go to
+    one owner, who is drawn each time. `EACH_NODE`: the same, but an owner is drawn for each
+    node."""
     if reading == WHOLE_SITES:
         return whole_sites
     if reading in (ONE_OWNER, EACH_NODE):
@@ -26,7 +27,8 @@ def division_of(reading: str, random: Random) -> str | Division:
 def whole_sites(
     idle: Sequence[int], before: Partition, wanted: Sequence[int], again: bool
 ) -> Partition:
-    """See `division_of`. Owners that come later are treated as the engine does."""
+    """The division `WHOLE_SITES` of `division_of`. Owners that arrive later are treated as in the
+    engine."""
     found = all_sites(idle, before, wanted, again=again)
     if not again or any(map(sum, before.held)):
         return found

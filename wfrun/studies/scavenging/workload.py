@@ -1,7 +1,7 @@
 """The jobs of regular grid users (thesis section 4.3.2), and the nodes that they leave idle.
 
-Scavengers delay a grid job by seconds at most, so that grid jobs do not depend on scavengers: they
-are simulated first, and owners then share what they leave.
+Scavengers delay a grid job by seconds at most, so grid jobs do not depend on scavengers. Therefore
+grid jobs are simulated first. The owners then share the nodes that are left.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ KEPT, PACED = "kept", "paced"
 
 
 class Windows(msgspec.Struct, frozen=True):
-    """When a workload imposes its load."""
+    """The times in which a workload imposes its load."""
 
     first_s: float
     period_s: float
     length_s: float
 
     def within(self, end_s: float) -> list[tuple[float, float]]:
-        """The begins and ends of those that begin before ``end_s``."""
+        """(start, end) of each window that starts before ``end_s``."""
         found = []
         begin_s = self.first_s
         while begin_s < end_s:
@@ -39,23 +39,25 @@ class Windows(msgspec.Struct, frozen=True):
 
 
 class GridLoad(msgspec.Struct, frozen=True):
-    """The jobs of a workload, and where they go."""
+    """The grid jobs of a workload, and the rule that chooses their sites."""
 
     windows: Windows
     run_s: float
-    """Mean run time."""
+    """Mean run time in seconds."""
     nodes: int = 1
-    """Of each job."""
+    """Number of nodes of each job."""
     spread: str = WORST_FIT
-    """`WORST_FIT`: to the site with the most nodes without other jobs, as KOALA does; `BY_SIZE`: to
-    that with the largest share of them; otherwise to the first with room, by size."""
+    """The site that a job goes to. `WORST_FIT`: the site with the most nodes without other jobs, as
+    in KOALA; `BY_SIZE`: the site with the largest share of such nodes; otherwise the first site
+    with room, in the order of size."""
     arrivals: str = KEPT
-    """`KEPT`: all at once, and a job for each that ends, but none after the window; `PACED`: at
-    equal intervals that give the load on average, and jobs run on after the window."""
+    """How jobs arrive. `KEPT`: all at once, and a further job whenever one ends within the window,
+    at whose end all jobs end. `PACED`: at equal intervals that give the load on average; jobs run
+    on after the window."""
     gap_s: float = 0.0
-    """From the end of a job to the start of the one that keeps the load in its place."""
+    """Seconds from the end of a job to the start of the job that takes its place."""
     random: bool = False
-    """Whether run times are exponential; else all are the mean."""
+    """Whether run times are exponential; otherwise all run times are the mean."""
 
 
 class GridUserJob(NamedTuple):
@@ -70,8 +72,9 @@ class GridUserJob(NamedTuple):
 def grid_jobs(
     nodes: Sequence[int], local: Sequence[int], load: GridLoad, end_s: float, random: Random
 ) -> list[GridUserJob]:
-    """The jobs that start before ``end_s``, in this order. ``nodes`` of each site, of which local
-    users hold ``local`` all the time. A job that no site has room for is left out."""
+    """The jobs that start before ``end_s``, in the order of their starts. ``nodes`` has the number
+    of nodes of each site, of which local users hold ``local`` all the time. A job for which no site
+    has room is left out."""
     return _Grid(nodes, local, load, random).run(end_s)
 
 
@@ -82,7 +85,7 @@ class _Grid:
         self.nodes, self.load, self.random = nodes, load, random
         self.idle = [all_ - held for all_, held in zip(nodes, local, strict=True)]
         self.most = round(paper.LOAD * sum(nodes)) // load.nodes
-        """Number of jobs at the same time."""
+        """Maximum number of jobs at the same time."""
         self.running: list[tuple[float, int, int]] = []
         """(end, serial, site)."""
         self.jobs: list[GridUserJob] = []
@@ -105,7 +108,8 @@ class _Grid:
             self._end(at_s)
 
     def _pace(self, begin_s: float, window_end_s: float) -> None:
-        """The first job starts half an interval after the begin."""
+        """Submit jobs at equal intervals. The first one starts half an interval after the window
+        begins."""
         count = round(self.most * (window_end_s - begin_s) / self.load.run_s)
         gap_s = (window_end_s - begin_s) / count
         for number in range(count):
@@ -119,7 +123,7 @@ class _Grid:
             self.idle[site] += self.load.nodes
 
     def _start(self, at_s: float, window_end_s: float) -> bool:
-        """Start a job; whether there was room."""
+        """Start a job. Return whether a site had room."""
         site = self._site()
         if site is None:
             return False
@@ -147,9 +151,9 @@ class _Grid:
 def left_idle(
     nodes: Sequence[int], local: Sequence[int], jobs: Sequence[GridUserJob], poll_s: float
 ) -> list[IdleChange]:
-    """The nodes of each site that scavengers may hold, over time. A job takes its nodes when it
-    starts, first those that no scavenger has; nodes that it gives back are offered at the next
-    multiple of ``poll_s`` (0: at once)."""
+    """The nodes of each site that scavengers may hold, over time. A starting job first takes nodes
+    that no scavenger holds. Nodes that a job releases are offered at the next multiple of
+    ``poll_s``, or at once if ``poll_s`` is 0."""
     idle = [all_ - held for all_, held in zip(nodes, local, strict=True)]
     offered = list(idle)
     changes = [IdleChange(0.0, tuple(offered))]

@@ -1,10 +1,10 @@
 """Claims of thesis section 6.3 that contradict the waits in its own tables.
 
-A makespan consists of run times and waits. These claims have one policy better than another
-although Table 6.3 or 6.5 has its tasks wait for longer. Our waits and makespans are beside them.
-Mean waits of a task do not decide makespans: a claim is here only if the policy that waits longer
-is the slower one in our simulations, too. (Coarsening for wf-large1 with background load, claim 24,
-waits for longer than File-Aware and has the shorter makespan.)
+A makespan consists of run times and waits. According to these claims one policy is better than
+another, although its tasks wait longer in Table 6.3 or 6.5. Our waits and makespans are shown
+beside them. Mean waits of a task do not decide makespans. Therefore a claim is here only if the
+policy that waits longer is the slower one in our simulations, too. (Coarsening for wf-large1 with
+background load, claim 24, waits longer than File-Aware and has the shorter makespan.)
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Multi(NamedTuple):
 
 
 class PolicyPair(NamedTuple):
-    """The first is better than the second according to a claim, and waits for longer."""
+    """A claim that one policy is better than another, whose tasks wait less."""
 
     claim: int
     better: Single | Multi
@@ -104,7 +104,7 @@ def thesis_wait_s(one: Single | Multi) -> float:
 
 
 def our_wait_s(samples: Samples, one: Single | Multi) -> float:
-    """The same here."""
+    """Mean wait of a task in our simulations."""
     return sum(one.sample(samples, measure).mean for measure in WAITS)
 
 

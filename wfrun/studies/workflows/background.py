@@ -36,23 +36,25 @@ _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16, 32, 64), (35, 30, 20, 15, 10, 5)
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What other users submit. See ``background`` for where the numbers come from."""
+    """Parameters of the load of other users. ``background`` states where the numbers come from."""
 
     median_s: float = 670.0
-    """Of the run times, log-normal with ``sigma``; at most ``longest_s``."""
+    """Median of the run times, which are log-normal with ``sigma`` and at most ``longest_s``."""
     sigma: float = 1.1
-    """Half of the variance is that of the applications."""
+    """Standard deviation of the logarithms of the run times. Half of the variance is between
+    applications."""
     longest_s: float = 4 * 3600.0
     parallel: float = 0.15
-    """Share of jobs that ask for more than one processor, as many as _SIZES, up to ``widest``."""
+    """Share of jobs that ask for more than one processor. Their sizes are those of _SIZES up to
+    ``widest``."""
     widest: int = 64
     burst_median: float = 2.0
-    """Of the numbers of sequential jobs that a user submits at once, log-normal with
-    ``burst_sigma``; at most ``largest_burst``. Parallel jobs come one by one."""
+    """Median of the number of sequential jobs that a user submits at once. It is log-normal with
+    ``burst_sigma`` and at most ``largest_burst``. Parallel jobs come one by one."""
     burst_sigma: float = 1.0
     largest_burst: int = 1000
     applications: int = 60
-    """Number of sequential applications at each cluster; as many are parallel."""
+    """Number of sequential applications at each cluster, and number of parallel ones."""
 
 
 def background(
@@ -61,18 +63,19 @@ def background(
     """Other users' jobs by cluster, over WARM_UP_S + HORIZON_S, in order of submission.
 
     The thesis replays four months of the DAS-3's log of 2008 (section 6.2.3), which is not part of
-    this project; workflows arrive there every six hours. Here each seed is one arrival, on a load
-    of its own. This load is generated, with the properties that the thesis gives:
+    this project; workflows arrive there every six hours. Here each seed stands for one of these
+    arrivals and has its own load. This load is generated, with the properties that the thesis
+    gives:
 
-    - about 30% overall (Table 7.5), different in every cluster (Figure 6.2, whose bars have no
-      numbers in the text). Delft and MultimediaN are the busy ones: Table 7.2 has them as the
-      DAS-3's sites FS3 and FS4, where most jobs are submitted.
+    - The utilization is about 30% overall (Table 7.5), and different in every cluster (Figure 6.2,
+      whose bars have no numbers in the text). Delft and MultimediaN are the busy ones: Table 7.2
+      has them as the DAS-3's sites FS3 and FS4, where most jobs are submitted.
     - 15% of the jobs are parallel (Table 7.1).
-    - A mean run time of some 20 minutes. Response times less waits are 1,215 s for the same log
-      (Table 7.6, ECT-Perfect), and two million jobs in 18 months at 30% of 272 nodes (Table 7.1)
-      are 1,900 processor seconds a job, 1,100 s with 1.7 processors. Run times are log-normal, as
-      those in logs are.
-    - Sequential jobs come in bursts (Figure 7.1), which are alike (section 7.2.3).
+    - The mean run time is some 20 minutes. For the same log, response times less waits are 1,215 s
+      (Table 7.6, ECT-Perfect). Two million jobs in 18 months at 30% of 272 nodes (Table 7.1) take
+      1,900 processor seconds each, which is 1,100 s on 1.7 processors. Run times are log-normal, as
+      in logs.
+    - Sequential jobs come in bursts (Figure 7.1) of similar jobs (section 7.2.3).
 
     The spread of the run times, the sizes of parallel jobs, the bursts and the shares of the
     clusters, which the thesis leaves open, are fitted to Round Robin's queue waits with background
@@ -89,7 +92,7 @@ def background(
 
 
 def total_utilization() -> float:
-    """UTILIZATION of the whole system."""
+    """UTILIZATION of the whole system, weighted by slots."""
     sites = das3().sites
     work = sum(UTILIZATION[site.name] * site.slots for site in sites)
     return work / sum(site.slots for site in sites)
@@ -97,8 +100,8 @@ def total_utilization() -> float:
 
 @cache
 def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
-    """By cluster, and ``all`` of them: the share of its capacity that the background of each
-    repetition submits. The seeds are the numbers of the repetitions."""
+    """The share of its capacity that the background submits in each repetition, by cluster and for
+    ``all`` of them. The seeds are the numbers of the repetitions."""
     sites = das3().sites
     slots = {site.name: site.slots for site in sites}
     slots["all"] = sum(slots.values())
@@ -117,15 +120,15 @@ def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
 
 class _Application(msgspec.Struct, frozen=True):
     name: str
-    """Also that of its user: each has one application."""
+    """Name of the application and of its user. Each user has one application."""
     cores: int
     typical_s: float
 
 
 @cache
 def _applications(site: str, slots: int, load: Load) -> tuple[list[_Application], ...]:
-    """Sequential and parallel applications of a cluster, as many of each. Typical run times are
-    quantiles of their distribution, so that every cluster has the same mean."""
+    """Sequential and parallel applications of a cluster, equally many of each. Typical run times
+    are quantiles of their distribution, so that every cluster has the same mean."""
     random = Random(f"das3/applications/{site}")
     normal, count = NormalDist(), load.applications
     found: list[list[_Application]] = []
@@ -180,7 +183,7 @@ def _burst(random: Random, load: Load) -> int:
 
 @cache
 def _mean_burst(load: Load) -> float:
-    """E of ``_burst``: the sum over n of the probability of at least n jobs."""
+    """Mean size of a burst: the sum over n of the probability of at least n jobs in ``_burst``."""
     size = NormalDist(log(load.burst_median), load.burst_sigma)
     return 1 + sum(1 - size.cdf(log(n - 0.5)) for n in range(2, load.largest_burst + 1))
 

@@ -1,7 +1,8 @@
-"""Causes of differences from thesis section 6.3: one thing is changed, and the claims tested again.
+"""Causes of differences from thesis section 6.3: one thing is changed, and the claims are tested
+again.
 
-Only the runs of the policies that a change concerns are simulated again, on the same seeds; the
-others are those of the study.
+Only the runs of the policies that a change concerns are simulated again, on the same seeds. The
+other runs are taken from the study.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class WorkflowChange(NamedTuple):
     concerns: Callable[[WorkflowsCase], bool]
     """Whether a case of the study is simulated again."""
     policies: Mapping[str, str] = {}
-    """Variants, by the policy that they replace."""
+    """The variant that replaces a policy, by policy."""
     setup: CaseSetup = CaseSetup()
     run: Callable[[WorkflowsCase, Path | None, CaseSetup], WorkflowsOutcome] = run_case
     repetitions: int = REPETITIONS
@@ -106,13 +107,13 @@ class CauseCase(WorkflowsCase, frozen=True):
 
 
 class CauseOutcome(WorkflowsOutcome, frozen=True):
-    """Its metrics."""
+    """The metrics of a case with one thing changed."""
 
     change: str
 
 
 def cause_cases(made: Sequence[WorkflowsCase]) -> list[CauseCase]:
-    """The cases of all changes; ``made`` are those of the study."""
+    """The cases of all changes. ``made`` are the cases of the study."""
     return [
         CauseCase(**msgspec.structs.asdict(case), change=name)
         for case in made
@@ -122,7 +123,7 @@ def cause_cases(made: Sequence[WorkflowsCase]) -> list[CauseCase]:
 
 
 def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
-    """Simulate a case with its change. The outcome has the name of the policy that is replaced."""
+    """Simulate a case with its change. The outcome names the policy that was replaced."""
     change = CHANGES[case.change]
     fields = {f: getattr(case, f) for f in WorkflowsCase.__struct_fields__}
     changed = WorkflowsCase(**{**fields, "policy": change.policies.get(case.policy, case.policy)})
@@ -132,7 +133,7 @@ def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
 
 
 def with_change(rows: Sequence[WorkflowsOutcome], changed: Sequence[CauseOutcome]) -> Samples:
-    """The samples of the study with the runs that were simulated again in place of theirs."""
+    """The samples of the study, in which the runs with a change replace the original ones."""
     again = {_group(row) for row in changed}
     return Samples([*(row for row in rows if _group(row) not in again), *changed])
 
@@ -153,7 +154,7 @@ class Tested(NamedTuple):
 def tested(
     rows: Sequence[WorkflowsOutcome], changed: Sequence[CauseOutcome], found: Sequence[Answer]
 ) -> Iterator[Tested]:
-    """The claims of each change; ``found`` are the answers of the study."""
+    """Yield the claims of each change. ``found`` are the answers of the study."""
     for name, change in CHANGES.items():
         samples = with_change(rows, [row for row in changed if row.change == name])
         for number in change.claims:

@@ -57,7 +57,7 @@ def percent(changes: Iterable[Sample]) -> str:
 
 
 def _limits(s: Samples, workload: str, measure: str, *, loaded: bool) -> list[Sample]:
-    """The changes by all limits, of both policies."""
+    """The relative changes with each limit, of both policies."""
     return [c for p in DYNAMIC for c in s.changes(workload, p, measure, loaded=loaded)]
 
 
@@ -131,7 +131,7 @@ def _named(s: Samples, size: int, instances: int, measure: str) -> dict[str, Sam
 
 
 def variant_name(variant: int) -> str:
-    """The index of a variant in paper.MULTI_VARIANTS."""
+    """The name of the variant with this index in paper.MULTI_VARIANTS."""
     policy, throttled = paper.MULTI_VARIANTS[variant]
     return f"{policy} throttled" if throttled else policy
 
@@ -249,8 +249,8 @@ MORE_INFORMATION = (
     *((p, q) for p in (SINGLE, ALL) for q in (FILE_AWARE, CLUSTER_MIN, HEFT)),
     *((p, HEFT) for p in (FILE_AWARE, CLUSTER_MIN)),
 )
-"""Table 6.1: pairs of policies of which the second uses all the information of the first and more.
-File-Aware and Cluster Minimization use different information; Coarsening does not run on all
+"""Pairs of policies, by Table 6.1: the second policy uses all the information of the first, and
+more. File-Aware and Cluster Minimization use different information; Coarsening does not run on all
 workloads."""
 
 

@@ -33,11 +33,11 @@ from wfrun.studies.workflows.samples import Samples
 
 
 def study_workflows(options: StudyOptions) -> None:
-    """Simulate what results.csv does not have, write page.md and the figures, and print the
+    """Simulate the runs that results.csv lacks, write page.md and the figures, and print the
     verdicts on all claims.
 
-    Raises InvalidError for a corpus without workflows and for a results.csv of something else,
-    InfeasibleError where the folder cannot be written.
+    Raises InvalidError for a corpus without workflows and for a results.csv that is not from this
+    study, and InfeasibleError if the folder cannot be written.
     """
     scale = QUICK if options.quick else FULL
     corpus = options.corpus

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 
 _GHZ = 2.4
-"""Of three of the five clusters: the reference processor."""
+"""Clock rate of three of the five clusters, which are the reference processor."""
 
 _LINKS = (
     ("vrije", "amsterdam", 185.0, 0.4),
@@ -23,16 +23,16 @@ _LINKS = (
     ("delft", "leiden", 10.0, 1.45),
     ("multimedian", "leiden", 115.0, 0.6),
 )
-"""Pairs with MB/s and ms. Delft-Leiden could not be measured (section 2.4.1); it is given the
+"""(cluster, cluster, MB/s, ms). Delft-Leiden could not be measured (section 2.4.1); it has the
 values of Delft-MultimediaN, the slowest link of Delft."""
 
 
 def das3(processors_per_node: int = 1) -> Catalog:
     """The five clusters, fully connected, in the order of Table 1.2.
 
-    A node is one place for a task, as in Table 7.4, which gives the simulated clusters their number
-    of nodes as size: with 272 places the queue waits of Single Cluster for large workflows come
-    out as in Table 6.3, with 544 or 816 (two processors a node, dual cores) far below.
+    By default a node runs one task. Table 7.4 also states the number of nodes as the size of the
+    simulated clusters. With 272 places the queue waits of Single Cluster for large workflows are
+    those of Table 6.3; with 544 or 816 (two processors a node, dual cores) they are far below.
     """
     clusters = (
         ("vrije", 85, 2.4),

@@ -11,7 +11,7 @@ many tasks a throttle and Single Cluster help, as it says. For one large workflo
 with background load more than without, Single Cluster is not the best, and whether regard for
 transfers pays is not distinguishable. Some of its claims are against the waits in its own tables.
 """
-"""What the paper concludes, and what holds here."""
+"""The conclusions of the thesis, and which of them hold here."""
 
 DIFFERENCES = """
 ## What differs, and why

@@ -27,12 +27,13 @@ MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 
 
 OPTIONS = {policy: {"ties": "catalog"} for policy in (paper.FILE_AWARE, paper.COARSENING)}
-"""Each workflow of the thesis has a broker of its own (section 6.1.2), which does not know yet what
-the brokers of workflows submitted at the same time do: all begin in the same cluster."""
+"""Each workflow of the thesis has a broker of its own (section 6.1.2). A broker does not know yet
+what the brokers of workflows submitted at the same time do, so all of them begin in the same
+cluster."""
 
 
 class CaseSetup(msgspec.Struct, frozen=True):
-    """What is simulated beside the case; by default as the thesis has it."""
+    """The setting in which a case is simulated; by default that of the thesis."""
 
     model: SiteModel = MODEL
     load: Load = Load()
@@ -44,9 +45,9 @@ class WorkflowsCase(msgspec.Struct, frozen=True):
     """One simulated run."""
 
     experiment: str
-    """``single``, ``multi``, or ``places`` (the number of tasks per node is varied)."""
+    """``single``, ``multi``, or ``places``, which varies the number of tasks per node."""
     workload: str
-    """Of Table 6.2, or the application of a multi-workflow experiment."""
+    """A workload of Table 6.2, or the application of a multi-workflow experiment."""
     family: str
     size: int
     instances: int
@@ -62,10 +63,10 @@ class WorkflowsCase(msgspec.Struct, frozen=True):
 
 
 class WorkflowsOutcome(WorkflowsCase, frozen=True):
-    """The metrics of section 6.2.4, means over the workflows of the run."""
+    """The metrics of section 6.2.4. They are means over the workflows of the run."""
 
     makespan_s: float
-    """Total makespan for several instances."""
+    """Makespan; for several instances, the total makespan."""
     nsl: float
     held_s: float
     qwt_s: float
@@ -83,7 +84,7 @@ class WorkflowsScale(msgspec.Struct, frozen=True):
     idle: int
     """Repetitions without background load."""
     loaded: int
-    """Repetitions with it."""
+    """Repetitions with background load."""
 
 
 QUICK = WorkflowsScale(idle=5, loaded=12)
@@ -92,7 +93,7 @@ FULL = WorkflowsScale(idle=100, loaded=100)
 
 def cases(scale: WorkflowsScale, origins: Sequence[tuple[str, int]] = ()) -> list[WorkflowsCase]:
     """All simulated runs of the study, in an order in which all experiments progress evenly.
-    ``origins`` are (family, size) of the workflows of the corpus."""
+    ``origins`` are the (family, size) of the workflows that the corpus has."""
     made = [*_single(scale), *_throttled(scale), *_multi(scale), *_places(scale)]
     replace = msgspec.structs.replace
     known = frozenset(origins)
@@ -178,8 +179,8 @@ _DOCUMENTS = {"cybershake": "CyberShake", "montage": "Montage", "inspiral": "Ins
 
 
 def document_of(corpus: Path, family: str, size: int) -> Path | None:
-    """The workflow's document as the workflow generator of the thesis (its reference 19) names it,
-    in ``corpus`` or a folder below it; None: it is not there."""
+    """The workflow's document in ``corpus`` or a folder below it, under the name that the workflow
+    generator of the thesis (its reference 19) gives it; None if it is absent."""
     name = f"{_DOCUMENTS[family]}_{size}.xml"
     return next(iter(sorted(corpus.rglob(name))), None)
 
@@ -188,9 +189,9 @@ def document_of(corpus: Path, family: str, size: int) -> Path | None:
 def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Workflow:
     """A workflow as the thesis models it: from its document, or else generated.
 
-    Section 6.1.1: a task passes each successor one file. Therefore the outputs of a task become one
-    file of their total size. Inputs that no task writes are dropped, since they cost nothing.
-    Raises InvalidError for a document that cannot be read or has no run times.
+    In section 6.1.1 a task passes one file to each successor. Therefore the outputs of a task
+    become one file of their total size. Inputs that no task writes are dropped, since they cost
+    nothing. Raises InvalidError for a document that cannot be read or has no run times.
     """
     if document is None:
         return one_file_per_task(generate(family, size, seed))
@@ -200,7 +201,7 @@ def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Wor
 
 
 def one_file_per_task(workflow: Workflow) -> Workflow:
-    """All outputs of a task as one file, and no initial inputs."""
+    """The workflow with all outputs of a task as one file, and without initial inputs."""
     replace = msgspec.structs.replace
     files: list[File] = []
     merged: dict[int, int] = {}
@@ -237,7 +238,7 @@ class _Events:
         self.events += events
 
     def commit(self) -> None:
-        """Do nothing."""
+        """Do nothing: the log is in memory only."""
 
 
 @lru_cache(maxsize=2)  # cases are in the order of the repetitions
@@ -306,7 +307,7 @@ def outcome_of(
 
 
 def _main_share(timings: RunTimings) -> float:
-    """Mean over the workflows."""
+    """Share of a workflow's tasks in its main cluster, mean over the workflows."""
     counts = [[0] * len(timings.sites) for _ in timings.workflows]
     for task in timings.tasks:
         counts[task.workflow][task.site] += 1

@@ -35,8 +35,8 @@ def page(
     origins: Sequence[tuple[str, int]],
     pictures: Sequence[str],
 ) -> str:
-    """Markdown. ``tests`` are claims tested with one thing changed, ``origins`` the workflows that
-    come from the corpus, ``pictures`` the names of files beside the page."""
+    """The page in Markdown. ``tests`` are claims tested with one thing changed, ``origins`` the
+    workflows that come from the corpus, ``pictures`` the names of files beside the page."""
     parts = [
         *_head(found, tests, scale, origins),
         *_setting(samples),
@@ -90,7 +90,7 @@ def _head(
 
 
 def _explained(found: Sequence[Answer], tests: Sequence[Tested]) -> str:
-    """Which of the claims that do not hold here the thesis' own numbers speak against."""
+    """Which of the claims that do not hold here are contradicted by the thesis's own numbers."""
     open_ = {a.number for a in found if not a.holds and not a.claim.always}
     against = sorted(open_ & CLAIMS_AGAINST_WAITS)
     changed = sorted((open_ & holding(tests)) - set(against))

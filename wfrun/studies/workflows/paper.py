@@ -26,8 +26,8 @@ WORKLOADS: dict[str, tuple[tuple[str, int], ...]] = {
     "wf-large1": (("cybershake", 1000), ("montage", 1000)),
     "wf-large2": (("sipht", 1000), ("inspiral", 1000)),
 }
-"""Table 6.2: the families and sizes of each workload. Its Montage-100 is Inspiral-100, whose
-makespan and sizes the table has; see the page of the study of brokers."""
+"""Table 6.2: the families and sizes of each workload. Its Montage-100 is replaced by Inspiral-100,
+which has the makespan and sizes of the table; see the page of the study of brokers."""
 
 SMALL = ("wf-small1", "wf-small2")
 LARGE = ("wf-large1", "wf-large2")
@@ -128,7 +128,7 @@ TABLE_6_3: dict[tuple[str, bool], dict[str, WaitEntry]] = {
         HEFT_P: WaitEntry(28, 0.4, 501),
     },
 }
-"""By workload, and whether there is background load."""
+"""Entries by policy; the tables by workload and by whether there is background load."""
 
 CDF_WORKLOADS = ("wf-small1", "wf-large1")
 """Figure 6.4: the workloads whose distributions are drawn."""
@@ -146,8 +146,8 @@ TABLE_6_4: dict[tuple[str, str, bool], tuple[float, float, float, float]] = {
     (CLUSTER_MIN, "wf-large1", True): (-30, -11, -27, -13),
     (CLUSTER_MIN, "wf-large2", True): (4, 43, 15, 75),
 }
-"""By policy, workload and background: change of the makespan (best, worst) and of the NSL (best,
-worst) over the limits, in percent of the same without a throttle."""
+"""By policy, workload and background: the best and the worst change of the makespan, and those of
+the NSL, over the limits, in percent of the run without a throttle."""
 
 MULTI = (("cybershake", 100, 5), ("cybershake", 100, 50), ("cybershake", 1000, 5))
 """Section 6.3.2: family, size, and number of instances submitted together."""
@@ -191,4 +191,4 @@ TABLE_6_5: dict[tuple[int, int], tuple[WaitEntry, ...]] = {
         WaitEntry(123, 4.87, 319),
     ),
 }
-"""By size and number of instances, in the order of MULTI_VARIANTS."""
+"""Entries in the order of MULTI_VARIANTS, by size and number of instances."""

@@ -13,9 +13,9 @@ MEASURES = ("makespan_s", "nsl", "held_s", "qwt_s", "ftd_s", "nft", "once_s", "m
 
 
 class Samples:
-    """What was measured; ``measure`` is one of MEASURES everywhere.
+    """The measures of the study. Each ``measure`` is one of MEASURES.
 
-    A repetition's value for a workload is the mean over the workflows in it (Table 6.2); means and
+    A repetition's value for a workload is the mean over the workflows in it (Table 6.2). Means and
     confidence intervals are over repetitions.
     """
 
@@ -45,8 +45,8 @@ class Samples:
         return self._sample((experiment, workload, paper.SINGLE, None, False, places), measure)
 
     def changes(self, workload: str, policy: str, measure: str, *, loaded: bool) -> list[Sample]:
-        """By each of paper.LIMITS, the change of a measure in percent of its mean without a
-        throttle."""
+        """The change of a measure in percent of its mean without a throttle, for each of
+        paper.LIMITS."""
         free = self.single(workload, policy, measure, loaded=loaded)
         mean = free.mean
         return [

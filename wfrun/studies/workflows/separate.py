@@ -24,9 +24,9 @@ from wfrun.studies.workflows.experiments import (
 
 
 def run_separately(case: WorkflowsCase, corpus: Path | None, setup: CaseSetup) -> WorkflowsOutcome:
-    """Simulate one case of several workflows with a broker for each, and without head nodes. They
-    begin together, learn of each other's tasks as often as the monitoring service reports, and
-    share the bandwidth of the links."""
+    """Simulate one case of several workflows with a broker for each, and without head nodes. The
+    brokers begin at the same time, learn of each other's tasks whenever the monitoring service
+    reports, and share the bandwidth of the links."""
     workflow = documented_workflow(case, corpus)
     catalog = das3(case.places)
     world = BrokerWorld(

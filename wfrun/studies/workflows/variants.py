@@ -38,8 +38,8 @@ class BalancedOverflow(ClusterMin):
 
 
 class CountedIdle(Fcfs):
-    """A FCFS queue whose free processors count as idle also while a job waits at its head: the
-    engine takes queues of other names than Fcfs's for backfilling ones."""
+    """A FCFS queue whose free processors count as idle even while a job waits at its head. The
+    engine treats a queue with another name than Fcfs's as one that backfills."""
 
     name = "fcfs:counted-idle"
 

@@ -40,10 +40,10 @@ _READ = frozenset(
 
 
 def read_jsdl(path: Path, template: LineTemplate) -> list[BagDraft]:
-    """Read the bag of a document. The ``template`` is for other documents.
+    """Read the bag of a document. The ``template``, which other formats use, has no effect.
 
-    Raises InvalidError with the line for what is not well-formed, no JSDL, or refused. An OSError
-    is left to the caller.
+    Raises InvalidError, with the line, for a document that is not well-formed, is not JSDL, or is
+    refused. An OSError is left to the caller.
     """
     with path.open("rb") as stream:
         refuse_entities(str(path), stream)
@@ -68,7 +68,7 @@ class _JsdlReader:
     def __init__(self, root: etree._Element, path: Path) -> None:
         self._root, self._path = root, path
         self._lines: dict[str, int] = {}
-        """The lines of templates and parameters."""
+        """Lines in the document by the text of a template or the name of a parameter."""
 
     def read(self) -> BagDraft:
         sweeps = Sweeps(self._root, str(self._path))
@@ -181,12 +181,14 @@ class _JsdlReader:
         return inputs, outputs
 
     def _place(self, source: etree._Element) -> str | None:
-        """The path of a source; None for one at another host, which is searched by its name."""
+        """The path of a source; None if it is at another host: the input is then searched by its
+        name."""
         uri = self._text(self._child(source, "URI"))
         return None if uri is None or is_elsewhere(uri) else uri
 
     def _target(self, target: etree._Element) -> str | None:
-        """The name under which the run keeps an output: the end of the URI; None: its own."""
+        """The name under which the run keeps an output: the last part of the URI. None: the output
+        keeps its name."""
         uri = self._text(self._child(target, "URI"))
         name = posixpath.basename(uri) if uri else ""
         if not name:
@@ -235,7 +237,8 @@ class _JsdlReader:
         return Resources(max(1, round(cores)), round(on_each), 0, limit, nodes)
 
     def _range(self, element: etree._Element | None) -> float | None:
-        """The smallest value that a range allows."""
+        """The number that a range stands for: its lower bound, else its exact value, else its upper
+        bound."""
         if element is None:
             return None
         found = [
@@ -261,7 +264,7 @@ class _JsdlReader:
     # What is left over
 
     def _check_unswept(self, description: etree._Element) -> None:
-        """Refuse a sweep that changes what all tasks of a bag have in common."""
+        """Refuse a sweep that changes a value which all tasks of a bag must share."""
         for element in description.iter(etree.Element):
             name = etree.QName(element).localname
             texts = [str(value) for value in element.attrib.values()]

@@ -1,10 +1,10 @@
 """The parameter sweeps of a JSDL document (GFD.149), as axes of a bag.
 
-Of XPaths only location paths are evaluated, which take a bounded time. XPath 1.0 (W3C, 1999) has
-nested predicates, unions, comparisons of node sets and functions, with which twelve kilobytes run
-for hours. GFD.149 says that a Match is an XPath, and names elements, attributes and text by it: a
-path of steps does that, in a time that grows with the number of its steps and the size of the
-document.
+Only XPaths that are location paths are evaluated, since they take a bounded time. XPath 1.0 (W3C,
+1999) also has nested predicates, unions, comparisons of node sets and functions, by which an
+expression of twelve kilobytes can run for hours. In GFD.149 a Match is an XPath that names
+elements, attributes or text. A path of steps suffices for that, and its time grows with the number
+of steps and the size of the document.
 """
 
 from __future__ import annotations
@@ -58,21 +58,23 @@ class _Target:
 class Sweeps:
     """The sweeps of a document.
 
-    ``read`` returns their axes. ``fill_in`` then makes a template of each text and attribute of the
-    document: it puts a parameter in braces wherever a sweep changes it, and escapes the rest.
+    ``read`` returns their axes. ``fill_in`` then turns each text and attribute of the document into
+    a template: it puts a parameter in braces wherever a sweep changes the text, and escapes the
+    rest.
     """
 
     def __init__(self, root: etree._Element, source: str) -> None:
         self._root, self._source = root, source
         self._elements = sum(1 for _ in root.iter())
         self._visits = 0
-        """Number of elements that the paths so far may have visited."""
+        """Upper estimate of the number of elements visited by the paths so far."""
         self._targets: list[_Target] = []
         self.lines: dict[str, int] = {}
         """The line of each parameter."""
 
     def read(self) -> tuple[Axis, ...]:
-        """Read an axis for each sweep, outer sweeps first. Raises InvalidError."""
+        """Read an axis for each sweep, outer sweeps first. Raises InvalidError for a sweep that is
+        invalid or not supported."""
         axes: list[Axis] = []
         element = self._only_sweep(self._root)
         while element is not None:
@@ -85,7 +87,7 @@ class Sweeps:
         return tuple(axes)
 
     def fill_in(self) -> None:
-        """Put parameters where the sweeps change the document."""
+        """Turn the document's texts and attributes into templates."""
         by_text: dict[tuple[etree._Element, str | None], list[_Target]] = {}
         for target in self._targets:
             by_text.setdefault((target.element, target.attribute), []).append(target)
@@ -279,10 +281,10 @@ def _texts(column: Progression) -> Iterator[str]:
 
 
 def _word(target: _Target) -> str:
-    """The name of a parameter, after its place.
+    """The name of a parameter, derived from the place that it changes.
 
     It is the variable of an Environment, the option before an Argument, the number of an Argument,
-    or the element.
+    or the element's name.
     """
     element = target.element
     name = etree.QName(element).localname
@@ -306,7 +308,8 @@ MAX_CHARACTERS = 1000
 MAX_STEPS = 16
 """Maximum number of steps of a path."""
 MAX_VISITS = 20_000_000
-"""Maximum number of paths of a document times its elements: about the elements visited."""
+"""Maximum product of the number of paths of a document and the number of its elements. It estimates
+the number of elements that are visited."""
 
 RULE = (
     "A Match is a path such as //jsdl-posix:Argument[2], //jsdl-posix:Environment[@name='X'] or "

@@ -89,7 +89,8 @@ def _drop(
     parents: Sequence[Sequence[int]],
     within: set[int],
 ) -> None:
-    """Remove a node, and all nodes that cannot be on a cycle without it."""
+    """Remove a node, and then all nodes that cannot be on a cycle since they have no child or no
+    parent left."""
     within.discard(start)
     queue = deque([*children[start], *parents[start]])
     while queue:

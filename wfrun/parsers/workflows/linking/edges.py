@@ -12,32 +12,33 @@ from wfrun.parsers.workflows.linking.cycles import children_of
 
 
 class Edges:
-    """The graph of a workflow. Nodes are tasks, numbered from 0 in the order in which they are
-    added, and groups, that is sub-workflows."""
+    """The graph of a workflow. A node is a task or a group. Tasks are numbered from 0 in the order
+    in which they are added; a group is a sub-workflow."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._lines: list[int | None] = []
         self._documents: list[tuple[int, Document]] = []
-        """The documents of the tasks: each from the task of this number on."""
+        """(number of the first task, document) of each stretch of tasks that comes from one
+        document."""
         self._groups: dict[str, range] = {}
         self._group_places: dict[str, Place] = {}
         self.declared: dict[int, list[int]] = {}
-        """The parents of each task that the documents state."""
+        """The parents that the documents declare, by task."""
         self._pending: list[tuple[str, str, Place]] = []
-        """Edges of nodes that were not there when the edges were declared."""
+        """Edges whose nodes did not exist yet when the edges were declared."""
 
     def add_node(self, document: Document, node: str, line: int | None) -> None:
-        """Number the next task. Its id in the workflow is that in its document with the prefix of
-        the document."""
+        """Add the next task. Its id in the workflow is the document's prefix followed by
+        ``node``."""
         index = self._ids[self._new_id(document, node, line)] = len(self._lines)
         if not self._documents or self._documents[-1][1] is not document:
             self._documents.append((index, document))
         self._lines.append(line)
 
     def _new_id(self, document: Document, node: str, line: int | None) -> str:
-        """The id of a node in the workflow. Raises InvalidError for one that cannot be used, or is
-        used already."""
+        """The id of a node in the workflow. Raises InvalidError for an id that is invalid or
+        already used."""
         full = document.prefix + node
         if fault := id_fault(full):
             document.refuse(f"task id {cut(full)} {fault}", line, ID_RULE)
@@ -62,19 +63,19 @@ class Edges:
         return document.place(self._lines[task])
 
     def describe(self, task: int) -> str:
-        """The id of a task, and where it is, for messages."""
+        """The id and the place of a task, for messages."""
         name = next(node for node, index in self._ids.items() if index == task)
         source, line, locate = self.where(task)
         return name if line is None else f"{name} ({source}:{locate(line)})"
 
     def open_group(self, document: Document, node: str, line: int | None) -> str:
-        """Add a sub-workflow, whose tasks follow; give its id in the workflow."""
+        """Add a sub-workflow, whose tasks are added next. Return its id in the workflow."""
         full = self._new_id(document, node, line)
         self._group_places[full] = document.place(line)
         return full
 
     def close_group(self, group: str, first: int) -> None:
-        """End a sub-workflow, which consists of the tasks from ``first`` on."""
+        """End a sub-workflow, which consists of the tasks numbered ``first`` and above."""
         self._groups[group] = range(first, len(self._lines))
 
     def declare(
@@ -95,7 +96,7 @@ class Edges:
     def resolve(self, tasks: Sequence[Task], producers: Sequence[int | None]) -> None:
         """Turn edges to and from sub-workflows into edges of their first and last tasks.
 
-        Raises InvalidError for an edge of a task that is not there.
+        Raises InvalidError for an edge of a task that does not exist.
         """
         grouped: list[tuple[str, str]] = []
         for child, parent, place in self._pending:

@@ -15,7 +15,7 @@ from wfrun.parsers.workflows.linking.edges import Edges
 
 _SPECIAL = ("", ".")
 _SHORT = MAX_PART_BYTES // 4
-"""Maximum length of a name in characters that is certainly not too long in bytes."""
+"""Maximum number of characters of a name whose length in bytes need not be checked."""
 _UNTIDY_NAME = re.compile(r"(?:\A|/)\.(?:/|\Z)|//|/\Z")
 
 
@@ -45,8 +45,9 @@ class LinkedUses(NamedTuple):
 class Files:
     """All files by name.
 
-    Only under emulation several tasks may write one file: there is one `LinkedFile` per producer
-    then, its *alternatives*, and the first of them stands for all until producers are chosen.
+    Several tasks may write one file only under emulation. Then each producer has its own
+    `LinkedFile`. These are *alternatives*; the first of them stands for all until producers are
+    chosen.
     """
 
     def __init__(self, edges: Edges) -> None:
@@ -54,12 +55,13 @@ class Files:
         self.all: list[LinkedFile] = []
         self.by_name: dict[str, LinkedFile] = {}
         self.alternatives: dict[int, list[LinkedFile]] = {}
-        """All files of one name with several producers, by the index of the first."""
+        """All alternatives of a file with several producers, by the index of the first."""
         self.odd_sizes: set[str] = set()
-        """Names for which tasks state different sizes."""
+        """Names of files for which tasks state different sizes."""
 
     def link(self, document: Document, draft: TaskDraft, task: int) -> LinkedUses:
-        """Number the files of a task. Those of its standard streams are added to the draft's."""
+        """Number the files of a task. The files of its standard streams are added to the draft's
+        lists."""
         _add_streams(draft)
         optional: list[int] = []
         inputs = self._link_inputs(document, draft, optional)
@@ -78,7 +80,7 @@ class Files:
     def _link_inputs(
         self, document: Document, draft: TaskDraft, optional: list[int]
     ) -> dict[int, None]:
-        """Give the indices of the files that the task reads, and add optional ones to
+        """Return the indices of the files that the task reads, and add those of optional ones to
         ``optional``."""
         inputs: dict[int, None] = {}
         by_name = self.by_name
@@ -110,7 +112,8 @@ class Files:
         inputs: dict[int, None],
         optional: list[int],
     ) -> dict[int, int]:
-        """Give the index of each file that the task writes, by that of its first alternative."""
+        """Return the index of each file that the task writes, by the index of its first
+        alternative."""
         outputs: dict[int, int] = {}
         by_name = self.by_name
         for use in draft.outputs:
@@ -152,7 +155,7 @@ class Files:
         return file
 
     def _twin(self, document: Document, draft: TaskDraft, file: LinkedFile) -> LinkedFile:
-        """A further file of the same name, for its second producer."""
+        """A further file of the same name, for a further producer."""
         if not document.emulate:
             document.refuse(
                 f"file {file.name} is written by two tasks: "
@@ -188,7 +191,8 @@ def _overwrite(
     inputs: dict[int, None],
     optional: list[int],
 ) -> None:
-    """Handle a file that one task reads and writes."""
+    """Handle a file that one task reads and writes: refuse it, or, under emulation, drop it from
+    ``inputs`` and ``optional``."""
     if not document.emulate:
         document.refuse(
             f"task {draft.id} reads and writes the same file, {file.name}",

@@ -1,4 +1,4 @@
-"""A workflow document, from the drafts that its reader yields to the `Workflow`: ids and names of
+"""A workflow document, from the drafts that its reader yields to the `Workflow`. Ids and names of
 files become numbers, cycles are refused, and the model is built."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wfrun.parsers.workflows.linking.files import Files
 from wfrun.parsers.workflows.linking.producers import choose_producers
 
 _SHOWN = 20
-"""Maximum number of tasks, and of implied edges, that are named of a cycle."""
+"""Maximum number of tasks, and of implied edges, of a cycle that a message names."""
 
 
 def make_workflow(path: Path, reader: DocumentReader, *, emulate: bool) -> Workflow:
@@ -48,16 +48,17 @@ class Linked(msgspec.Struct, frozen=True):
     files: Files
     edges: Edges
     parents: list[tuple[int, ...]]
-    """Of each task: the declared ones and those that its inputs imply."""
+    """Parents by task: those that the documents declare, and the producers of its inputs."""
 
 
 def link(document: Document, drafts: Iterable[Draft]) -> Linked:
     """Number tasks and files, read in sub-workflows, and add the edges that files imply.
 
-    Raises InvalidError for ids that are missing or repeated, for edges of tasks that are not
-    there, for file names that leave the sandbox, and for a file with two producers. Under emulation
-    a file may have several, and each consumer reads that of one of them (see
-    `choose_producers`). A task that reads and writes one file only writes it then.
+    Raises InvalidError for ids that are missing or repeated, for edges of tasks that do not exist,
+    for file names that leave the sandbox, and for a file with two producers. Under emulation a file
+    may have several producers, and each consumer reads the file of one of them (see
+    `choose_producers`). A file that one task both reads and writes is refused, too; under emulation
+    it counts as written only.
     """
     linker = _Linker()
     linker.add(document, drafts, (str(Path(document.source).resolve()),))
@@ -79,14 +80,15 @@ class _Linker:
         self.edges = Edges()
         self.files = Files(self.edges)
         self._shared: dict[Any, Any] = {}
-        """One object of equal ones: tasks of a kind have names and arguments in common."""
+        """One object for all equal ones, since tasks of a kind have equal names and arguments."""
         self._checked: set[Resources] = set()
         """The requests that are within the limits."""
         self._contained: dict[tuple[Resources, Container], Resources] = {}
-        """Requests with their containers."""
+        """Requests with their containers, by request and container."""
 
     def add(self, document: Document, drafts: Iterable[Draft], including: tuple[str, ...]) -> None:
-        """Add the drafts of a document. ``including``: the documents that are open."""
+        """Add the drafts of a document. ``including`` are the sources of the documents that are
+        being read."""
         for draft in drafts:
             if isinstance(draft, TaskDraft):
                 self._add_task(document, draft)
@@ -129,7 +131,7 @@ class _Linker:
         return self._contained[key]
 
     def _check(self, document: Document, draft: TaskDraft) -> None:
-        """Refuse texts and numbers that no site could take."""
+        """Refuse texts and numbers that no site could accept."""
         for word in (draft.executable, *draft.arguments):
             if fault := text_fault(word):
                 document.refuse(f"task {draft.id}: {fault} in its command", draft.line)
@@ -213,8 +215,9 @@ def build_workflow(linked: Linked) -> Workflow:
 
 
 def _files(linked: Linked) -> list[File]:
-    """The files of the model. The producer's size counts, else the largest that a reader states;
-    an output that no task reads is a final one, unless it is marked otherwise."""
+    """The files of the model. The size of a file is the one stated by its producer, else the
+    largest one stated by a reader. An output that no task reads is a final output, unless the
+    document marks it otherwise."""
     odd, document = linked.files.odd_sizes, linked.document
     consumed: set[int] = set()
     for task in linked.tasks:

@@ -12,20 +12,20 @@ from wfrun.parsers.workflows.linking.edges import Edges
 from wfrun.parsers.workflows.linking.files import Files, LinkedFile
 
 Alternatives = Mapping[int, Sequence[tuple[int, int]]]
-"""(producer, file) in document order, by the file that stands for all."""
+"""(producer, file) pairs in document order, by the file that stands for all alternatives."""
 
 Choices = dict[int, dict[int, int | None]]
-"""Per task: the file that it reads, by the file that stands for all; None: no producer can come
-before the task."""
+"""For each task: the file that it reads, by the file that stands for all alternatives. None: no
+producer can come before the task."""
 
 
 def choose_producers(tasks: list[Task], files: Files, edges: Edges) -> None:
-    """Let each consumer of a file with several producers read that of one of them.
+    """Let each consumer of a file with several producers read the file of one of them.
 
-    It is the declared parent's, the last in document order of several. Where no declared parent
-    writes the file, it is that of the last producer in document order that comes before the task
-    in a topological order of the edges known by then, else of the last one that does not depend on
-    the task, else an initial input of that name.
+    If declared parents write the file, it is the last of them in document order. Otherwise it is
+    the last producer, in document order, that comes before the task in a topological order of the
+    edges known so far; else the last one that does not depend on the task; else the consumer reads
+    an initial input of that name.
     """
     alternatives = {
         index: [(file.producer, file.index) for file in group if file.producer is not None]
@@ -55,7 +55,8 @@ def choose_producers(tasks: list[Task], files: Files, edges: Edges) -> None:
 def _declared_choices(
     tasks: Sequence[Task], declared: Mapping[int, Sequence[int]], alternatives: Alternatives
 ) -> tuple[Choices, list[tuple[int, int]]]:
-    """Choose declared parents' files, and give the (task, file) pairs that are left."""
+    """Choose files of declared parents, and return the (task, file) pairs for which there is
+    none."""
     chosen: Choices = {}
     open_uses: list[tuple[int, int]] = []
     for index, task in enumerate(tasks):
@@ -77,7 +78,8 @@ def _choose_others(
     parents: Sequence[tuple[int, ...]],
     alternatives: Alternatives,
 ) -> None:
-    """Choose where no declared parent writes the file, without closing a cycle."""
+    """Choose producers for the uses whose file no declared parent writes, without closing a
+    cycle."""
     position = {task: number for number, task in enumerate(topological_order(parents))}
     children = children_of(parents)
     rest = []
@@ -101,7 +103,7 @@ def _choose_others(
 
 
 def _initial(files: Files, first: int) -> int:
-    """The index of the file of this name that no task has written yet."""
+    """The index of an initial file with the name of file ``first``."""
     group = files.alternatives[first]
     if group[-1].producer is not None:
         group.append(LinkedFile(len(files.all), group[0].name))

@@ -30,12 +30,13 @@ _MEBIBYTE = 2**20
 
 
 def write_dax(workflow: Workflow, path: str | Path) -> None:
-    """Write ``workflow`` to the file ``path``, which is replaced when all of it is written.
+    """Write ``workflow`` to the file ``path``, which is replaced only when the document is
+    complete.
 
-    What is not kept: ``source`` and ``warnings``, checksums of inputs, files that no task uses, and
-    which edges were declared and which the files implied. Raises InvalidError for what a DAX cannot
-    say (control characters, a relative path of an executable), and when ``path`` cannot be
-    written.
+    These are not kept: ``source`` and ``warnings``, checksums of inputs, files that no task uses,
+    and the distinction between declared edges and edges that files imply. Raises InvalidError for
+    values that a DAX cannot express (control characters, a relative path of an executable), and if
+    ``path`` cannot be written.
     """
     with replacing(path) as stream:
         for part in _parts(workflow, str(path)):
@@ -70,9 +71,10 @@ def _pfn(source: InputSource) -> str:
 
 
 def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """The versions that distinguish executables of one name, and the catalog's entries.
+    """The version attribute of each executable whose name is ambiguous, and the entries of the
+    catalog.
 
-    A name that stands for one executable of the same name has no entry.
+    If a name has a single executable, which is the name itself, it gets no entry.
     """
     executables: dict[str, dict[str, None]] = {}
     for task in workflow.tasks:
@@ -95,7 +97,7 @@ def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str
 
 
 def _brings_executable(workflow: Workflow, task: Task) -> bool:
-    """Whether an input is the task's program: an executable named like the transformation."""
+    """Whether an input of the task is its program: an executable with the transformation's name."""
     return task.executable == f"./{task.name}" and any(
         workflow.files[index].executable and workflow.files[index].name == task.name
         for index in task.inputs
@@ -103,7 +105,7 @@ def _brings_executable(workflow: Workflow, task: Task) -> bool:
 
 
 class _Uses:
-    """The ``<uses>`` elements. Those of inputs are kept, because many tasks may read one file."""
+    """The ``<uses>`` elements. Those of inputs are cached, because many tasks may read one file."""
 
     def __init__(self, workflow: Workflow) -> None:
         self._files = workflow.files
@@ -155,7 +157,8 @@ def _job(workflow: Workflow, task: Task, version: str | None, uses: _Uses, path:
 
 
 def _argument(workflow: Workflow, task: Task) -> str:
-    """Quote words for a POSIX shell; words that name a file of the task become references to it."""
+    """Quote words for a POSIX shell. A word that names a file of the task becomes a reference to
+    it."""
     names = {workflow.files[index].name for index in (*task.inputs, *task.outputs)}
     words = [
         f"<file name={quoteattr(word)}/>"
@@ -202,7 +205,7 @@ def _profile(namespace: str, key: str, value: str) -> str:
 
 
 def _minutes(seconds: float) -> float:
-    """A number that gives ``seconds`` again when it is multiplied by 60, if there is one."""
+    """A number of minutes that, multiplied by 60, is exactly ``seconds``, if there is one."""
     minutes = seconds / 60
     for guess in (minutes, math.nextafter(minutes, 0), math.nextafter(minutes, math.inf)):
         if guess * 60 == seconds:

@@ -1,9 +1,10 @@
-"""Writes executions of workflows as WfFormat JSON 1.5: the graph, and what each task took.
+"""Writes executions of workflows as WfFormat JSON 1.5: the graph, and the measurements of each
+task.
 
 Source: wfcommons-schema.json of WfCommons, version 1.5. The format has patterns for ids of tasks
-and files; what they do not allow is replaced, and said. A task without a measurement has no entry
-in the execution, so its command and cores are in its specification, where readers of ours, and the
-schema, take them.
+and files. Characters that do not match are replaced, and the changes are reported. A task without a
+measurement has no entry in the execution. Its command and cores are in its specification, where our
+readers and the schema accept them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NOT_OF_TASKS = re.compile(r"[^0-9a-zA-Z_.#-]")
 
 
 class TaskExecution(msgspec.Struct, frozen=True, gc=False):
-    """What was measured of a task that is done."""
+    """The measurements of a task that is done."""
 
     runtime_s: float
     started_s: float
@@ -40,24 +41,24 @@ class TaskExecution(msgspec.Struct, frozen=True, gc=False):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """What was measured of a workflow."""
+    """The measurements of a workflow."""
 
     description: str
     system: str
     """Version of wfrun."""
     created_s: float
-    """Time of what was measured last, in seconds since the epoch."""
+    """Time of the latest measurement, in seconds since the epoch."""
     started_s: float
     makespan_s: float
     tasks: Mapping[int, TaskExecution]
-    """By task; tasks that are not done are absent."""
+    """Measurements by task; tasks that are not done are absent."""
     sizes: Sequence[int]
     """Size of each file in bytes; -1: unknown."""
 
 
 def write_execution(workflow: Workflow, execution: Execution, path: Path) -> list[str]:
-    """Write an execution to the file ``path``, which is replaced when all of it is written. Returns
-    what the format has no place for, with counts.
+    """Write an execution to the file ``path``, which is replaced only when the document is
+    complete. Return the facts for which the format has no place, with counts.
 
     Raises InvalidError when ``path`` cannot be written.
     """
@@ -78,8 +79,8 @@ class _Writer:
         self._files = self._distinct(names, _NOT_OF_FILES, "names of files")
 
     def _distinct(self, names: Sequence[str], wrong: re.Pattern[str], what: str) -> list[str]:
-        """The names without characters that the format forbids, each different from the others.
-        One that is allowed stays as it is."""
+        """The names, with characters that the format forbids replaced, and made distinct. A name
+        without such characters keeps its first occurrence unchanged."""
         allowed = {name for name in names if name and not wrong.search(name)}
         left = set(allowed)
         numbers: Counter[str] = Counter()
@@ -150,7 +151,7 @@ class _Writer:
         return {"command": command, "coreCount": task.resources.cores}
 
     def _note(self, task: Task) -> None:
-        """Count what the format cannot say of a task."""
+        """Count the facts about a task for which the format has no place."""
         if task.env:
             self.losses["tasks with environment variables, which are left out"] += 1
         if (task.stdin, task.stdout, task.stderr) != (None, None, None):
@@ -197,7 +198,7 @@ class _Writer:
 
 
 def _date(at_s: float) -> str:
-    """The time in ISO 8601, UTC; the nearest year that has a date."""
+    """The time in ISO 8601, UTC. Times outside 1970 to 9999 are clamped."""
     at_s = min(max(at_s, 0.0), 253402300799.0)
     moment = datetime.fromtimestamp(at_s, timezone.utc)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -208,5 +209,5 @@ def _lines(record: Callable[[int], Json], indices: Iterable[int]) -> Iterator[st
 
 
 def _text(value: Any) -> str:
-    """JSON in ASCII: names may have bytes that are no text."""
+    """JSON in ASCII, since names may have bytes that are not text."""
     return json.dumps(value)

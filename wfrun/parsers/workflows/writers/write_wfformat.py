@@ -1,8 +1,8 @@
 """Writes workflows as WfFormat JSON 1.5, such that reading them back gives an equal workflow.
 
-Source: wfcommons-schema.json of WfCommons, version 1.5. The format describes executions; for a
-workflow that has not run, the run times are the documented ones, the makespan is that of one slot
-(their sum), and the time of execution is the start of the epoch.
+Source: wfcommons-schema.json of WfCommons, version 1.5. The format describes executions. For a
+workflow that has not run, the run times are the documented ones, the makespan is their sum (as on
+one slot), and the time of execution is the start of the epoch.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ Json = dict[str, Any]
 
 
 def write_wfformat(workflow: Workflow, path: str | Path) -> None:
-    """Write ``workflow`` to the file ``path``, which is replaced when all of it is written.
+    """Write ``workflow`` to the file ``path``, which is replaced only when the document is
+    complete.
 
-    The format has no place for much that the model, and DAX, have: standard streams, environment
-    variables, optional files, replicas, executable inputs, requests other than cores, and names
-    with characters outside its patterns. A workflow with any of these is refused, naming the
-    first, rather than written as another one. What is not kept: ``source`` and ``warnings``,
-    files that no task uses, and which edges were declared and which the files implied.
+    The format lacks much that the model and DAX have: standard streams, environment variables,
+    optional files, replicas, executable inputs, requests other than cores, and names with
+    characters outside its patterns. A workflow with any of these is refused, naming the first,
+    rather than changed. These are not kept: ``source`` and ``warnings``, files that no task uses,
+    and the distinction between declared edges and edges that files imply.
 
-    Raises InvalidError for these, and when ``path`` cannot be written.
+    Raises InvalidError for a refused workflow, and if ``path`` cannot be written.
     """
     for reason in _obstacles(workflow):
         raise InvalidError(
@@ -88,7 +89,7 @@ def _task_obstacles(task: Task) -> Iterator[str]:
 
 
 def _is_plain(task: Task) -> bool:
-    """Whether nothing is known of its execution."""
+    """Whether nothing is known about the execution of a task."""
     command = (task.executable, task.arguments, task.resources.cores, task.priority)
     return command == (task.name, (), 1, 0)
 

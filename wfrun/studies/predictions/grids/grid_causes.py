@@ -24,7 +24,7 @@ from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
 
 QUICK_PARTS = {"das3": 0.02, "auver": 0.07}
 FULL_PARTS = {"das3": 0.25, "auver": 1.0}
-"""Share of the four months."""
+"""Share of the four months that is simulated, by grid."""
 QUICK_SEEDS, FULL_SEEDS = 1, 3
 
 
@@ -72,14 +72,15 @@ CHANGES: dict[str, dict[str, GridChange]] = {
         "load": GridChange("load of 30%", lambda grid: replace(grid, load=0.3)),
     },
 }  # fmt: skip
-"""By grid and name."""
+"""The changes by grid and name."""
 
 LOGS: dict[str, dict[str, tuple[float, float]]] = {
     "das3": {"KTH-SP2": (0.2, 1.0), "SDSC-SP2": (0.1, 1.0)},
     "auver": {"LPC-EGEE": (0.05, 0.3)},
 }
-"""By grid and title: logs whose jobs replace the generated ones, scaled to the load of the grid,
-and the share of the log that is simulated, quick and full. They are studied if they are there."""
+"""Logs whose jobs replace the generated ones, scaled to the load of the grid: the share of the log
+that is simulated in the quick and in the full study, by grid and title. A log is used only if it is
+present."""
 
 _GRIDS = {grid.name: grid for grid in (DAS3, AUVER)}
 
@@ -175,7 +176,7 @@ class CauseSamples:
 
 
 def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "### What changes the waits"
     yield ""
@@ -201,7 +202,8 @@ def page(samples: CauseSamples, pictures: Pictures) -> Iterator[str]:
 
 
 class _Cause(NamedTuple):
-    """A suspected cause, and the waits that test it: (grid, change, scheduler), each with words."""
+    """A suspected cause, and the waits that test it: each is (grid, change, scheduler), with a
+    description."""
 
     text: str
     tests: tuple[tuple[str, str, str, str], ...]

@@ -19,9 +19,9 @@ ECT = ("ECT-Perfect", "ECT-Last2")
 OTHERS = ("LB", "FPF")
 MEASURES = (("response", "response_s"), ("wait", "wait_s"), ("slowdown", "slowdown"))
 BY_FAR = 2.0
-"""Minimum ratio to the next policy of the one that is *by far* the worst."""
+"""Minimum ratio of the worst policy to the next one, if it is *by far* the worst."""
 ALIKE = 0.25
-"""Maximum share of the jobs in other clusters up to which distributions are similar."""
+"""Maximum share of the jobs that are in other clusters if two distributions are similar."""
 RESEARCH, PRODUCTION = "das3", "auver"
 
 _WHERE = "7.4.4, DAS-3"

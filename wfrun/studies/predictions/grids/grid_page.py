@@ -17,7 +17,7 @@ FIGURES = {"das3": "7.9", "auver": "7.10"}
 
 
 def grid_page(samples: GridSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "## Prediction-based grid scheduling (section 7.4)"
     yield ""
@@ -67,7 +67,7 @@ def _figure(figure: str, what: str, pictures: Pictures) -> Iterator[str]:
 
 
 def _spread(samples: GridSamples, grid: str, policy: str, measure: str) -> str:
-    """The mean, and with repetitions the extremes."""
+    """The mean and, if there are repetitions, the extremes."""
     values = [float(getattr(samples.row(grid, policy, seed), measure)) for seed in samples.seeds]
     mean = number(samples.mean(grid, policy, measure))
     return mean if len(values) == 1 else f"{mean} ({number(min(values))}–{number(max(values))})"

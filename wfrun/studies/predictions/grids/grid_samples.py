@@ -30,7 +30,8 @@ class GridSamples:
         return {policy: self.mean(grid, policy, measure) for policy in policies}
 
     def holds(self, test: Callable[[int], bool]) -> bool:
-        """Whether a test of a repetition, given its seed, holds in all of them, or in most."""
+        """Whether a test of a repetition, given its seed, holds in all repetitions, or in most of
+        them."""
         return self.agree({seed: test(seed) for seed in self.seeds})
 
     def agree(self, findings: Mapping[int, bool]) -> bool:

@@ -25,15 +25,15 @@ SCHEDULERS: dict[str, Callable[[Sequence[SiteSpec]], Scheduler]] = {
        for name in schedulers.TABLE_7_6},
     "FPF, first blocks": schedulers.SCHEDULERS["fcfs"].make,
 }  # fmt: skip
-"""The policies of section 7.4.2. FPF keeps jobs in the global queue, all of which are eligible; in
-the last one the first of them blocks the others, as in a first-come, first-served queue. The load
-of LB is that of All-Clusters: the processors of all jobs running or queued over the cluster's
+"""The policies of section 7.4.2. FPF keeps jobs in the global queue, and all of them are eligible.
+In the last policy the first job blocks the others, as in a first-come, first-served queue. The load
+of LB is that of All-Clusters: the processors of all running or queued jobs over the cluster's
 size."""
 
 TIMES_S = tuple(float(f"{10 ** (step / 5):.3g}") for step in range(31))
-"""Places at which the distributions of waits and responses are kept: 1 to 1,000,000 s."""
+"""Points at which the distributions of waits and responses are kept: 1 to 1,000,000 s."""
 SLOWDOWNS = tuple(float(f"{10 ** (step / 10):.3g}") for step in range(41))
-"""Those of the bounded slowdown: 1 to 10,000."""
+"""Points at which the distribution of the bounded slowdown is kept: 1 to 10,000."""
 
 
 class GridCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class GridRow(GridCell, frozen=True, kw_only=True):
 
 
 def cells(setting: PartSetting) -> list[GridCell]:
-    """All policies on the same workloads."""
+    """The cells of all policies on the same workloads."""
     part, seeds = (QUICK_PART, QUICK_SEEDS) if setting.quick else (FULL_PART, FULL_SEEDS)
     return [
         GridCell(grid=grid, policy=policy, part=part, seed=seed)

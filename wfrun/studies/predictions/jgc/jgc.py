@@ -33,12 +33,13 @@ from wfrun.studies.grids.jgc_grids import logs_of as logs_among
 from wfrun.studies.predictions.part import PartSetting
 
 QUICK_WEEKS, FULL_WEEKS = 1, 26
-"""The paper's Grid1 has 22,770 jobs a site on average; the first 26 weeks have 22,916."""
+"""Weeks of the logs. The paper's Grid1 has 22,770 jobs a site on average; the first 26 weeks have
+22,916."""
 QUICK_WINDOWS = (1, 5, 10)
 
 STRATEGIES: dict[str, type[Placement]] = {"MST": Mst, "MWT": Mwt}
 ACTUAL, ESTIMATE = "p", "p'"
-"""Models without a window: the run time itself, the reference, and the user's estimate."""
+"""Models without a window: the run time itself, which is the reference, and the user's estimate."""
 FIGURES = ("M1", "M2", "M3", "M4")
 """The models that the paper's figures show."""
 OTHERS: dict[str, Callable[[], Predictor]] = {
@@ -47,8 +48,8 @@ OTHERS: dict[str, Callable[[], Predictor]] = {
     "M11": lambda: UniformRange(0),
     "M12": lambda: UniformHalves(0),
 }
-"""Models without a history of the user: C1, C2 with half of the estimate, U1 and U2. The paper
-evaluates them, and M5 to M8, but does not show their results."""
+"""Models that use no history of the user: C1, C2 with half of the estimate, U1 and U2. The paper
+evaluates them and M5 to M8, but does not show their results."""
 METRICS = ("t_w", "SD_b", "SWCT_w")
 """The three metrics of section 2 by their symbols: mean wait, mean bounded slowdown, and sum of
 completion times weighted by work."""
@@ -59,9 +60,9 @@ class JgcCell(msgspec.Struct, frozen=True, kw_only=True):
 
     strategy: str
     model: str
-    """What the allocation and the queues are given as run times."""
+    """The model of the run times that the allocation and the queues use."""
     window: int
-    """k of the model; 0: it has none."""
+    """Parameter k of the model; 0 if it has none."""
     weeks: int
 
 
@@ -139,7 +140,7 @@ def measured(cell: JgcCell, jobs: Sequence[GridJob]) -> JgcRow:
 
 
 def predictor_of(cell: JgcCell) -> Predictor | None:
-    """The predictor of the cell's model; None: run times are known."""
+    """The predictor of the cell's model; None if run times are known."""
     if cell.model == ACTUAL:
         return None
     if cell.model == ESTIMATE:
@@ -164,5 +165,5 @@ def mean_degradation(row: JgcRow, ideal: JgcRow) -> float:
 
 
 def mean_degradation_over(rows: Sequence[JgcRow], ideal: JgcRow) -> float:
-    """Mean over windows: Figure 8."""
+    """Mean of `mean_degradation` over windows: Figure 8."""
     return sum(mean_degradation(row, ideal) for row in rows) / len(rows)

@@ -17,11 +17,11 @@ from wfrun.studies.predictions.runtimes.runtime_figures import wide
 
 _FIGURES = {"MST": "JGC 6", "MWT": "JGC 7"}
 MODELS = {name: HISTORY_MODELS[name].title for name in FIGURES}
-"""Titles."""
+"""Titles of the models of the figures."""
 
 
 def jgc_page(samples: JgcSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "## Allocation strategies with predictions (JGC paper, section 6.2)"
     yield ""
@@ -105,8 +105,8 @@ def _others(samples: JgcSamples) -> Iterator[Sequence[str]]:
 
 
 def draw_jgc(samples: JgcSamples, folder: Path) -> dict[str, str]:
-    """Write the figures as PNG; returns their names. Names begin with that of the paper, since the
-    thesis has figures of the same kind of number."""
+    """Write the figures as PNG; return their names. Names begin with that of the paper, since the
+    numbers of its figures resemble those of the thesis."""
     if not samples.rows:
         return {}
     found = {

@@ -1,7 +1,7 @@
 """Results of the simulations of section 6.2 of the JGC paper, and its claims about them.
 
-Claims are in our words. They have to hold in every test case, a strategy in a grid; the second
-answer is whether they hold in most of them.
+Claims are in our words. A claim has to hold in every test case, that is, for each strategy in a
+grid. The second answer is whether it holds in most test cases.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from wfrun.studies.predictions.part import PartSetting
 
 
 class JgcSamples:
-    """Degradations in percent of the results with known run times, means of the three metrics. A
-    test case is a strategy in Grid1."""
+    """Degradations in percent relative to the results with known run times. They are means over the
+    three metrics. A test case is a strategy in Grid1."""
 
     def __init__(self, setting: PartSetting, rows: Sequence[JgcRow], every: bool) -> None:
         self.every = every
@@ -33,7 +33,7 @@ class JgcSamples:
         self.windows = sorted({row.window for row in rows if row.window})
 
     def degradation(self, strategy: str, model: str, window: int = 0) -> float:
-        """Mean over the metrics."""
+        """Mean degradation over the metrics."""
         ideal = self.rows[strategy, ACTUAL, 0]
         return mean_degradation(self.rows[strategy, model, window], ideal)
 
@@ -41,7 +41,7 @@ class JgcSamples:
         return [self.degradation(strategy, model, window) for window in self.windows]
 
     def of_models(self, strategy: str) -> dict[str, float]:
-        """Of each model of the figures, the mean over the windows."""
+        """Mean degradation over the windows, of each model of the figures."""
         ideal = self.rows[strategy, ACTUAL, 0]
         return {
             model: mean_degradation_over(
@@ -51,7 +51,7 @@ class JgcSamples:
         }
 
     def of_others(self, strategy: str) -> dict[str, float]:
-        """Of each model that the figures do not show, the mean over its windows."""
+        """Mean degradation over its windows, of each model that the figures do not show."""
         ideal = self.rows[strategy, ACTUAL, 0]
         rows: dict[str, list[JgcRow]] = {}
         for (case, model, _), row in self.rows.items():

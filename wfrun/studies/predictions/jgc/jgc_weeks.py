@@ -1,4 +1,4 @@
-"""JGC paper, section 6.2: MWT in other weeks. Only the week is changed."""
+"""JGC paper, section 6.2: MWT in other weeks. Only the week differs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WeekCell(JgcCell, frozen=True, kw_only=True):
     """One simulation of one week."""
 
     week: int
-    """1 is the first."""
+    """Number of the week, from 1 on."""
 
 
 class WeekRow(JgcRow, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class WeekSamples:
 
 
 def page(samples: WeekSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     if not samples.weeks:
         return
     yield ""
@@ -135,7 +135,7 @@ def _rows(samples: WeekSamples) -> Iterator[Sequence[str]]:
 
 
 def _times(samples: WeekSamples, model: str, among: Sequence[str], *, worst: bool = False) -> int:
-    """In how many weeks the model is the best, or the worst, of these."""
+    """Number of weeks in which the model is the best, or the worst, among these."""
     choose = max if worst else min
     return sum(
         choose(among, key=lambda one: samples.degradation[week, one]) == model

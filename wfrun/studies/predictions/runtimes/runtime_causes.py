@@ -25,7 +25,7 @@ from wfrun.studies.predictions.runtimes.runtimes import mean
 from wfrun.studies.predictions.workloads import Workload, jobs_of
 
 APART_S = 30.0
-"""Time between the tasks of a bag that do not arrive together."""
+"""Seconds between the tasks of a bag that do not arrive together."""
 HIGH = 0.9
 
 Moments = Sequence[Moment]
@@ -37,7 +37,7 @@ def _bags(jobs: Sequence[LoggedJob]) -> Iterator[list[LoggedJob]]:
 
 
 def alike(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
-    """All tasks of a bag take the mean of the bag."""
+    """Give all tasks of a bag the bag's mean run time."""
     changed: list[LoggedJob] = []
     for bag in _bags(jobs):
         runtime_s = fmean(job.runtime_s or 0.0 for job in bag)
@@ -46,7 +46,7 @@ def alike(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
 
 
 def apart(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
-    """The tasks of a bag are submitted one after the other."""
+    """Submit the tasks of a bag one after the other."""
     return [
         replace(job, submit_s=job.submit_s + number * APART_S)
         for bag in _bags(jobs)
@@ -55,8 +55,8 @@ def apart(jobs: Sequence[LoggedJob]) -> Sequence[LoggedJob]:
 
 
 def shuffled(past: Sequence[PastJob]) -> list[PastJob]:
-    """The run times of each user's jobs, drawn without return: the user's distribution stays, the
-    series of similar jobs do not. Waits stay."""
+    """Shuffle the run times of each user's jobs. The distribution of the user's run times stays the
+    same, but series of similar jobs are broken up. Waits stay."""
     by_owner: dict[str, list[float]] = {}
     for job in past:
         by_owner.setdefault(job.job.owner, []).append(job.runtime_s)
@@ -80,7 +80,7 @@ LOG_CHANGES: dict[str, tuple[str, Callable[[Sequence[PastJob]], Sequence[PastJob
     "base": ("as logged", lambda past: past),
     "shuffled": ("shuffled", shuffled),
 }
-"""Title and change, by name."""
+"""(title, change) by name."""
 
 
 class RuntimeCauseCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,13 +92,13 @@ class RuntimeCauseCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeCauseRow(RuntimeCauseCell, frozen=True, kw_only=True):
-    """Mean accuracies, of each method (in the order of METHODS) under each classification that the
-    workload serves (in the order of CLASSIFICATIONS), one classification after the other."""
+    """Measures of each method (in the order of METHODS) under each classification that the workload
+    serves (in the order of CLASSIFICATIONS). All methods of a classification come together."""
 
     own: tuple[float, ...]
-    """Of the jobs that have a prediction under that classification."""
+    """Mean accuracy over the jobs that have a prediction under the classification."""
     same: tuple[float, ...]
-    """Of the jobs that have one under every classification."""
+    """Mean accuracy over the jobs that have a prediction under every classification."""
     high: tuple[float, ...]
     """Share of the predictions with an accuracy above 0.9."""
     common: float
@@ -133,12 +133,12 @@ def run(setting: PartSetting, cell: RuntimeCauseCell) -> RuntimeCauseRow:
 
 
 def served(missing: Sequence[str]) -> list[str]:
-    """The classifications that a log without these fields serves."""
+    """The classifications that do not need any of the fields in ``missing``."""
     return [name for name, kind in CLASSIFICATIONS.items() if not set(kind.needs) & set(missing)]
 
 
 def measured(cell: RuntimeCauseCell, moments: Moments, names: Sequence[str]) -> RuntimeCauseRow:
-    """What is measured of a replay under these classifications."""
+    """The measures of a replay under these classifications."""
     own: list[list[float]] = [[] for _ in names for _ in METHODS]
     same: list[list[float]] = [[] for _ in own]
     jobs = 0
@@ -160,8 +160,8 @@ def measured(cell: RuntimeCauseCell, moments: Moments, names: Sequence[str]) -> 
 
 
 def _replayed(moments: Moments, names: Sequence[str]) -> Iterator[list[list[float]]]:
-    """Of each job, in the order of submission, the accuracy of each method under each
-    classification; empty where it has no history."""
+    """Yield for each job, in the order of submission, a list for each classification with the
+    accuracy of each method. The list is empty if the job's class has no history."""
     keys = [CLASSIFICATIONS[name].key for name in names]
     series: list[dict[object, AllMethods]] = [{} for _ in names]
     for past, is_end in moments:
@@ -187,18 +187,18 @@ class RuntimeCauseSamples:
         return self._rows[workload.label, change]
 
     def best(self, workload: Workload, change: str, measure: str = "own") -> float:
-        """The best method and class."""
+        """The measure of the best method under the best classification."""
         return max(getattr(self.row(workload, change), measure), default=0.0)
 
 
 def by_class(values: Sequence[float]) -> list[float]:
-    """The best method of each class."""
+    """The value of the best method under each classification."""
     size = len(METHODS)
     return [max(values[at : at + size]) for at in range(0, len(values), size)]
 
 
 def page(samples: RuntimeCauseSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "### What changes the accuracy"
     yield ""
@@ -260,7 +260,8 @@ def _verdict(samples: RuntimeCauseSamples) -> Iterator[str]:
 
 
 def _falling(samples: RuntimeCauseSamples, change: str, measure: str) -> str:
-    """The workloads with all classes on which one is less accurate than the class before."""
+    """The workloads with all classifications on which a classification is less accurate than the
+    one before."""
     falling = []
     for workload in samples.workloads:
         if change not in (GRID_CHANGES if workload.generated else LOG_CHANGES):

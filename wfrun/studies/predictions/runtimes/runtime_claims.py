@@ -18,7 +18,8 @@ ALL_OF_A_BURST = 0.9
 HIGH = 0.9
 """Accuracy above which the text calls a prediction highly accurate."""
 FEW = (0.2, 0.3)
-"""Section 7.2.3: the share of such predictions on all traces but SHARCNET."""
+"""Section 7.2.3: the range of the share of highly accurate predictions, on all traces but
+SHARCNET."""
 WITHIN = 0.02
 
 _WHERE = "7.2.3"
@@ -34,7 +35,8 @@ def _told(samples: RuntimeSamples, findings: dict[str, bool], what: str) -> Find
 
 
 def _chosen(s: RuntimeSamples, workload: Workload) -> list[tuple[str, float]]:
-    """By classification that the workload can serve, the accuracy of its best method."""
+    """(classification, accuracy of its best method) for each classification that the workload
+    serves."""
     served = [c for c in (*GENERAL, SPECIFIC) if s.serves(workload, c)]
     return [(c, s.row(workload, s.best(workload, (c,))).accuracy) for c in served]
 
@@ -116,7 +118,8 @@ def _listed(values: dict[str, float]) -> str:
 
 
 def high_share(s: RuntimeSamples, workload: Workload) -> float:
-    """Share of the predictions of the best choice with an accuracy above HIGH."""
+    """Share of the predictions with an accuracy above HIGH, for the best method and
+    classification."""
     row = s.row(workload, s.best(workload))
     return 1 - row.accuracy_shares[ACCURACIES.index(HIGH)]
 

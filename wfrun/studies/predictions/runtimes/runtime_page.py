@@ -16,7 +16,7 @@ from wfrun.studies.predictions.workloads import Workload
 
 
 def runtime_page(samples: RuntimeSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "## Run time predictions (section 7.2)"
     yield ""
@@ -94,7 +94,7 @@ def _best(samples: RuntimeSamples, workload: Workload) -> Sequence[str]:
 
 
 def _chains(samples: RuntimeSamples) -> Iterator[str]:
-    """What the thesis does not have."""
+    """The predictors that choose classes themselves, which the thesis does not have."""
     yield ""
     yield "### Beyond the thesis: chains of classes, and `auto`"
     yield ""

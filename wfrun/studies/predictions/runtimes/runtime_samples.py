@@ -13,7 +13,7 @@ from wfrun.studies.predictions.runtimes.runtimes import CHAIN, GENERAL, SPECIFIC
 from wfrun.studies.predictions.workloads import Workload
 
 TITLES = {"es": "ES", "rm": "RM", "sm": "SM", "last": "Last", "last2": "Last2"}
-"""Of the methods, as in the thesis."""
+"""Titles of the methods, as in the thesis."""
 
 
 class Choice(NamedTuple):
@@ -42,18 +42,18 @@ class RuntimeSamples:
         return [w for w in self.setting.workloads if not kinds or w.kind in kinds]
 
     def serves(self, workload: Workload, classification: str) -> bool:
-        """Whether the workload has what the classification needs."""
+        """Whether the workload has the fields that the classification needs."""
         return self.row(workload, Choice("last2", classification)).predicted > 0
 
     def accuracies(self, workload: Workload, classification: str) -> dict[str, float]:
-        """Mean accuracy of each method; empty if the classification cannot be served."""
+        """Mean accuracy of each method; empty if the workload does not serve the classification."""
         if not self.serves(workload, classification):
             return {}
         return {m: self.row(workload, Choice(m, classification)).accuracy for m in METHODS}
 
     def chained(self, workload: Workload) -> dict[str, RuntimeRow]:
-        """The results of the predictors that choose classes themselves, by name; without those that
-        know nothing here."""
+        """The results of the predictors that choose classes themselves, by name. Predictors without
+        a prediction on this workload are absent."""
         rows = {name: self.row(workload, Choice(name, CHAIN)) for name in PREDICTORS}
         return {name: row for name, row in rows.items() if row.predicted}
 

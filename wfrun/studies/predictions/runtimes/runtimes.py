@@ -21,19 +21,19 @@ QUICK_JOBS = 10_000
 GENERAL = ("site", "user", "user-site")
 """The classifications of Figures 7.2 to 7.4."""
 SPECIFIC = "application"
-"""That of Figure 7.5."""
+"""The classification of Figure 7.5."""
 CHAIN = "chain"
-"""Stands for a predictor of `wfrun.engine.prediction.registry`, which chooses the class of each job
-itself: the most specific one with a history, or another."""
+"""Stands for a predictor of `wfrun.engine.prediction.registry` that chooses the class of each job
+itself, such as the most specific class with a history."""
 
 ACCURACIES = tuple(step / 50 for step in range(51))
-"""Places at which the distribution of the accuracy is kept."""
+"""Points at which the distribution of the accuracy is kept."""
 ERRORS_S = tuple(float(f"{10 ** (step / 6):.3g}") for step in range(31))
-"""Places at which that of the absolute error is kept: 1 to 100,000 s, six a decade."""
+"""Points at which the distribution of the absolute error is kept: 1 to 100,000 s, six a decade."""
 
 BURST_GAP_S = 120.0
-"""Jobs of one user at one site are a burst if each is submitted at most this long after the one
-before (A. Iosup et al., Euro-Par 2007, as in the study `bags`)."""
+"""Maximum time in seconds between consecutive submissions of one user at one site that belong to
+one burst (A. Iosup et al., Euro-Par 2007, as in the study `bags`)."""
 
 
 class RuntimeCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,29 +47,31 @@ class RuntimeCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeRow(RuntimeCell, frozen=True, kw_only=True):
-    """Accuracy is that of eq. 7.1, errors are absolute, both of the jobs with a prediction."""
+    """Measures over the jobs with a prediction. The accuracy is that of eq. 7.1; errors are
+    absolute."""
 
     predicted: int
     unknown: int
-    """Number of jobs without a prediction, since none of their class had ended."""
+    """Number of jobs without a prediction, because no job of their class had ended."""
     accuracy: float
     accuracy_median: float
     error_s: float
     burst_jobs: int
-    """Number of jobs that follow another one of their burst and have a prediction."""
+    """Number of jobs that follow another job of their burst and have a prediction."""
     burst_same: float
-    """Share of them whose prediction is that of the job before."""
+    """Share of these jobs whose prediction is equal to that of the job before."""
     burst_accuracy: float
     other_accuracy: float
-    """Of the jobs that are not in a burst, or begin one."""
+    """Mean accuracy over the jobs that are not in a burst, or begin one."""
     accuracy_shares: tuple[float, ...]
-    """Share of the jobs with an accuracy of at most each of ACCURACIES."""
+    """Share of the jobs whose accuracy is at most a value, for each of ACCURACIES."""
     error_shares: tuple[float, ...]
-    """Share of the jobs with an error of at most each of ERRORS_S."""
+    """Share of the jobs whose error is at most a value, for each of ERRORS_S."""
 
 
 def cells(setting: PartSetting) -> list[RuntimeCell]:
-    """Each method under each classification, and the predictors that choose classes themselves."""
+    """A cell for each method under each classification, and for each predictor that chooses classes
+    itself."""
     limit = QUICK_JOBS if setting.quick else None
     kinds = [(method, c) for c in CLASSIFICATIONS for method in METHODS]
     kinds += [(name, CHAIN) for name in PREDICTORS]
@@ -81,7 +83,8 @@ def cells(setting: PartSetting) -> list[RuntimeCell]:
 
 
 def run(setting: PartSetting, cell: RuntimeCell) -> RuntimeRow:
-    """Replay the workload. Classes that it cannot serve have no predictions."""
+    """Replay the workload. There are no predictions under a classification that needs a field which
+    the workload lacks."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
     history = jobs_of(workload, cell.jobs).history
     if cell.classification == CHAIN:
@@ -96,11 +99,11 @@ class _Judged(NamedTuple):
     error_s: float
     in_burst: bool
     same: bool
-    """Whether the prediction is that of the job before in the burst."""
+    """Whether the prediction is equal to that of the job before in the burst."""
 
 
 def measure(cell: RuntimeCell, outcomes: Iterable[PredictionOutcome]) -> RuntimeRow:
-    """What is measured of the outcomes, which are in the order of submission."""
+    """The measures of the outcomes, which are in the order of submission."""
     found = list(_judged(outcomes))
     judged = [one for one in found if one is not None]
     accuracies = sorted(j.accuracy for j in judged)
@@ -123,7 +126,7 @@ def measure(cell: RuntimeCell, outcomes: Iterable[PredictionOutcome]) -> Runtime
 
 
 def _judged(outcomes: Iterable[PredictionOutcome]) -> Iterator[_Judged | None]:
-    """None: not predicted."""
+    """Yield the judgement of each job; None for a job without a prediction."""
     latest: dict[Hashable, tuple[float, float | None]] = {}
     for past, prediction in outcomes:
         key = (past.job.owner, past.job.site)
@@ -140,7 +143,8 @@ def _judged(outcomes: Iterable[PredictionOutcome]) -> Iterator[_Judged | None]:
 
 
 def shares(ordered: Sequence[float], places: Sequence[float]) -> tuple[float, ...]:
-    """Share of the ascending values that is at most each place."""
+    """For each place, the share of the values that are at most that place. The values must
+    ascend."""
     if not ordered:
         return (0.0,) * len(places)
     # Rounded: the difference is not seen in a figure, and the file of results is kept small.
@@ -152,5 +156,5 @@ def _at_most(ordered: Sequence[float], place: float) -> int:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean; 0 of no values."""
+    """The mean; 0 if there are no values."""
     return sum(values) / len(values) if values else 0.0

@@ -35,16 +35,16 @@ QUICK_JOBS = 3_000
 FULL_JOBS = 20_000
 """Maximum number of jobs of a site of a generated grid in the full study."""
 LOG_LOAD = 0.3
-"""Load of the logs in the simulated queue, that of the research grids (section 7.1). Their own
-is up to 84%, with which a queue without backfilling grows without end."""
+"""Load to which logs are scaled in the simulated queue: that of the research grids (section 7.1).
+The logs' own load is up to 84%, at which a queue without backfilling grows without end."""
 GRIDS = ("grid:das-2", "grid:das-3", "grid:grid5000", "grid:auvergrid")
-"""The grids of Tables 7.2 and 7.3, two sites of each."""
+"""The grids of Tables 7.2 and 7.3. Two sites of each are simulated."""
 SITES = 2
 POINTS = ("point", "point-corrected")
 BOUNDS = ("bmbp", "chebyshev", "fcfs-estimates")
 
 MINUTES = tuple(float(f"{10 ** (step / 6):.3g}") for step in range(-6, 25))
-"""Places at which the distribution of the absolute error is kept: 0.1 to 10,000 min."""
+"""Points at which the distribution of the absolute error is kept: 0.1 to 10,000 min."""
 
 
 class WaitCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,35 +59,37 @@ class WaitCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitRow(WaitCell, frozen=True, kw_only=True):
-    """Of the jobs after the training that have a prediction. Shares are of those jobs."""
+    """Measures over the jobs after the training that have a prediction. Shares are of these jobs,
+    unless stated otherwise."""
 
     predicted: int
     unknown: int
     nonzero: float
-    """Share of all judged jobs that waited."""
+    """Share of the judged jobs that waited."""
     accuracy: float
     error_s: float
     under: float
     perfect: float
     over: float
     nonzero_accuracy: float
-    """This and the next: of the jobs that waited."""
+    """Mean accuracy over the jobs that waited. ``nonzero_error_s`` is over these jobs, too."""
     nonzero_error_s: float
     burst_share: float
     """Share of the jobs that are submitted in bursts (`wfrun.engine.prediction.waits.bursts`)."""
     burst_within: float | None
-    """Share of them that waited no longer than predicted; None: there is none."""
+    """Share of the jobs in bursts that waited no longer than predicted; None if no job is in a
+    burst."""
     other_within: float | None
-    """Share of the others."""
+    """Share of the other jobs that waited no longer than predicted; None if there are none."""
     burst_same: float
-    """Share of the jobs submitted within ``BURST_GAP_S`` after another one of the same user and
-    size that have its prediction."""
+    """Of the jobs submitted within ``BURST_GAP_S`` after another job of the same user and size:
+    share whose prediction is equal to that of the other job."""
     mean_wait_s: float
     mean_predicted_s: float
     accuracy_shares: tuple[float, ...]
-    """Of the jobs that waited, at ACCURACIES."""
+    """Distribution of the accuracy of the jobs that waited, at ACCURACIES."""
     error_shares: tuple[float, ...]
-    """Of the jobs that waited, at MINUTES."""
+    """Distribution of the absolute error of the jobs that waited, at MINUTES."""
 
 
 class WaitSite(NamedTuple):
@@ -98,7 +100,8 @@ class WaitSite(NamedTuple):
 
 
 def cells(setting: PartSetting) -> list[WaitCell]:
-    """Both kinds of predictors on simulated waits; bounds from waits alone on logged ones, too."""
+    """A cell for each predictor of both kinds on simulated waits, and for each bound that needs
+    only waits on logged waits."""
     limit = QUICK_JOBS if setting.quick else FULL_JOBS
     found = []
     for workload in setting.workloads:
@@ -125,7 +128,7 @@ def run(setting: PartSetting, cell: WaitCell) -> WaitRow:
 
 
 def replayed(site: WaitSite, waits: Waits, *names: str) -> Replay:
-    """Waits, and what each predictor says at each submission."""
+    """The waits, and the prediction of each predictor at each submission."""
     cluster = Cluster(site.processors, "fcfs")
     events = (
         recorded_events(site.jobs)
@@ -139,8 +142,8 @@ def replayed(site: WaitSite, waits: Waits, *names: str) -> Replay:
 
 @lru_cache(maxsize=2)  # the next cell often has the same
 def site_of(workload: Workload, rank: int, jobs: int | None, waits: Waits = "fcfs") -> WaitSite:
-    """The site with the most jobs (``rank`` 1), or the next (2): its first jobs. Predictors are not
-    given users' estimates, which the traces of the thesis do not have."""
+    """The first jobs of the site with the most jobs (``rank`` 1), or the second most (2).
+    Predictors do not get users' estimates, which the traces of the thesis do not have."""
     # The busiest of several sites has at least a few percent of the jobs.
     found = jobs_of(workload, None if workload.generated else jobs)
     if not workload.is_grid:
@@ -161,7 +164,7 @@ def site_of(workload: Workload, rank: int, jobs: int | None, waits: Waits = "fcf
 
 
 def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> WaitRow:
-    """What is measured of a replay with one predictor."""
+    """The measures of a replay with one predictor."""
     predicted_s = replay.predicted_s[cell.predictor]
     first = int(TRAINING * len(jobs))
     bursts = in_bursts([job.submit_s for job in jobs])
@@ -199,8 +202,8 @@ def measure(cell: WaitCell, jobs: Sequence[ReplayedJob], replay: Replay) -> Wait
 
 
 def _same(jobs: Sequence[ReplayedJob], predicted_s: Sequence[float], first: int) -> float:
-    """Share of the jobs submitted soon after another one of the same user and size that have its
-    prediction."""
+    """Of the jobs submitted soon after another job of the same user and size: share whose
+    prediction is equal to that of the other job."""
     latest: dict[Hashable, tuple[float, float]] = {}
     same = []
     for number, (job, value_s) in enumerate(zip(jobs, predicted_s, strict=True)):

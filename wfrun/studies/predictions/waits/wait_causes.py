@@ -29,12 +29,12 @@ from wfrun.studies.predictions.waits import queue_waits
 from wfrun.studies.predictions.waits.queue_waits import Waits, site_of
 
 DELAY_S = 6 * 3600.0
-"""Longest delay of the jobs of a burst whose arrivals are spread."""
+"""Maximum delay in seconds of the jobs of a burst whose arrivals are spread."""
 COPIES = 3
 SHIFTS = 200
 """Number of places to which the bursts are moved."""
 LOADS = (2, 4)
-"""Factors of the load of the research grids."""
+"""Factors by which the load of the research grids is multiplied."""
 BOUNDS = {"bmbp": "BMBP", "chebyshev": "Chebyshev"}
 
 
@@ -46,32 +46,34 @@ class WaitCauseCell(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     waits: Waits
     change: str
-    """base; spread: the jobs of bursts arrive later, each by up to DELAY_S; larger: each of them
-    is submitted COPIES times; known: a wait is observed at the submission; calm: waits of jobs of
-    bursts are not observed; load N: arrivals are N times as fast."""
+    """The change. base: none. spread: the jobs of bursts arrive later, each by up to DELAY_S.
+    larger: each job of a burst is submitted COPIES times. known: a wait is observed at the
+    submission. calm: waits of jobs of bursts are not observed. load N: arrivals are N times as
+    fast."""
 
 
 class WaitCauseRow(WaitCauseCell, frozen=True, kw_only=True):
-    """Pairs are of BMBP and Chebyshev. Jobs are in bursts if they were before the change."""
+    """The measures of a replay. Pairs have the values of BMBP and Chebyshev. A job counts as in a
+    burst if it was in one before the change."""
 
     nonzero: float
     accuracy: tuple[float, float]
     waited_accuracy: tuple[float, float]
-    """Of the jobs that waited."""
+    """Mean accuracy over the jobs that waited."""
     above: tuple[float, float]
-    """Mean bound of the jobs that waited over their mean wait."""
+    """Mean bound of the jobs that waited, divided by their mean wait."""
     in_bursts: float
-    """Share of the jobs."""
+    """Share of the jobs that are in bursts."""
     within: tuple[float, float]
     """Share of the jobs in bursts that waited no longer than predicted."""
     moved_low: tuple[float, float]
-    """Of the same shares with the bursts moved to another place, the one that 5% are below."""
+    """5th percentile of the shares as in ``within`` with the bursts moved to other places."""
     moved_high: tuple[float, float]
-    """The one that 5% are above."""
+    """95th percentile of these shares."""
 
 
 class _Trial(NamedTuple):
-    """Jobs, those of them that are in bursts, and what happened."""
+    """Jobs, whether each is in a burst, the events, and the waits."""
 
     jobs: Sequence[ReplayedJob]
     bursts: Sequence[bool]
@@ -135,7 +137,8 @@ def _pair(values: Sequence[float | None]) -> tuple[float, float]:
 def spread(
     jobs: Sequence[ReplayedJob], bursts: Sequence[bool]
 ) -> tuple[list[ReplayedJob], list[bool]]:
-    """The jobs with later arrivals of those in bursts, in the new order of submission."""
+    """The jobs with later arrivals of those in bursts, in the new order of submission, and whether
+    each is in a burst."""
     random = Random(0)
     later = [
         (job._replace(submit_s=job.submit_s + random.uniform(0, DELAY_S)) if burst else job, burst)
@@ -149,7 +152,8 @@ def spread(
 def _trial(
     jobs: tuple[ReplayedJob, ...], bursts: tuple[bool, ...], processors: int | None
 ) -> _Trial:
-    """``processors``: of the simulated cluster; None: the waits are those of the log."""
+    """Replay the jobs. ``processors`` is the size of the simulated cluster; None: the waits are
+    those of the log."""
     if processors is None:
         events = list(recorded_events(jobs))
     else:
@@ -162,7 +166,7 @@ def _trial(
 
 
 def _bounds(trial: _Trial, bound: str, change: str) -> list[float]:
-    """What the bound predicts at each submission."""
+    """The bound predicted at each submission."""
     bounds = WaitBounds(bound)
     predicted_s = [nan] * len(trial.jobs)
     for what, i, _ in trial.events:
@@ -188,8 +192,8 @@ def _above(waits: Sequence[JudgedWait]) -> float:
 
 
 def moved_shares(waits: Sequence[JudgedWait]) -> list[float]:
-    """The share within the bound of the jobs that are in bursts if all bursts come later by a
-    number of jobs (those behind the last come first), ascending, for SHIFTS numbers."""
+    """The shares of the jobs in bursts that waited no longer than predicted if all bursts are moved
+    by SHIFTS different numbers of jobs (from the end they continue at the beginning), ascending."""
     count = len(waits)
     within = [one.wait_s - one.predicted_s < 0.5 for one in waits]
     members = [number for number, one in enumerate(waits) if one.in_burst]
@@ -223,7 +227,7 @@ class WaitCauseSamples:
 
 
 def page(samples: WaitCauseSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "### What changes the bounds"
     yield ""

@@ -17,7 +17,7 @@ CLAIMS = Claims[WaitSamples]()
 LOW = max(line.corrected_accuracy for line in paper.TABLE_7_2.values())
 """The highest accuracy that the thesis calls low."""
 COVERED = 0.95
-"""The share of the jobs that an upper bound has to hold for."""
+"""Share of the jobs for which an upper bound has to hold."""
 ALL_OF_A_BURST = 0.9
 
 _WHERE = "7.3.1"
@@ -35,7 +35,7 @@ def _found(s: WaitSamples, places: list[WaitPlace], test: Callable[[WaitPlace], 
 
 
 def accuracy_gain(place: WaitPlace) -> float:
-    """Improvement of the mean accuracy by the correction, of the jobs that waited."""
+    """Improvement by the correction of the mean accuracy over the jobs that waited."""
     rows = place.rows
     return rows["point-corrected"].nonzero_accuracy - rows["point"].nonzero_accuracy
 

@@ -11,7 +11,8 @@ from wfrun.studies.predictions.waits.queue_waits import MINUTES
 from wfrun.studies.predictions.waits.wait_samples import WaitSamples
 
 COLUMNS = (("DAS-3*", "DAS-3*"), ("AuverGrid*", "AuverGrid*"), ("", "logs"))
-"""Beginnings of the titles of sites, and titles; the thesis has the first two."""
+"""(beginning of the titles of sites, title) of each column. The thesis has the first two
+columns."""
 
 
 def draw_waits(samples: WaitSamples, folder: Path) -> dict[str, str]:

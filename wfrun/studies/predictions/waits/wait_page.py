@@ -15,7 +15,7 @@ _TITLES = {"bmbp": "BMBP", "chebyshev": "Chebyshev", "fcfs-estimates": "FCFS on 
 
 
 def wait_page(samples: WaitSamples, pictures: Pictures) -> Iterator[str]:
-    """Markdown."""
+    """The section of the page, in Markdown."""
     yield ""
     yield "## Queue waits (section 7.3)"
     yield ""

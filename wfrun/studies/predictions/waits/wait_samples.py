@@ -16,7 +16,7 @@ class WaitPlace(NamedTuple):
     kind: str
     waits: Waits
     rows: Mapping[str, WaitRow]
-    """By predictor."""
+    """The measures by predictor."""
 
     @property
     def some_wait(self) -> bool:
@@ -45,8 +45,8 @@ class WaitSamples:
         ]  # fmt: skip
 
     def of(self, waits: Waits | None = None, predictor: str = "bmbp") -> list[WaitPlace]:
-        """The sites with waits of this kind (None: any) at which that predictor was measured and
-        some job waited."""
+        """The sites with waits of this kind (None: any kind) at which ``predictor`` was measured
+        and some job waited."""
         return [
             place
             for place in self.places
