@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pwd
 import re
+import shutil
+import socket
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +63,20 @@ def test_an_mpi_program_runs_over_three_clusters(
     assert field == serial_result()
     jobs.check_quiet()
     assert not jobs.shared_memory()
+
+
+@pytest.mark.testbed
+def test_daemons_share_no_directory_with_other_jobs_of_the_user(jobs: Jobs) -> None:
+    jobs.build()
+    jobs.write("  - {job: wave, components: [8, 8, 8, 4]}\n")
+    uid = pwd.getpwnam(jobs.testbed.layout.user("alpha")).pw_uid
+    shared = Path(tempfile.gettempdir(), f"ompi.{socket.gethostname()}.{uid}")
+    shutil.rmtree(shared, ignore_errors=True)
+    shared.touch()  # A directory cannot be made there.
+    try:
+        jobs.done(jobs.start("--place", "wf", "--retries", "0"))
+    finally:
+        shared.unlink()
 
 
 @pytest.mark.testbed

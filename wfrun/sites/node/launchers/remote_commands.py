@@ -335,6 +335,8 @@ class RemoteCommands:
         memory = SharedMemory.make(message["id"])
         if memory is not None:
             declared["OMPI_MCA_btl_vader_backing_directory"] = memory.path
+            # Its usual one is that of all jobs of the user, each of which removes it at its end.
+            declared["OMPI_MCA_orte_tmpdir_base"] = memory.path
         home = os.environ.get("HOME", "")
         if home and not set(home) & set(" \t"):
             declared["OMPI_MCA_orte_fork_agent"] = "env HOME=" + home
