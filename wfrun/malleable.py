@@ -47,8 +47,8 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence
 LONGEST = 65536
 """Maximum length of a line, in bytes with its end."""
 ANSWER_S = 25.0
-"""Time for a program's answer to an offer by a file; then it has declined. The manager waits for
-30 s."""
+"""Timeout in seconds of a program's answer to an offer by a file. After it the offer counts as
+declined. The manager waits for 30 s."""
 LOOK_S = 0.1
 """Interval at which the end of a program and its answer are looked for."""
 
@@ -57,11 +57,11 @@ Message = NamedTuple("Message", [("kind", str), ("processors", int), ("nodes", L
 
 
 class Malleable:
-    """The connection of a program to its manager, and the nodes that it has.
+    """The connection of a program to its manager, and the nodes that the program has.
 
-    Without ``WFRUN_MALLEABLE`` in the environment, it has ``nodes`` and never gets a message.
-    Raises OSError if the manager cannot be reached, ValueError if it breaks the protocol. A manager
-    that is gone sends nothing more, and the program keeps its nodes.
+    Without ``WFRUN_MALLEABLE`` in the environment, the program has ``nodes`` and never gets a
+    message. Raises OSError if the manager cannot be reached, ValueError if it breaks the protocol.
+    If the manager ends, no further message comes, and the program keeps its nodes.
     """
 
     def __init__(self, path: Optional[str] = None, nodes: Sequence[str] = ("localhost",)) -> None:
@@ -83,8 +83,8 @@ class Malleable:
                 raise
 
     def poll(self, timeout_s: Optional[float] = 0.0) -> Optional[Message]:
-        """The next message, or None if there is none within this time (None: wait for one). It has
-        to be answered before the next is read."""
+        """The next message, None if none comes within ``timeout_s``. With None for ``timeout_s``,
+        wait until one comes. Raises ValueError if the last message has not been answered."""
         if self._socket is None:
             return None
         if self._asked is not None:
@@ -104,8 +104,9 @@ class Malleable:
         return taken
 
     def give_back(self, nodes: Iterable[str]) -> None:
-        """Give nodes back, which the program uses no more: the answer to ``shrink``, and otherwise
-        a release of its own."""
+        """Give back nodes that the program does not use any more, as the answer to ``shrink`` or of
+        its own accord. Raises ValueError if an offer is open or the program does not have the
+        nodes."""
         given = list(nodes)
         if self._asked is not None and self._asked.kind != "shrink":
             raise ValueError("an offer is open: take first")
@@ -197,8 +198,8 @@ class _FileProgram:
         return status if status >= 0 else 128 - status
 
     def _change(self, job: Malleable, message: Message) -> None:
-        """Tell the program of an offer or a shrink, and answer for it. Raises ValueError for an
-        answer that names other nodes."""
+        """Tell the program of an offer or a shrink, and pass its answer on to the manager. Raises
+        ValueError if the answer has nodes that are not in the program's file."""
         has = list(job.nodes)
         is_offer = message.kind == "offer"
         may = has + message.nodes if is_offer else has[: len(has) - message.processors]

@@ -23,6 +23,6 @@ def read_catalog(path: str | Path) -> Catalog:
 
 
 def parse_catalog(document: bytes, path: str | Path) -> Catalog:
-    """The catalog that ``document``, the content of ``path``, states: without the links that
-    follow from others. Raises InvalidError as `read_catalog`."""
+    """Parse the catalog ``document``, the content of the file ``path``, without adding links that
+    follow from others. Raises InvalidError as `read_catalog` does."""
     return read.catalog_of(parse_yaml(document, str(path)), path, KINDS, METHODS)

@@ -43,8 +43,8 @@ class SiteContext(msgspec.Struct, frozen=True):
     observe_s: float = OBSERVE_S
     """Interval between these reports."""
     pack_logs: bool = False
-    """Launchers write the output of all their tasks into one file. A batch job of a single task
-    has a file of its own."""
+    """Whether launchers write the output of all their tasks into one file. The task of a batch job
+    of its own has its own file in any case."""
     dead_hosts: tuple[str, ...] = ()
     """Names of hosts that are down, by the user's word."""
     prompter: Prompter | None = None
@@ -61,8 +61,8 @@ class BatchKind(msgspec.Struct, frozen=True, kw_only=True):
     survey: Callable[[], Survey]
     """Returns the commands and parsers for queues and limits."""
     login_variables: tuple[str, ...] = ()
-    """Variables by which the commands find their servers. A login on this machine takes them from
-    wfrun's own environment; names that end with ``*`` are prefixes."""
+    """Variables of wfrun's own environment that a login on this machine gets, so that the batch
+    system's commands find their servers. A name that ends in ``*`` is a prefix."""
 
 
 class SiteKind(CatalogKind, frozen=True, kw_only=True):

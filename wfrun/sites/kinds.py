@@ -29,7 +29,7 @@ BATCH_KINDS: dict[str, BatchKind] = {
 }
 
 LOGIN_VARIABLES = tuple(name for batch in BATCH_KINDS.values() for name in batch.login_variables)
-"""Those of all batch systems, for a connection to a host whose batch system is not known yet."""
+"""Login variables of all batch systems, for a host whose batch system is not known yet."""
 
 
 def kind_of(name: str) -> SiteKind:

@@ -19,7 +19,7 @@ from wfrun.sites.remote.host import Host
 
 MIN_READ_S = 600.0
 SLOW_BYTES_PER_S = 10e6
-"""Timeout in seconds of a reading of stored files, and the bytes that add a second to it."""
+"""Timeout in seconds for reading stored files, plus one second for each SLOW_BYTES_PER_S bytes."""
 
 _ANSWER = msgspec.json.Decoder(list[tuple[int, str | None] | None])
 
@@ -32,8 +32,8 @@ def matches(expected: Content, found: Content | None) -> bool:
 
 
 def measure_here(path: str | Path, *, digest: bool) -> Content | None:
-    """What a file or directory of this machine contains; None if it is absent or belongs to others.
-    Raises TransientError where it cannot be read now."""
+    """Size and digest of a file or directory of this machine; None if it is absent or belongs to
+    other users. Raises TransientError where it cannot be read now."""
     try:
         return Content(*measure(str(path), digest))
     except ABSENT:
@@ -102,9 +102,10 @@ async def _measure(
 async def measure_at(
     host: Host, paths: Sequence[str], size_bytes: int, *, digest: bool
 ) -> list[Content | None]:
-    """What files or directories, of about this size together, contain at the far end of a
-    connection; None for one that cannot be read. Raises TransientError where the answer takes too
-    long, InfeasibleError where Python does not work there."""
+    """Size and digest of each file or directory at the far end of a connection; None for one that
+    cannot be read. ``size_bytes`` is about their total size. Raises TransientError where the answer
+    takes too long or a file cannot be read now, InfeasibleError where Python does not work
+    there."""
     question = json.dumps({"paths": list(paths), "digests": digest}).encode()
     timeout_s = MIN_READ_S + size_bytes / SLOW_BYTES_PER_S
     result = await host.run(command_of("tasks/digests.py"), stdin=question, timeout_s=timeout_s)

@@ -33,9 +33,9 @@ def script(job: BatchJob, variable: str, before: str = "") -> str:
 
 
 def tell_walltime(job: BatchJob, walltime_s: int, overriding: str) -> str:
-    """Lines of a batch script that tell ``job.py`` the walltime of its job, by which it doubts ends
-    that the batch system may have caused. Empty if an option of the user, which the regular
-    expression ``overriding`` matches, may request another one."""
+    """Lines of a batch script that tell ``job.py`` the walltime of its job. An end near this
+    walltime may be the batch system's doing. Empty if one of the user's options, matched by the
+    regular expression ``overriding``, may request another walltime."""
     if any(re.match(overriding, word) for word in job.options):
         return ""
     return f"WFRUN_JOB_WALLTIME_S={walltime_s}\nexport WFRUN_JOB_WALLTIME_S\n"

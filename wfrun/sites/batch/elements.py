@@ -38,8 +38,8 @@ def expand(text: str) -> list[int]:
 
 
 def check_count(count: int) -> None:
-    """Raise QueueUnknownError for an answer with more jobs than a queue has: expressions make a few
-    bytes of it many jobs."""
+    """Raise QueueUnknownError for an answer with more than MAX_JOBS jobs, since expressions can
+    state very many jobs in a few bytes."""
     if count > MAX_JOBS:
         raise QueueUnknownError(f"the answer shows more than {MAX_JOBS} jobs")
 

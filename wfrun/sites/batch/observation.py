@@ -10,13 +10,15 @@ from wfrun.engine.fitting.information import Observed
 OBSERVE_S = 60.0
 """Interval between queries of other users' jobs, in runs that use them."""
 GUEST_OBSERVE_S = 1.0
-"""The same in runs that give processors back when a job of another user waits: malleable jobs, and
-owners who scavenge. ``poll_min`` of the catalog, 2 s by default, bounds it."""
+"""Interval between queries of other users' jobs in runs that give processors back when another
+user's job waits: runs with malleable jobs, and owners who scavenge. It is at least ``poll_min`` of
+the catalog, 2 s by default."""
 
 
 class Observer:
     """Turns snapshots of a site's queue into events. An event has the detail that the run's
-    policies use; there is none if that has not changed, since the log grows with every event."""
+    policies use. There is no event if this detail has not changed, since every event makes the log
+    longer."""
 
     def __init__(self, site: int, observed: Observed) -> None:
         self._site = site
@@ -30,11 +32,13 @@ class Observer:
         ended: Sequence[EndedJob] = (),
         planned: Sequence[tuple[str, float]] = (),
     ) -> SiteObserved | SiteLoadObserved | None:
-        """The event for the present jobs of other users, which are given running ones first, then
-        the queue in order. None if the run does not use them, or sees no change.
+        """The event for the present jobs of other users. ``jobs`` has the running ones first, then
+        the queue in order. None if the run does not use other users' jobs, or if nothing has
+        changed.
 
         ``ended``: jobs that ended before the first observation, in the order of their ends.
-        ``planned``: starts of our waiting attempts as the queue plans them, by key."""
+        ``planned``: starts of our waiting attempts as the queue plans them, by key.
+        """
         if self._observed == "nothing":
             return None
         if self._observed == "jobs":

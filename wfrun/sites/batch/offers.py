@@ -49,8 +49,8 @@ class Offer(msgspec.Struct, frozen=True):
     max_array: int | None = None
     """Maximum number of elements of an array; None: unknown."""
     max_jobs: int | None = None
-    """Maximum number of jobs that one user should have there, each element of an array counted;
-    None: unknown."""
+    """Maximum number of jobs that one user should have in the queue; each element of an array
+    counts. None: unknown."""
     max_jobs_why: str = ""
     """Source of ``max_jobs``, for readers."""
     picks_queue: bool = False
@@ -70,8 +70,8 @@ class Offer(msgspec.Struct, frozen=True):
         return smallest_limit(limits)
 
     def best(self) -> BatchQueue:
-        """The queue to propose: the default if it is usable, else the largest usable one, and among
-        equally large ones that with the longest walltime."""
+        """The queue to propose. Usable queues come before others, then the default queue before
+        others, then queues with more cores in service, then queues with a longer walltime."""
         return max(self.queues, key=_worth)
 
 

@@ -17,8 +17,8 @@ _NOTHING = re.compile(r"(?!)")
 
 
 class Refusals(NamedTuple):
-    """Patterns of the messages by which one submission command refuses a job. A message that
-    matches none is a transient fault."""
+    """Patterns of the messages with which a submission command refuses a job. A message that
+    matches none of them is a transient fault."""
 
     limits: re.Pattern[str]
     """A limit on jobs is reached, or the queue is closed: the same request is accepted later."""
@@ -32,8 +32,8 @@ class Refusals(NamedTuple):
     def error(self, program: str, exit_code: int | None, output: str, errors: str) -> WfrunError:
         """The error for a submission that returned no id.
 
-        A usage text shows that a program of this version does not know our command line. That is
-        no property of the task, so it is never a verdict on it.
+        If the program prints a usage text, its version does not know our command line. This is no
+        property of the task, so the error is transient.
         """
         words = f"{errors.strip()}\n{output.strip()}".strip()
         said = _USAGE.sub("", words).strip()

@@ -49,8 +49,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     log: str
     """Absolute path of the file for the job's own output: errors before the wrapper runs."""
     output: str
-    """Absolute path of a file for what the system collects of a job, or the begin of the paths of
-    such files, one for each element."""
+    """Absolute path of the file in which the batch system collects a job's output. For an array,
+    the paths of the elements' files begin with it."""
     command: tuple[str, ...]
     """Command of each element. The element's number, 1 without an array, is added as the last
     argument."""
@@ -73,7 +73,7 @@ class ArrayTooLargeError(WfrunError):
 
 class BatchSystem(Protocol):
     """A batch system. Each implementation names the manual and the version that it follows. It
-    derives from this class, for the answers of systems that need none of the optional questions."""
+    derives from this class to inherit the default answers to the optional questions."""
 
     environment: ClassVar[Mapping[str, str]]
     """Variables for the commands of `queue` and `endings`, so that their output can be parsed.
@@ -105,9 +105,9 @@ class BatchSystem(Protocol):
         """Raise the errors of `submitted` if the answer to `rehearse` is a refusal."""
 
     def output_path(self, output: str, element: int | None) -> str | None:
-        """Path of the file in which the system leaves what one job or element has printed before
-        our script, once it has ended. ``output`` is that of the job; element None: it is no array.
-        None if the system has no such file."""
+        """Path of the file in which the system leaves what one job or element printed before our
+        script began, once it has ended. ``output`` is that of the job, ``element`` is None for a
+        job that is not an array. None if the system has no such file."""
         return None
 
     def explained(self, printed: str) -> Ending | None:
@@ -115,8 +115,9 @@ class BatchSystem(Protocol):
         return None
 
     def queue(self, user: str | None) -> list[str]:
-        """The command that shows the jobs of this user; None: of all users, with each element of an
-        array by itself. It may show more: PBS cannot select."""
+        """The command that shows the jobs of ``user``. If that is None, it shows those of all
+        users, each element of an array by itself. It may show more than was asked: PBS cannot
+        select."""
 
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
         """The commands that show each element of these arrays by itself; their output is parsed by
@@ -129,8 +130,9 @@ class BatchSystem(Protocol):
         header, or if it cannot be parsed."""
 
     def nodes(self) -> list[str] | None:
-        """The command that shows the nodes, if the system says of jobs that they never start while
-        nodes that they need are out of service. None: it says so only of jobs that never start."""
+        """The command that shows the nodes, of a system that reports jobs as never starting also
+        while nodes that they need are out of service. None for a system that reports this only of
+        jobs that can never start."""
         return None
 
     def may_start(self, reason: str, output: str) -> bool:

@@ -50,7 +50,7 @@ class OpenAttempt:
         """The same by the clock of events; None if an earlier engine submitted it."""
         self.started = False
         self.has_begun = False
-        """Its claim was seen at the site. The queue may show a job as started that never claims."""
+        """Whether its claim was seen. The queue may show a job as started that never claims."""
         self.begin_deadline_s = 0.0
         """Time by which a job that the queue shows as running must have begun; 0: none."""
         self.cancelled_s: float | None = None
@@ -60,12 +60,12 @@ class OpenAttempt:
         self.left_queue_s: float | None = None
         """Time since which it is known to have left the queue; None: it has not."""
         self.refusal: str | None = None
-        """Why the batch system says, in its last listing of the queue, that it will never start the
-        job; None: it does not say so."""
+        """Why the batch system will never start the job, by its last listing of the queue; None if
+        it does not say so."""
         self.record: Outcome | None = None
         """Exit record whose cause the batch system has to explain or to confirm."""
         self.doubt = ""
-        """Why the batch system may have cut it, although its record says that it ended by
+        """Why the batch system may have ended the task, although its record says that it ended by
         itself."""
 
 
@@ -91,14 +91,14 @@ class Attempts:
             self.open[request.key] = OpenAttempt(request)
 
     def adopt(self, key: str) -> tuple[OpenAttempt, ExitRecord | None]:
-        """Take an attempt that an earlier engine has submitted; returns what was recorded of its
-        end, if the batch system has to confirm that."""
+        """Take over an attempt that an earlier engine has submitted. Returns it, and its exit
+        record if the batch system has to confirm that, else None."""
         attempt = self.open[key] = OpenAttempt()
         return attempt, self._earlier.pop(key, None)
 
     def keep(self, record: ExitRecord) -> None:
-        """Keep the record of an attempt that is not open: one of an earlier engine, which may be
-        asked for, or one that the site has made up."""
+        """Keep the record of an attempt that is not open: an earlier engine submitted the attempt,
+        and this one may ask for it; or the site has made up the record."""
         known = len(self.ended) + len(self._earlier)
         if known >= MAX_RECORDS or len(record.key) > MAX_KEY_LENGTH or record.key in self.ended:
             return
@@ -121,8 +121,8 @@ class Attempts:
         return sum(1 for attempt in self.open.values() if attempt.submitted_s is not None)
 
     def start(self, key: str, started_s: float | None = None, host: str = "") -> None:
-        """Post the start of an attempt, at ``started_s`` by our clock or at an unknown time, on the
-        node ``host`` if that is known."""
+        """Post the start of an attempt: at ``started_s`` by our clock, or now if that is unknown;
+        on the node ``host``, empty if unknown."""
         attempt = self.open[key]
         attempt.started = True
         at_s = now_s = self.clock()

@@ -22,8 +22,8 @@ from wfrun.sites.batch.system import JobInQueue
 MAX_SMALL_BATCHES = 3
 """Maximum number of batches that keep the order of the attempts however small they are."""
 ATTEMPTS_PER_SUBMISSION = 20
-"""Minimum mean number of attempts per submission, to spare the head node. Below it equal attempts
-are grouped, at the cost of their order."""
+"""Minimum mean number of attempts per submission, to spare the head node. If it is less, attempts
+of one class are brought together, which changes their order."""
 
 
 class _Key(msgspec.Struct):
@@ -89,11 +89,12 @@ class Batches:
         return batch
 
     def key_of(self, job: JobInQueue) -> str | None:
-        """Return the key of the attempt that a job in the queue runs, and keep the job's id; None
-        if the job is none of this run's.
+        """Return the key of the attempt that a job in the queue runs, and keep the job's id.
+        Returns None for a job that is not of this run.
 
-        Anybody can give a job the same name, so its user counts too. A job with the id of a
-        submission is the run's however the batch system writes the user.
+        Its name is not enough, since anybody can give a job the same name: its user must be the
+        run's too. The user is not compared for the id of a known submission, because batch systems
+        may write users in another way.
         """
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
@@ -133,7 +134,7 @@ def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...], fl
 def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
     """Split requests into batches of at most ``largest`` requests of one ``array_class``.
 
-    Batches keep the order of the requests. If these would be many and small, requests of one class
+    Batches keep the order of the requests. If that made many small batches, requests of one class
     are brought together first, which changes the order among classes.
     """
     runs = _runs(requests, largest)

@@ -133,8 +133,8 @@ class HeadNode:
         self._reasons[what] = reason
 
     def reach_limit(self, jobs: int) -> None:
-        """Report that the queue takes no more than this number of our jobs, at the first time and
-        when the number has changed by more than a tenth."""
+        """Report that the queue takes at most ``jobs`` jobs of ours, the first time and when this
+        number has changed by more than a tenth."""
         if self._limit is None or abs(jobs - self._limit) * 10 > self._limit:
             self._limit = jobs
             self._attempts.post(JobLimitReached(self._attempts.clock(), self.index, jobs))
@@ -238,7 +238,8 @@ class HeadNode:
         return found
 
     def output_of(self, batch: str) -> str:
-        """Path for what the batch system collects of the jobs of a batch."""
+        """The end of what the batch system has collected of each attempt's job. Attempts are
+        missing if it left no output for them, and beyond the first MAX_OUTPUTS."""
         return f"{self.directory}/output/{batch}"
 
     async def printed(self, keys: Sequence[str]) -> dict[str, str]:
@@ -265,8 +266,8 @@ class HeadNode:
         }
 
     async def claim(self, keys: Sequence[str]) -> list[str]:
-        """Claim attempts; returns those that this engine or an earlier one has claimed, which can
-        never start."""
+        """Claim attempts. Returns the keys that this engine or an earlier one has claimed; these
+        attempts can never start."""
         paths = [f"{self.directory}/attempts/{key}.out" for key in keys]
         created = await self.retry_until_space(lambda host: host.claim(paths))
         return [key for key, ours in zip(keys, created, strict=True) if ours]
@@ -286,8 +287,8 @@ class HeadNode:
 
 
 def parsed(parse: Callable[[], _T]) -> _T:
-    """Parse what a batch system printed. Its site may print anything: numbers beyond those that
-    parsers expect, or documents too deep, are no answer either. Raises QueueUnknownError."""
+    """Parse what a batch system printed. Raises QueueUnknownError for any output that ``parse``
+    fails on, for example numbers that are too large or documents that are nested too deeply."""
     try:
         return parse()
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:

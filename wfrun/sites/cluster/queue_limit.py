@@ -5,10 +5,11 @@ from __future__ import annotations
 PROBE_S = 300.0
 """Time after a refusal in which the learned limit is not exceeded again."""
 PROBES = 4
-"""A probe asks for this part of the limit more."""
+"""A probe exceeds the limit by 1/PROBES of it, by at least one job."""
 CONTRADICTIONS = 3
-"""Number of consecutive refusals of what was accepted before, after which the limit is lower now.
-The first ones may be due to jobs whose ends we know, and that the batch system still counts."""
+"""Number of consecutive refusals of as many jobs as were accepted before, after which the limit
+counts as lowered. The batch system may still count jobs whose ends are known here, which explains
+the first refusals."""
 
 
 class QueueLimit:
@@ -30,7 +31,7 @@ class QueueLimit:
         return self._accepted or None
 
     def bound(self, now_s: float) -> int | None:
-        """Number of our jobs in the queue that a submission may lead to; None: any number. At
+        """Maximum number of our jobs in the queue after the next submission; None: no limit. At
         least 1, since other users' jobs may have filled the queue when it refused ours."""
         if self._refused is None:
             return None

@@ -39,8 +39,8 @@ tasks."""
 UNSTARTED_S = 10.0
 """Time after a job has left the queue in which its claim may still appear."""
 LATE_WORD_S = 20.0
-"""Time after a job has left the queue in which the batch system may still say how it ended: Grid
-Engine writes its accounting every 15 s. Then the exit record is believed."""
+"""Time after a job has left the queue in which the batch system may still report how it ended: Grid
+Engine writes its accounting every 15 s. After it the exit record is believed."""
 LATE_RECORD_S = 1.0
 """Time in which an exit record may still appear after the batch system reported a failed job."""
 SLOWER = 1.3
@@ -95,8 +95,8 @@ class QueueWatch:
             self.poll_soon()
 
     async def first_look(self) -> None:
-        """Wait until other users' jobs were observed, if they are at all: a site whose queue is
-        unknown would seem idle. Returns also if the queue does not answer."""
+        """Wait for the first observation of other users' jobs, if the run observes them: a site
+        whose queue is unknown would seem idle. Also returns if the queue does not answer."""
         if self._observes and self._head.ready.is_set():
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._looked.wait(), FIRST_LOOK_S)
@@ -145,8 +145,8 @@ class QueueWatch:
             await asyncio.sleep(delay_s(len(RETRY_DELAYS_S)))
 
     async def _until_next_poll(self) -> None:
-        """Sleep for the interval; without submitted attempts, until ``now`` or the next
-        observation."""
+        """Sleep until the next poll is due. Without submitted attempts, sleep until ``now`` is set
+        or the next observation is due."""
         if not self._head.ready.is_set():
             return
         self.now.clear()
@@ -232,8 +232,8 @@ class QueueWatch:
         return None if at_s is None else at_s - self._head.facts.clock_offset_s
 
     async def _end_stuck(self, asked_s: float) -> None:
-        """End attempts whose jobs are shown as running but never began, such as those of a node
-        whose daemon died. An attempt that can still be claimed has not begun."""
+        """End attempts whose jobs are shown as running but did not begin in time, as on a node
+        whose daemon died. If the engine can still claim an attempt, it has not begun."""
         overdue = [k for k, e in self._attempts.open.items() if 0 < e.begin_deadline_s < asked_s]
         if not overdue:
             return
@@ -257,8 +257,8 @@ class QueueWatch:
         await self._head.cancel_jobs(remaining)
 
     async def _end_departed(self, is_over: Callable[[str], bool]) -> bool:
-        """End attempts that left the queue without an exit record, or with one that the batch
-        system has to explain; returns whether any was ended."""
+        """End attempts that left the queue and have no exit record, or a record that the batch
+        system has to explain. Returns whether any was ended."""
         departed = [
             key for key, attempt in self._attempts.open.items() if attempt.left_queue_s is not None
         ]
@@ -302,8 +302,8 @@ class QueueWatch:
     def _end_unbegun(
         self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
     ) -> None:
-        """End an attempt whose job has ended and which is claimed by us. What the job has printed
-        shows why, such as a login shell that its profile has ended."""
+        """End an attempt that the engine has claimed and whose job has ended. The job's output
+        shows why it never began, for example that its profile ended the login shell."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         ran = attempt.started or printed is not None
         text = f"{said}{_NEVER_BEGUN if ran else _NEVER_STARTED}{_quoted(printed)}"
@@ -313,8 +313,8 @@ class QueueWatch:
     async def _give_up(
         self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
     ) -> None:
-        """End an attempt that left the queue without a record. It is claimed, so that it never
-        starts, or revoked, so that its outputs are refused."""
+        """End an attempt that left the queue without a record. The engine claims it, so that it
+        never starts. If it was claimed already, it is revoked, so that its outputs are refused."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         if await self._head.claim([key]):
             text = f"{said}{_NEVER_STARTED}{_quoted(printed)}"
@@ -344,8 +344,8 @@ def is_from_outside(outcome: Outcome) -> bool:
 
 
 def _with_reason(record: Outcome, ending: Ending | None, doubt: str) -> Outcome:
-    """Add the batch system's explanation to the record of a task. A success that is doubted is
-    none if the batch system says that it has ended the job."""
+    """Add the batch system's explanation to the record of a task. If the batch system says that it
+    ended the job, a doubted success becomes a failure."""
     if ending is None or ending.cause in _UNEXPLAINED:
         return record
     said = record.message
@@ -369,6 +369,6 @@ def as_background(
 
 
 def _label(name: str) -> str:
-    """A label for a name of another user or of their job, by which equal ones are recognized: the
-    names are nothing that a log of ours should keep."""
+    """A digest of the name of another user or of their job. Equal names get equal labels, and our
+    log does not keep the names."""
     return hashlib.sha256(name.encode()).hexdigest()[:8] if name else ""

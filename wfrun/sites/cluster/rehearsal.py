@@ -27,8 +27,8 @@ _KEYS = {
 
 
 async def ask(host: Host, system: BatchSystem, spec: SiteSpec) -> EntryError | None:
-    """The error of a site whose batch system refuses the smallest job, or the jobs of its
-    launchers; None if it accepts them, or does not say."""
+    """The error of a site whose batch system refuses a job of one core or, at a site with
+    launchers, the job of a launcher; None if it accepts the job, or does not tell."""
     assert spec.access is not None
     try:
         argv = system.rehearse(_job(spec, spec.access))

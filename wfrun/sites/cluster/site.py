@@ -58,9 +58,9 @@ class ClusterSite:
     """Implements ``Site``. ``index`` is the site's number in the run's events, ``directory`` the
     name of the run's directory there.
 
-    A cluster out of reach is paused, and set up when it can be reached: work goes on elsewhere.
-    ``observed`` selects the reports of other users' jobs, which are made every ``observe_s``.
-    ``programs`` are further node programs that its jobs need.
+    A cluster that is out of reach is paused, and set up when it can be reached; meanwhile other
+    sites work. ``observed`` selects what is reported of other users' jobs, every ``observe_s``
+    seconds. ``programs`` are further node programs that its jobs need.
     """
 
     def __init__(
@@ -103,14 +103,14 @@ class ClusterSite:
         connected: Callable[[], None] | None = None,
         is_over: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Connect and make the run's directory. Raises InfeasibleError for what waiting does not
-        mend, such as an unknown host key, a directory that cannot be made, or a queue that does not
-        exist. A cluster that is out of reach now, needs a login, or has a full disk, is paused
-        (SitePaused).
+        """Connect and make the run's directory. Raises InfeasibleError if waiting cannot help, as
+        with an unknown host key, a directory that cannot be made, or a queue that does not exist. A
+        cluster that is out of reach now, needs a login, or has a full disk, is paused (SitePaused).
 
-        ``connected`` is called at each new connection. ``is_over`` says whether nothing more can be
-        heard of an attempt whose job has left the queue, since the job reported by itself and does
-        not any more; no exit record is awaited then."""
+        ``connected`` is called at each new connection. ``is_over`` takes the key of an attempt
+        whose job has left the queue. It returns True if no exit record is to be awaited: the job
+        reported to the engine by itself, and has stopped doing so.
+        """
         self._attempts.post = post
         self._connected = connected or _ignore
         try:
@@ -256,9 +256,9 @@ class ClusterSite:
             await asyncio.sleep(self.spec.access.poll_min_s)
 
     async def stuck_jobs(self) -> list[str]:
-        """The command that removes arrays of the run that stay in the queue with nothing left to
-        run; empty: there are none. Raises TransientError or QueueUnknownError if the queue is not
-        seen."""
+        """The command that removes arrays of the run that stay in the queue although nothing of
+        them is left to run; empty if there are none. Raises TransientError or QueueUnknownError if
+        the queue cannot be seen."""
         if not self.head.batches.any or self.head.system.removal(()) is None:
             return []
         end_s = time.monotonic() + STUCK_S
@@ -278,7 +278,7 @@ class ClusterSite:
         return self._submission.largest()
 
     def has_left(self, key: str) -> bool:
-        """Whether the last queue listing was without the attempt, or it has ended. Its record, if
+        """Whether an attempt has ended, or was missing from the last queue listing. Its record, if
         it wrote one, will appear soon."""
         attempt = self._attempts.open.get(key)
         return attempt is None or attempt.absences > 0

@@ -27,8 +27,8 @@ BATCH_DELAY_S = 1.0
 GIVE_UP_S = 600.0
 """Maximum time of retries of a submission; then its attempts end as lost."""
 MARGIN_S = 60.0
-"""Walltime of a job beyond that of its task: time to start and to commit, so that the job is killed
-by wfrun rather than by the batch system."""
+"""Time that a job's walltime has beyond that of its task, to start and to commit. With it wfrun,
+not the batch system, kills a task at its walltime."""
 
 
 MAX_SERIES = 50
@@ -48,8 +48,8 @@ class _Submission(NamedTuple):
 
 
 def one_node_note(asked: Resources) -> str:
-    """What to do if a parallel job is too wide for a node, for the message of a refusal: systems
-    refuse it in many words."""
+    """Advice for the message of a refusal, if a parallel job may be too wide for a node: batch
+    systems refuse such a job with many different messages. Empty for other jobs."""
     if not asked.parallel or asked.nodes > 1 or asked.cores == 1:
         return ""
     return (
@@ -76,7 +76,7 @@ class Submission:
         self._last_submission_s = -BATCH_DELAY_S
         self._last_submission_at_s = 0.0
         self._refusals = 0
-        """Number of consecutive submissions that were turned back and cannot be smaller."""
+        """Number of consecutive refused submissions that cannot be made smaller."""
         self._limit = QueueLimit()
         self._max_array: int | None = None
         """Maximum number of elements of an array, found by refusals; None: none was refused."""
@@ -108,7 +108,7 @@ class Submission:
     def _series(
         self, found: Sequence[list[AttemptRequest]]
     ) -> Iterator[list[list[AttemptRequest]]]:
-        """Groups to be submitted together, with those attempts that wait still."""
+        """Series of groups to be submitted together, without attempts that no longer wait."""
         for start in range(0, len(found), MAX_SERIES):
             waiting = [
                 [request for request in group if self._attempts.is_waiting(request.key)]
@@ -118,10 +118,10 @@ class Submission:
                 yield [group for group in waiting if group]
 
     def _room(self, waiting: int) -> int:
-        """Number of jobs to submit now, of so many that wait.
+        """Number of jobs to submit now; ``waiting`` is the number that wait.
 
-        Near the limit of the queue this is 0 until several places are free: a submission for each
-        would load the head node.
+        Near the limit of the queue this is 0 until several places are free, since one submission
+        for each place would load the head node.
         """
         learned = self._limit.bound(time.monotonic())
         bounds = [b for b in (self._access.max_jobs, learned) if b is not None]
@@ -183,8 +183,8 @@ class Submission:
         return _Submission(batch, requests, self._job(batch, requests[0]), path)
 
     async def _write(self, submissions: Sequence[_Submission]) -> bool:
-        """Record the batches at their site. Returns False, and their attempts wait again, if there
-        is no space."""
+        """Record the batches at their site. If there is no space, their attempts wait again and
+        False is returned."""
         files = []
         for submission in submissions:
             script = self._head.system.script(submission.job)
@@ -206,8 +206,9 @@ class Submission:
         return any(key in self._attempts.open for key in batch.keys)
 
     async def _run_submissions(self, submissions: Sequence[_Submission]) -> WfrunError | None:
-        """Run the commands of submissions, until one fails; the batches that were accepted then
-        have an id. Returns the error of the first that was not; None: the others did not run."""
+        """Run the commands of submissions until one fails. Each accepted batch then has an id.
+        Returns the first error, None if no command failed; commands after a failed one did not
+        run."""
         self._last_submission_s = time.monotonic()
         self._last_submission_at_s = self._attempts.clock()
         commands = [self._head.system.submit(s.job, f"{s.path}.sh") for s in submissions]
@@ -230,8 +231,9 @@ class Submission:
         return first
 
     async def _find_accepted(self, batches: Sequence[Batch], looks: int) -> None:
-        """Find the jobs of batches in the queue, whose submissions seemed to fail. If one is
-        overlooked and submitted again, the second job finds its attempts claimed."""
+        """Look in the queue for the jobs of batches whose submissions seemed to fail, at most
+        ``looks`` times. If a job is overlooked and submitted again, the second job finds its
+        attempts claimed."""
         for look in range(looks):
             if look:
                 await asyncio.sleep(self._access.poll_min_s)
@@ -255,8 +257,8 @@ class Submission:
     async def _adapt(
         self, error: BackPressureError | ArrayTooLargeError, refused: Sequence[_Submission]
     ) -> bool:
-        """Submit less from now on, or smaller arrays. Returns False if the rest of this series has
-        to be submitted anew."""
+        """After a refusal submit less, or smaller arrays. Returns False if the rest of the series
+        has to be submitted anew."""
         _LOGGER.info("site %s: %s", self._head.site, error.message)
         if isinstance(error, ArrayTooLargeError):
             self._max_array = min(self.largest(), max(1, len(refused[0].requests) // 2))
@@ -272,9 +274,10 @@ class Submission:
             self._attempts.end(key, Outcome("refused", message=text))
 
     async def _on_full(self, asked: int, reason: str) -> None:
-        """Learn the limit from a refusal of ``asked`` attempts. Fewer are submitted at once, or
-        after an end of ours; as many are submitted later. While none of ours is in the queue, no
-        end of ours makes place, so the site is paused."""
+        """Learn the limit of the queue from a refusal of ``asked`` attempts. A smaller submission
+        may follow at once, or after an end of an attempt of ours; one as large follows after a
+        delay. If none of ours is in the queue, no end of ours can make place, so the site is
+        paused."""
         in_queue = self._attempts.in_queue()
         self._limit.refuse(in_queue, asked, time.monotonic())
         if in_queue:

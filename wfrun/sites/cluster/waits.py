@@ -27,8 +27,8 @@ _NONE: _Wait = ("", 0)
 
 
 class Waits:
-    """Reports why jobs of ours wait. An ordinary wait has to last for two listings of the queue:
-    most jobs start before, and each report is a durable event."""
+    """Reports why jobs of ours wait. An ordinary wait is reported only after two consecutive
+    listings of the queue show it: most jobs start earlier, and each report is a durable event."""
 
     def __init__(self, head: HeadNode, attempts: Attempts) -> None:
         self._head = head
@@ -38,7 +38,7 @@ class Waits:
         self._posted = _NONE
         self._asked_s = float("-inf")
         self._answer: tuple[str, bool] = ("", False)
-        """The answer to the last question, and whether nothing will start the job."""
+        """Why the job waits, by the last question, and whether it waits until somebody acts."""
 
     async def look(self, jobs: Sequence[JobInQueue]) -> None:
         """Examine a listing of the queue."""

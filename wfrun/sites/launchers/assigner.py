@@ -29,8 +29,9 @@ _AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode
 class AttemptAssigner:
     """The attempts and the launcher nodes of one site.
 
-    It counts as used what it has assigned, so it never exceeds a node's capacity, prefetched
-    attempts included, whatever the delay of the launchers' reports.
+    All assigned attempts count as using their resources, whether or not a launcher has reported
+    their start. So a node's capacity, prefetched attempts included, is never exceeded, however late
+    the reports are.
     """
 
     def __init__(self) -> None:
@@ -78,8 +79,8 @@ class AttemptAssigner:
         return attempt.key in self._waiting.get(_class_of(attempt, attempt.request), ())
 
     def may_have(self, key: str, node: LauncherNode | None) -> bool:
-        """Whether a node may have run an attempt: it was sent there, or may have been by an earlier
-        engine. True for an attempt that is not known any more."""
+        """Whether a node may have run an attempt: it was sent there, or an earlier engine may have
+        sent it. True for an attempt that is not known any more."""
         attempt = self.attempts.get(key)
         if attempt is None or attempt.maybe_elsewhere:
             return True
@@ -153,9 +154,10 @@ class AttemptAssigner:
     # -- decisions
 
     def assign(self, now_s: float) -> list[PoolAttempt]:
-        """Assign waiting attempts to nodes that have room; returns those assigned.
+        """Assign waiting attempts to nodes that have room; returns the assigned attempts.
 
-        A node takes as many times its cores as it may prefetch, plus once for what runs.
+        A node takes its cores times 1 + p, where p is the number of attempts that it prefetches for
+        each core.
         """
         room = {node: 1 + self._prefetch(node) for node in self.nodes.values()
                 if node.is_open and self._has_free_cores(node)}  # fmt: skip
@@ -222,10 +224,9 @@ class AttemptAssigner:
     def _idle_nodes(
         self, attempt: PoolAttempt, candidates: Sequence[LauncherNode], now_s: float
     ) -> Sequence[LauncherNode] | None:
-        """Nodes of one launcher for an attempt on several nodes, each with idle cores for it.
-
-        Its cores have to be idle, not prefetched for: they start together.
-        """
+        """Nodes of one launcher for an attempt on several nodes, each with idle cores for it; None
+        if no launcher has enough. The cores must be idle now, since all nodes start the attempt
+        together."""
         assert attempt.request is not None
         by_launcher: dict[str, list[LauncherNode]] = {}
         for node in candidates:
@@ -261,9 +262,10 @@ class AttemptAssigner:
         return ()
 
     def _reserve(self, attempt: PoolAttempt, room: dict[LauncherNode, int], now_s: float) -> bool:
-        """Take the nodes with the fewest cores in use that an attempt could run on out of ``room``.
+        """Remove from ``room`` the nodes to reserve for an attempt: of those that could run it, the
+        ones with the fewest cores in use.
 
-        Returns False where no launcher could run it: it waits for another launcher.
+        Returns False if no launcher could run the attempt, which then waits for another launcher.
         """
         candidates = self._suitable_nodes(attempt, now_s)
         if attempt.request is not None and attempt.request.avoid_hosts:

@@ -13,8 +13,8 @@ from wfrun.sites.launchers.channels.launcher_connection import LauncherConnectio
 from wfrun.sites.launchers.channels.messages import RemoteCommand, RemoteEnd
 
 MAX_OPEN = 1024
-"""Maximum number of commands that all jobs of a run have on other nodes: one for each node that a
-job asks for a daemon."""
+"""Maximum number of commands that all jobs of a run have on other nodes. A job asks for one daemon
+on each node."""
 NOT_STARTED = 255
 """Status of a command that was not started, as of ssh(1)."""
 
@@ -39,10 +39,11 @@ class _Relayed(NamedTuple):
 
 
 class CommandRelay:
-    """Passes commands on to the nodes that run them, and their ends to those that have asked.
+    """Passes commands on to the nodes that run them, and reports their ends to the nodes that asked
+    for them.
 
-    It needs no memory of its own: launchers repeat their requests to a new engine, and start no
-    command twice. A job reaches the nodes of its own claim alone.
+    Its state need not outlive the engine: launchers repeat their requests to a new engine, and
+    start no command twice. A job reaches only the nodes of its own claim.
     """
 
     def __init__(self, sites: Iterable[ClaimedSite]) -> None:
@@ -115,5 +116,5 @@ class CommandRelay:
 
 
 def _is_of(id: str, asker: Node) -> bool:
-    """Whether a launcher makes such ids, so that it cannot take those of another one."""
+    """Whether an id is of a launcher's own form, so that no launcher takes an id of another one."""
     return id.startswith(f"{asker[0]}.{asker[1]}.")

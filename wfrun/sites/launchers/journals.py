@@ -62,10 +62,11 @@ def writer_of(name: str, launchers: Container[str]) -> NodeId:
 def read_traces(
     journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]
 ) -> dict[str, Trace]:
-    """What journals, each with its writer, say of the wanted attempts; only those they mention.
+    """The traces of the wanted attempts in journals, each given with its writer. Attempts that no
+    journal mentions are missing.
 
-    Lines that cannot be decoded are skipped: a full disk tore them, they are being written, or
-    their site writes what it likes.
+    Lines that cannot be decoded are skipped: a full disk cut them, they are being written, or tasks
+    wrote them.
     """
     traces: dict[str, Trace] = {}
 
@@ -115,10 +116,12 @@ def _lines(content: bytes) -> Iterator[bytes]:
 
 
 def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:
-    """The state of an attempt that no launcher has answered for, by the journals and its claim.
+    """The state of an attempt about which no launcher has answered, by its trace in the journals
+    and its claim.
 
-    ``living`` are the nodes that may still run it. Without a claim any launcher may start it
-    (absent); with one only the claimant can, and if that is dead the attempt is lost.
+    ``living`` are the nodes that may still run it. Without a claim any launcher may start the
+    attempt (absent). With a claim only the process that made it can; if that is dead, the attempt
+    is lost.
     """
     if trace is None:
         return "lost" if is_claimed else "absent"

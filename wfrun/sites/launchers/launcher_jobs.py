@@ -10,11 +10,11 @@ from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
 from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
 
 PROCESSING_S = 0.03
-"""Time that launcher and engine need from the end of a task until the next one starts, beside the
-round trip."""
+"""Time that launcher and engine need between the end of a task and the start of the next one, in
+addition to the round trip."""
 MARGIN_S = 10.0
-"""Time before its walltime at which a launcher ends its tasks; a tenth of the walltime if that is
-less. Has to match ``batch_launcher.py``."""
+"""Maximum time before its walltime at which a launcher ends its tasks; a tenth of the walltime if
+that is less. Has to match ``batch_job.margin_of``."""
 
 
 class LauncherJob:
@@ -55,7 +55,7 @@ class LauncherJob:
         self.reason = "it cannot be reached"
         """Why it accepts no attempts, while it accepts none."""
         self.reported: tuple[object, ...] | None = None
-        """What the last LauncherStarted said; None: the last report is that it accepts none."""
+        """Contents of the last LauncherStarted; None if it was last reported to accept none."""
 
     def status_event(
         self, at_s: float, now_s: float, index: int
@@ -151,7 +151,7 @@ def config_of(
 
 
 def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
-    """Why no launcher of this site would have time for an attempt; None: one may have."""
+    """Reason why no launcher of this site lives long enough for an attempt; None if one may."""
     assert spec.access is not None
     assert spec.access.launchers is not None
     walltime_s = spec.access.launchers.walltime_s

@@ -33,8 +33,8 @@ class LauncherNode:
         self.number = number
         """Position among the launcher's nodes; 0 is the one that starts the others."""
         self.claim = claim_of(launcher)
-        """The claim that its launcher is a placeholder of, whose attempts alone it takes; empty: it
-        takes those without a claim."""
+        """The claim for which its launcher is a placeholder: the node takes only attempts of this
+        claim. Empty: it takes only attempts without a claim."""
         self.host = ""
         self.cores = 0
         self.memory_bytes = 0
@@ -51,16 +51,16 @@ class LauncherNode:
         self.attempts: dict[str, PoolAttempt] = {}
         """Attempts sent to this node, in the order in which they were sent."""
         self.multi_node_attempts = 0
-        """Number of attempts on several nodes that use cores here. The launcher knows only those
-        that were sent to this node itself, and would start prefetched attempts on the cores of the
-        others; so nothing is prefetched while this is not 0."""
+        """Number of attempts on several nodes that use cores here. While it is not 0, nothing is
+        prefetched: the launcher knows only the attempts that were sent to this node itself, and
+        would start prefetched ones on the cores of the others."""
         self.used_cores = 0
         self.used_memory_bytes = 0
         self.used_gpus = 0
 
     def takes(self, request: AttemptRequest) -> bool:
-        """Whether it is a node for this attempt: of the placeholder that runs it, or of a launcher
-        that is none."""
+        """Whether the node may run this attempt. An attempt of a claim runs in the placeholder that
+        has its first node, other attempts in launchers that are no placeholders."""
         is_first = not request.claimed or request.claimed[0].launcher == self.launcher
         return self.claim == request.claim and is_first
 
@@ -129,8 +129,8 @@ class PoolAttempt:
         """Position in the order of submission."""
         self.resources = request.resources if request is not None else Resources()
         self.nodes: tuple[LauncherNode, ...] = ()
-        """The nodes it is assigned to; the first one was sent it and runs it. Empty: it waits, or
-        it is not known which launcher has it."""
+        """The nodes it is assigned to; it was sent to the first one, which runs it. Empty: it
+        waits, or it is not known which launcher has it."""
         self.started = False
         self.sent_s = 0.0
         """When it was sent to a launcher, on the clock of ``AttemptAssigner.assign``."""
@@ -141,7 +141,7 @@ class PoolAttempt:
         self.cancel_requested = False
         """It is to end as cancelled even if it runs."""
         self.maybe_elsewhere = False
-        """A launcher that was unreachable when the attempt was reassigned may have it as well."""
+        """Whether a launcher that was unreachable at its reassignment may have it as well."""
         self.returned_by: tuple[LauncherNode, ...] = ()
         """Nodes that returned it without being asked, because it would not end in their time."""
 

@@ -27,11 +27,12 @@ from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 RETRY_DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Back-off between examinations of unresolved attempts."""
 RECONNECT_S = 4.0
-"""Time for launchers of an earlier engine to connect before the journals of those that have not are
-used. It saves needless work and is not needed for safety: claims decide who starts an attempt."""
+"""Time in which launchers of an earlier engine may connect. After it the journals of the others are
+read. The wait saves needless work; safety does not depend on it, since claims decide who starts an
+attempt."""
 TRACELESS_S = 15.0
-"""Time after which a claim that no launcher reports and no journal mentions is taken for that of a
-dead process. Network file systems show files late."""
+"""Time after which a claim counts as a dead process's if no launcher reports it and no journal
+mentions it. Network file systems show files late."""
 
 _UNKNOWN = Outcome("lost", message="it was claimed, and no launcher knows of it")
 _NOT_TAKEN = Outcome("lost", message="it was sent to a launcher, which never received it")
@@ -50,11 +51,11 @@ class _Finding(NamedTuple):
 
 
 class AttemptRecovery:
-    """Resolves attempts with an unknown state in the background, and answers an engine's questions
-    after a crash.
+    """Resolves attempts with an unknown state in the background, and answers the engine's questions
+    about attempts after a crash.
 
-    ``post_start`` and ``post_end`` post the start and the end of an attempt, ``on_assignable`` is
-    called when attempts may be assigned again, and ``expect`` lets launchers that were found
+    ``post_start`` and ``post_end`` post the start and the end of an attempt. ``on_assignable`` is
+    called when attempts may be assigned again. ``expect`` allows launchers that were found to
     connect.
     """
 
@@ -166,8 +167,8 @@ class AttemptRecovery:
     ) -> None:
         """Settle the attempts that a launcher had when it ended.
 
-        Its journal has the ends of some. Those that it had started are lost, with the outcome
-        ``lost``; those that it had not are queued again.
+        Some of their ends are in its journal. Attempts that it had started end with the outcome
+        ``lost``; attempts that it had not started are queued again.
         """
         attempts = self._assigner.attempts
         # The journal may be long, so it is read only if something of it is needed. Attempts that
@@ -238,8 +239,7 @@ class AttemptRecovery:
         return found
 
     async def find(self, keys: Sequence[str]) -> dict[str, Found]:
-        """The states of attempts; starts and ends of those that are active are posted from now
-        on."""
+        """The states of attempts. From now on the starts and ends of the active ones are posted."""
         found = {key: Found("active") for key in keys if key in self._assigner.attempts}
         unknown = [key for key in keys if key not in found]
         if not unknown:
@@ -267,8 +267,8 @@ class AttemptRecovery:
             self._post_start(attempt, finding.node[0])
 
     def _attribute(self, attempt: PoolAttempt, node: NodeId) -> bool:
-        """Record that a node has an attempt; False where its launcher has ended since it was asked,
-        so that no report of it will come."""
+        """Record that a node has an attempt. Returns False if its launcher has ended since it was
+        asked, so that it will not report the attempt."""
         if node[0] in self.ended_launchers:
             return False
         self._assigner.assign_to(attempt, (self._assigner.node_of(*node),))
@@ -296,7 +296,8 @@ class AttemptRecovery:
     # -- examination
 
     async def _examine(self, keys: Sequence[str], recent: Collection[str]) -> dict[str, _Finding]:
-        """The state of each attempt. Of ``recent`` ones without a trace nothing is concluded."""
+        """The state of each attempt. A claimed attempt in ``recent`` without a trace is active, not
+        lost, since its journal may be shown late."""
         findings, answered = await self._ask_launchers(keys)
         rest = [key for key in keys if key not in findings]
         if not rest:
@@ -349,10 +350,11 @@ class AttemptRecovery:
         return read_traces(await self._files.journals(await self._list_journals()), keys)
 
     async def _list_journals(self) -> list[tuple[NodeId, str]]:
-        """The names of all journals, after learning of the launchers that only these reveal.
+        """The names of all journals. Launchers that are known only by their journals are looked up
+        first.
 
-        The launchers are looked up before their journals are read: in the other order one that
-        writes its last record and ends in between would seem to have died without a record.
+        A launcher's state is read before its journal: in the other order, a launcher that writes
+        its last record and ends in between would seem to have died without it.
         """
         names = await self._files.journal_names({*self._jobs, *self.ended_launchers})
         writers = dict.fromkeys(launcher for (launcher, _), _ in names)

@@ -35,8 +35,8 @@ _FOUND = msgspec.json.Decoder(Found)
 
 
 def decode_report(line: bytes, decoder: Decoder[R_co]) -> R_co:
-    """The message of a line; an outcome in it that is invalid is that of a lost attempt. Raises
-    ValueError for anything else that is no message."""
+    """The message of a line. An invalid outcome in it becomes that of a lost attempt. Raises
+    ValueError for a line that is otherwise no message."""
     try:
         try:
             return decoder.decode(line)

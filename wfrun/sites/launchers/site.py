@@ -71,9 +71,9 @@ DISMISS_S = 5.0
 class BatchLauncherSite:
     """Implements ``LauncherSite``.
 
-    ``index`` is the site's number in the run's events. ``cluster`` runs the launchers as attempts,
-    not opened yet; ``head`` are the requests to its head node. ``channels`` makes the channels for
-    the run's directory at the cluster, which is known once the head node was reached.
+    ``index`` is the site's number in the run's events. ``cluster``, which is not opened yet, runs
+    the launchers as attempts. ``head`` makes the requests to its head node. ``channels`` makes the
+    channels for the run's directory at the cluster, which is known once the head node was reached.
     """
 
     def __init__(
@@ -355,8 +355,8 @@ class BatchLauncherSite:
             self._away_s[connection.node] = 0.0
 
     def _is_over(self, key: str) -> bool:
-        """Whether a launcher whose job has left the queue is gone: it has lost its connection, and
-        attempts that it had wait for their outcome. Their claims and its journal have it."""
+        """Whether a launcher whose job has left the queue is gone: it has lost its connection while
+        it had attempts. Their claims and its journal tell their outcomes."""
         job = self._jobs.get(key)
         is_gone = job is not None and job.greeted and not job.connections
         return is_gone and self._assigner.has_attempts(key)
@@ -454,8 +454,8 @@ class BatchLauncherSite:
         self._schedule_assignment()
 
     async def _reconcile(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
-        """Ask a launcher for the attempts assigned to it: messages may have been lost with its last
-        connection. The answer also measures the round trip."""
+        """Ask a launcher for the attempts assigned to it, since messages may have been lost with
+        its last connection. The answer also measures the round trip."""
         try:
             answers = await connection.ask(keys)
         except TransientError:

@@ -44,22 +44,22 @@ from wfrun.sites.tasks import end_tasks
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 PROTOCOL = 1
-"""Version of the messages. Engine and launcher are of one release, as the engine sends the program.
-"""
+"""Version of the messages. Engine and launcher are of one release, since the engine sends the
+launcher's program."""
 HELLO_S = 30.0
 """Timeout of a launcher's start. Loading Python from a slow network file system takes seconds."""
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
 """Delay before a launcher is started again, after one, two, … failures in a row."""
 FIRST_STARTS = 2
 """Maximum number of launchers started when a site is opened, each after the death of the last. One
-may be killed or lose its connection; when all die, none can work there."""
+may be killed or lose its connection; if all die, launchers cannot work there."""
 SHORT_RUN_S = 2.0
 """A launcher that dies within this time counts as a further failure in a row."""
 EXIT_S = 5.0
 """Time for a launcher without attempts to exit when the site is closed."""
 MAX_SENT_ATTEMPTS = 4000
-"""Maximum number of open attempts sent to a launcher: more than one second of the shortest tasks.
-The others stay here, where each takes a fraction of the memory."""
+"""Maximum number of open attempts sent to a launcher: more than it runs in one second, however
+short they are. The others stay in the engine, where each takes a fraction of the memory."""
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question, so that its answer has a bounded length."""
 MESSAGE_KEYS = 100
@@ -83,8 +83,8 @@ class DirectReport(msgspec.Struct):
 
 
 class _DiedAtStartError(InfeasibleError):
-    """A launcher ended before its hello: it cannot work there, or somebody killed it, or a
-    connection was lost."""
+    """A launcher ended before its hello: it cannot work there, somebody killed it, or a connection
+    was lost."""
 
 
 class _LauncherDiedError(LostError):
@@ -109,11 +109,12 @@ def _whole(found: Found) -> Found:
 
 
 class DirectLauncherSite:
-    """Implements ``Site``. ``index`` is the site's number in the run's events.
+    """Implements ``Site``.
 
-    A launcher that dies is started again while attempts are open. Those that it had started are
-    lost, the others are queued again. The site is paused (SitePaused, SiteReopened) while no
-    launcher can be started and while exit records cannot be written.
+    ``index`` is the site's number in the run's events. A launcher that dies is restarted while
+    attempts are open. Attempts that it had started are lost, the others are queued again. The site
+    is paused (SitePaused, SiteReopened) while no launcher can be started and while exit records
+    cannot be written.
     """
 
     patience_s: float | None = HELLO_S
@@ -284,7 +285,8 @@ class DirectLauncherSite:
         self._pipe = pipe
 
     def _callbacks(self) -> tuple[Callable[[list[bytes]], None], Callable[[], None]]:
-        """What the next launcher calls: ``_on_lines`` and ``_on_end``, until it was given up."""
+        """Callbacks of the next launcher: ``_on_lines`` and ``_on_end``, ignored once it was given
+        up."""
         self._launched += 1
         number = self._launched
 
@@ -350,8 +352,8 @@ class DirectLauncherSite:
                 return
 
     def _lose_all(self) -> None:
-        """End all attempts as lost. The directory was removed and the claims with it, so that it is
-        unknown which attempts have started; queueing them again could start one twice."""
+        """End all attempts as lost. The claims were removed with the directory, so it is unknown
+        which attempts have started; queueing them again could start one twice."""
         for key in tuple(self._attempts):
             self._post_end(key, Outcome("lost", message="its site's directory was removed"))
 
@@ -435,8 +437,8 @@ class DirectLauncherSite:
             self._on_report(report)
 
     def _give_up_launcher(self, what: str) -> None:
-        """Release a launcher that sends what is no message, as if it had died, and pause until
-        another one makes sense."""
+        """Release a launcher that sends an invalid message, as if it had died, and pause the site
+        until another launcher works."""
         self._launched += 1  # nothing further of it is handled
         pipe = self._pipe
         if pipe is not None:
@@ -486,8 +488,8 @@ class DirectLauncherSite:
             hello.set_exception(LostError(f"it speaks version {version}, not {PROTOCOL}"))
 
     def _on_answer(self, question: int, found: dict[str, Found]) -> None:
-        """Take an answer. Done at once and not by the one who asked: the next line may be the end
-        of an attempt that this one calls active."""
+        """Handle an answer at once, before the caller that asked continues: the next line may
+        report the end of an attempt that the answer calls active."""
         asked = self._questions.pop(question, None)
         if asked is None:
             return

@@ -35,7 +35,7 @@ def emulated(
 
 
 def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """A command that runs these in sequence, the last one in place of the shell.
+    """A command that runs these commands in sequence; the last one replaces the shell.
 
     File names are arguments of the script and never part of its text.
     """

@@ -11,7 +11,7 @@ class StreamLines:
     """Splits a stream into lines, in time proportional to its length.
 
     Of a line that is too long only the beginning is returned, once, so that its receiver finds it
-    invalid; the rest is dropped as it comes.
+    invalid; the rest is dropped on arrival.
     """
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:

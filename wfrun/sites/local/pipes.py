@@ -27,8 +27,8 @@ def reap() -> None:
 
 
 def _spawn(argv: tuple[str, ...], log_path: str, stdin: int, stdout: int) -> int:
-    """Start a process in a session of its own, which neither Ctrl-C nor a closed terminal
-    reaches."""
+    """Start a process in a session of its own, so that neither Ctrl-C nor a closed terminal ends
+    it."""
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, log))]
     try:

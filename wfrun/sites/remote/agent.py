@@ -139,8 +139,8 @@ LOGIN_S = 10.0
 """Timeout of the login shell. After it the agent's own environment is used."""
 START_S = 10.0
 START_PAUSE_S = 0.2
-"""Time for which the start of a thread is tried again, and of the login shell, and between tries: a
-head node may have too many processes for a moment."""
+"""For a login shell or a thread that cannot be started: time for which the start is retried, and
+pause between tries. A head node may have too many processes for a moment."""
 LINGER_S = 1.0
 """Maximum wait for the end of output after a command has ended: a child may keep it open."""
 QUICK_S = 0.5
@@ -179,8 +179,8 @@ TRANSIENT = (
 MAX_LINKS = 40
 """Maximum number of symbolic links in a path, as Linux has it."""
 CLAIM_MODE = 0o500
-"""Mode of the files that agents create as claims. Jobs, whose claims are their logs, can write to
-theirs, so that a claim shows whose it is."""
+"""Mode of the files that agents create as claims. The claim of a job is its log, which the job can
+write, so the mode of a claim shows whether an agent or a job made it."""
 MERGED = b"records.jsonl"
 """Name of the file into which exit records are merged."""
 
@@ -194,7 +194,7 @@ class RefusedError(Exception):
 def encoded(text: str) -> bytes:
     """Encode a name, independently of this machine's locale.
 
-    Raises RefusedError for what cannot be a name.
+    Raises RefusedError for a text that cannot be encoded or has a NUL byte.
     """
     try:
         name = text.encode("utf-8", "surrogateescape")
@@ -254,8 +254,8 @@ def others_may_write(status: os.stat_result) -> bool:
 
 
 def is_private_group(gid: int) -> bool:
-    """Whether a group is that of this user alone: many systems give each user one of the same
-    name, and a umask that lets it write."""
+    """Whether a group is this user's own: the primary group, with the user's name and no other
+    members. Many systems give each user such a group, and a umask with which it may write files."""
     try:
         user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:
@@ -309,14 +309,14 @@ def is_free_for_all(status: os.stat_result) -> bool:
 
 
 def make_private(path: bytes) -> None:
-    """Make a directory (mode 0700), or check that an existing one is this user's alone; one that
-    others can only read is closed to them.
+    """Make a directory (mode 0700), or check that an existing one is this user's alone. If other
+    users can only read it, its mode becomes 0700.
 
-    What runs from it runs as this user, so nobody else may write in it, nor replace it. Its parent
-    must be the user's or root's, and others must not be able to rename what is in it: they cannot
-    if they may not write to it, or if it has the sticky bit. The directories above it may belong to
-    others, whom the user trusts by the choice of the path; but no directory may be everybody's
-    without the sticky bit. Raises RefusedError.
+    Its programs run as this user, so nobody else may write in it or replace it. Its parent must
+    belong to the user or to root, and other users must not be able to rename entries of the parent:
+    they cannot if they may not write to it, or if it has the sticky bit. The directories above may
+    belong to other users, whom the user trusts by the choice of the path, but none may be writable
+    for everybody without the sticky bit. Raises RefusedError.
     """
     parent = os.path.dirname(path.rstrip(b"/"))
     make_directories(parent, 0o700)
@@ -389,9 +389,9 @@ def open_regular(path: bytes, flags: int = 0) -> "Tuple[int, os.stat_result]":
 
 
 def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[bytes]":
-    """Return bytes of a file from ``start``, or its last ones if that is None; None if it is absent
-    or unreadable. Raises OSError if it may be readable soon: what is taken for absent, such as a
-    journal, would be done again."""
+    """Return at most ``limit`` bytes of a file from ``start`` on, or its last ones if ``start`` is
+    None. Returns None if the file is absent or unreadable. Raises OSError if it may be readable
+    soon: the work that a journal records would be repeated if the journal counted as absent."""
     try:
         fd, status = open_regular(path)
         try:
@@ -406,12 +406,13 @@ def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[byte
 
 
 class GrowingDigest:
-    """Computes the digest of the first ``size`` bytes of a file while it is written: reading it
-    afterwards would take as long again.
+    """Computes the digest of the first ``size`` bytes of a file while it is written, since reading
+    the file afterwards would double the time.
 
-    A writer with several streams fills the file in any order. Only what is before the first hole is
-    read, so the digest is right if each byte is written once, and each block from its beginning.
-    Callers compare the digest with the expected one, and read the file back where it differs.
+    A writer with several streams fills the file in any order. Only the bytes before the first hole
+    are read, so the digest is right if each byte is written once, and each block from its
+    beginning. Callers compare the digest with the expected one, and read the file back where it
+    differs.
     """
 
     def __init__(self, path: bytes, size: int) -> None:
@@ -425,9 +426,9 @@ class GrowingDigest:
         self._grown_s = time.monotonic()
 
     def look(self) -> "Optional[float]":
-        """Hash what has been written since. Return the time after which to look again; None if
-        the digest is complete, or if the file does not appear or grow for GROWTH_S, is removed, or
-        is replaced."""
+        """Hash what has been written since the last look. Returns the time until the next look.
+        Returns None if the digest is complete, or if the file does not appear or grow for GROWTH_S,
+        is removed, or is replaced."""
         before = self._read
         try:
             fd, status = open_regular(self._path, os.O_NOFOLLOW)
@@ -455,7 +456,7 @@ class GrowingDigest:
         return self._pause_s
 
     def _hash(self, fd: int, length: int) -> None:
-        """Hash what has no hole before it, at most GROWTH_LOOK bytes."""
+        """Hash the bytes before the first hole, at most GROWTH_LOOK of them."""
         end = min(self._size, self._read + GROWTH_LOOK)
         # A file of its whole length whose hole is not filled has it on purpose.
         if length < self._size or time.monotonic() - self._grown_s < HOLE_S:
@@ -469,8 +470,8 @@ class GrowingDigest:
 
 
 def first_hole(fd: int, start: int, length: int) -> int:
-    """Return the position of the first hole of a file from ``start`` on, its length if there is
-    none or the file system does not say."""
+    """Return the position of the first hole of a file from ``start`` on, or ``length`` if there is
+    none or the file system does not report holes."""
     if start >= length:
         return length
     try:
@@ -480,8 +481,8 @@ def first_hole(fd: int, start: int, length: int) -> int:
 
 
 def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
-    """Return the digest of the first ``size`` bytes of a file while it is written, as soon as it
-    has them; None where ``GrowingDigest`` gives up."""
+    """Return the digest of the first ``size`` bytes of a file that is being written, as soon as
+    they are there; None where ``GrowingDigest`` gives up."""
     growing = GrowingDigest(path, size)
     pause_s = growing.look()
     while pause_s is not None:
@@ -491,7 +492,8 @@ def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
 
 
 def stat_of(path: bytes) -> "Optional[List[int]]":
-    """Return size, whether it is executable, and whether it is a directory; None if it is absent.
+    """Return a file's size in bytes, whether it is executable, and whether it is a directory; None
+    if it is absent.
 
     Raises OSError for errors other than absence.
     """
@@ -504,8 +506,8 @@ def stat_of(path: bytes) -> "Optional[List[int]]":
 
 
 def claim(path: bytes) -> bool:
-    """Create a file exclusively; True if this or an earlier agent created it. An engine that was
-    killed, or lost the answer, thus claims again what it has claimed."""
+    """Create a file exclusively. Returns True if this or an earlier agent created it, so an engine
+    that was killed, or lost the answer, can repeat the call."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, CLAIM_MODE))
     except FileExistsError:
@@ -588,8 +590,9 @@ def remove_at(parent: int, name: "bytes | str") -> None:
 
 
 class Commands:
-    """Runs commands in the user's login environment and counts them. ``variables`` are names, or
-    prefixes with ``*``, of the agent's own variables with which the login begins; None: all."""
+    """Runs commands in the user's login environment and counts them. The login begins with those of
+    the agent's own variables that ``variables`` names; a name that ends in ``*`` is a prefix. None:
+    all."""
 
     def __init__(self, nonce: str, variables: "Optional[List[str]]" = None) -> None:
         self.counts = {}  # type: Dict[str, int]
@@ -615,9 +618,9 @@ class Commands:
         return self._run(argv, None, stdin, environment, timeout_s)
 
     def find_environment(self) -> None:
-        """Get the environment of the user's login shell, in which clusters set PATH. While the
-        shell cannot be started, as on a head node with too many processes, it is tried again: with
-        another PATH the agent would find no batch system, or another one, as long as it lives."""
+        """Get the environment of the user's login shell, in which clusters set PATH. If the shell
+        cannot be started, as on a head node with too many processes, it is retried for START_S: the
+        agent keeps this PATH, and with a wrong one it finds no batch system, or another one."""
         deadline_s = time.monotonic() + START_S
         try:
             while True:
@@ -989,8 +992,8 @@ class Watch:
 
 
 def addresses_of(name: "Optional[str]") -> "List[str]":
-    """Return numeric addresses of a machine, or those of this one that face the cluster and, last,
-    loopback.
+    """Return numeric addresses of the machine ``name``. If ``name`` is None, return the addresses
+    of this machine that face the cluster, then loopback.
 
     Raises OSError for an unknown name.
     """
@@ -1039,9 +1042,10 @@ def is_private(address: str) -> bool:
 
 
 def facing_cluster(found: "List[Tuple[str, bool]]") -> "List[str]":
-    """Choose the addresses at which compute nodes may reach this machine, given each with whether
-    it is virtual: those in private networks, so that no port is open to the internet. All, where
-    there is none: the nodes have public addresses."""
+    """Choose the addresses at which compute nodes may reach this machine, given pairs of an address
+    and whether its interface is virtual. Returns the addresses in private networks, so that no port
+    is open to the internet; all addresses if none is private, since then the nodes have public
+    ones."""
     ours = ("127.", "fe80:", "::1")
     real = [address for address, virtual in found if not virtual and not address.startswith(ours)]
     # The name of the machine may have the address of such a bridge.
@@ -1051,8 +1055,8 @@ def facing_cluster(found: "List[Tuple[str, bool]]") -> "List[str]":
 
 
 def listen_at(address: "Optional[str]") -> "List[socket.socket]":
-    """Listen on a free port of an address, or of the addresses that face the cluster. All listeners
-    have the same port. Raises OSError."""
+    """Listen on a free port of ``address``, or if it is None of the addresses that face the
+    cluster. All listeners have the same port. Raises OSError."""
     if address is not None:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
         return [listen_on(found[0], found[4])]
@@ -1083,9 +1087,9 @@ def listen_on(family: int, target: "Any") -> socket.socket:
 
 
 def index_to_close(hosts: "List[str]") -> int:
-    """Choose which of too many connections of strangers to close, given their hosts in order of
-    age: the oldest from the host with the most. So one host does not keep others out, and an old
-    connection that says nothing does not keep a new one out."""
+    """Index of the connection to close when too many strangers are connected: the oldest one of the
+    host with the most connections. ``hosts`` are those of the connections, oldest first. Thus one
+    host does not keep others out, nor does an old silent connection keep a new one out."""
     counts = collections.Counter(hosts)
     return hosts.index(max(hosts, key=counts.__getitem__))
 

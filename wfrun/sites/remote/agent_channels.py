@@ -65,8 +65,8 @@ class _Listener:
 class AgentChannels:
     """All listeners, incoming connections and spool directories of one agent.
 
-    The agent names a listener or spool directory by the number of the request that began it:
-    ``number`` is the number of the next request.
+    The agent identifies each listener and spool directory by the number of the request that began
+    it. ``number`` is the number of the next request.
     """
 
     def __init__(self, request: Request) -> None:
@@ -147,8 +147,8 @@ class AgentChannels:
         self.notify("disconnect", number)
 
     def notify(self, verb: str, number: int) -> asyncio.Task[None] | None:
-        """Send a request about a connection, without waiting for the agent. Returns what waits for
-        it; None if the agent has ended."""
+        """Send a request about a connection, without waiting for the agent. Returns the task that
+        waits for the answer, None if the agent has ended."""
         if self._ended:
             return None
         task = asyncio.create_task(self._notify(verb, number))

@@ -42,8 +42,8 @@ _SOURCE = Path(__file__).with_name("agent.py")
 PROTOCOL = 1
 """Version of the agent's protocol; both files come from the same release."""
 HELLO_S = 30.0
-"""Timeout of the agent's start, as long as that of a connection. Python takes seconds to start from
-a slow network file system."""
+"""Timeout of the agent's start, equal to that of a connection. From a slow network file system
+Python takes seconds to start."""
 ANSWER_S = 60.0
 """Timeout of file operations. A busy file server takes seconds."""
 REMOVE_S = 1800.0
@@ -87,7 +87,7 @@ for name in PYTHONS; do
   found="$found; $path is $("$path" -V < /dev/null 2>&1)"
 done
 """
-"""Becomes the agent, or leaves in ``found`` the interpreters that are too old or incomplete. Its
+"""Becomes the agent, or lists in ``found`` the interpreters that are too old or incomplete. Its
 arguments are the bootstrap and the configuration."""
 _FIND_IN_LOGIN_SHELL = r"""
 WFRUN_START="unset WFRUN_START
@@ -99,9 +99,9 @@ shell=${SHELL:-/bin/sh}
 case ${shell##*/} in csh | tcsh) exec "$shell" -c "$line" ;; esac
 exec "$shell" -l -c "$line"
 """
-"""Runs ``WFRUN_START`` in the login environment, and says so if there is no Python there either.
-The script passes through the environment, because no two shells quote alike. csh takes no -l beside
--c, and reads ~/.cshrc in any case."""
+"""Runs ``WFRUN_START`` in the login environment, and reports if there is no Python there either.
+The script passes through the environment, because no two shells quote alike. csh does not take -l
+together with -c, and reads ~/.cshrc in any case."""
 _BOOTSTRAP = (
     r'exec("import os\nb=b\"\"\nwhile len(b)<SIZE:\n c=os.read(0,SIZE-len(b))\n'
     r' if not c: raise SystemExit(1)\n b+=c\n"); exec(compile(b,"agent.py","exec"))'
@@ -125,11 +125,11 @@ def start_command(
     pythons: Sequence[str],
     variables: Sequence[str] | None = None,
 ) -> str:
-    """The shell script that finds a Python and starts the agent, whose source of ``size`` bytes
-    it then reads from its stdin.
+    """The shell script that finds a Python and starts the agent. It then reads the agent's source,
+    ``size`` bytes, from its stdin.
 
-    The session's own PATH is searched first, since login profiles take time and may fail. Where
-    they load the module that has Python, they are run.
+    It first searches the session's own PATH, since login profiles take time and may fail. If there
+    is no Python, it runs the profiles, which may load a module that has it.
     """
     bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
     config = json.dumps({"nonce": nonce, "silence_s": silence_s, "variables": variables})
@@ -144,11 +144,10 @@ def start_command(
 class AgentHost:
     """Implements ``Host`` by one agent, over a connected transport: ``start``, use, ``close``.
 
-    ``variables`` are names, or prefixes with ``*``, of the variables of the agent's own environment
-    with which the login of its commands begins; None: all.
-
-    An agent that ends, is silent or breaks the protocol is not replaced: ``ended`` has the reason,
-    and pending and further requests raise TransientError.
+    The login of its commands begins with those of the agent's own variables that ``variables``
+    names; a name that ends in ``*`` is a prefix. None: all. An agent that ends, is silent or breaks
+    the protocol is not replaced: ``ended`` has the reason, and pending and further requests raise
+    TransientError.
     """
 
     def __init__(
@@ -183,8 +182,8 @@ class AgentHost:
 
     async def start(self) -> None:
         """Start the agent, and wait for its first answer. Raises NoPythonError if the host has no
-        Python that it can run on, and TransientError if it does not answer in time, or not as this
-        version of wfrun expects."""
+        Python that the agent can run on. Raises TransientError if the agent does not answer in
+        time, or answers like another version of wfrun."""
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(
@@ -350,8 +349,9 @@ class AgentHost:
         patience_s: float | None = ANSWER_S,
         **request: Any,
     ) -> Frame:
-        """Send a request; returns the answer. Raises TransientError if there is no answer in time,
-        or the error that the agent reports. Without ``patience_s`` the agent takes its time."""
+        """Send a request; returns the answer. Raises TransientError if there is no answer within
+        ``patience_s`` (None: no limit) or the agent ends, InfeasibleError if the request is too
+        long, and the errors that the agent reports."""
         if self.ended.done():
             raise TransientError(f"{self._transport.host}: {self.ended.result()}")
         self._requests += 1

@@ -42,9 +42,9 @@ LOGIN_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*",
 )  # fmt: skip
 """Variables of wfrun's own environment with which a login on this machine begins: those of an SSH
-session, and beside them those by which the commands of a batch system find its servers. Jobs
-inherit the environment of the command that submits them, so with others a task would depend on the
-terminal that wfrun was started in."""
+session. `connection_of` adds those by which the commands of a batch system find its servers. Jobs
+inherit the environment of the command that submits them, so with other variables a task would
+depend on the terminal in which wfrun was started."""
 
 MakeTransport = Callable[[str, bool], Transport]
 """Makes the transport to a login host; the flag: whether the user may be prompted."""
@@ -55,9 +55,9 @@ def connection_of(
 ) -> Connection:
     """Return the connection that a site's catalog entry describes, not yet open.
 
-    ``prompter`` asks the user, for the first connection only: later ones are made while nobody may
-    be at the terminal. The system's ssh prompts by itself, before the run. ``variables`` are those
-    of a login on this machine, in addition to ``LOGIN_VARIABLES``.
+    ``prompter`` asks the user, for the first connection only: nobody may be at the terminal during
+    later ones. The system's ssh prompts by itself, before the run. ``variables`` are added to
+    ``LOGIN_VARIABLES`` for a login on this machine.
     """
     config = Path(access.ssh_config) if access.ssh_config else None
     known_hosts = Path(access.known_hosts) if access.known_hosts else None
@@ -146,12 +146,13 @@ class Connection:
         return self._transport.host if self._transport is not None else self._hosts[0]
 
     async def open(self, on_status: Callable[[str | None], None]) -> None:
-        """Connect; the user may be prompted.
+        """Connect; the user may be prompted. ``on_status`` is called at each change, with the
+        reason why the site is out of reach, or None when it is in reach.
 
-        ``on_status`` is called at each change, with the reason why the site is out of reach, or
-        None when it is in reach. Raises InfeasibleError for what waiting does not mend, such as an
-        unknown host key, and TransientError if there is no connection yet: connecting goes on
-        until ``close``. A connection that is open is kept, and reports to the new ``on_status``.
+        Raises InfeasibleError if waiting cannot help, as with an unknown host key. Raises
+        TransientError if there is no connection yet; attempts to connect then go on until
+        ``close``. If a connection is open already, it is kept, and reports to the new
+        ``on_status``.
         """
         self._on_status = on_status
         if self._keeper is not None:
@@ -196,16 +197,16 @@ class Connection:
         return self._transport
 
     async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
-        """``Host.watch``, repeated with every new agent, which reports all records again. If this
-        raises TransientError, the watch begins with the next agent."""
+        """Do what ``Host.watch`` does, again with every new agent; each agent reports all records.
+        If this raises TransientError, the watch begins with the next agent."""
         self._watches[directory] = on_records
         await self._wait()
         assert self._host is not None
         await self._begin_watch(self._host, directory)
 
     async def counts(self) -> AgentCounts:
-        """Sum over all agents so far. What an agent that died did after the last call is
-        missing."""
+        """Sum of the counts of all agents so far. If an agent died, its work after the last call is
+        not counted."""
         if self._host is not None and self._reason is None:
             host = self._host
             counted = await host.counts()
@@ -282,8 +283,8 @@ class Connection:
             await self._drop_host()
 
     async def _revive(self, may_ask: bool) -> None:
-        """Start an agent on the present connection or, if that has failed before, on a new one:
-        another login host may have what this one lacks."""
+        """Start an agent on the present connection. If that has failed before, make a new
+        connection: another login host may have what this one lacks."""
         if self._is_connected() and not self._agent_failed:
             self._agent_failed = True
             assert self._transport is not None
@@ -408,8 +409,8 @@ def _ignore(reason: str | None) -> None:
 
 
 def _worst(errors: Sequence[WfrunError]) -> WfrunError:
-    """Combine the errors of all login hosts into one of the kind that asks most of the user: log in
-    before wait before give up."""
+    """Combine the errors of all login hosts. The kind of the result is that of the error that needs
+    the user most: NeedsLoginError, else TransientError, else InfeasibleError."""
     if len(errors) == 1:
         return errors[0]
     message = "; ".join(error.message for error in errors)

@@ -61,8 +61,8 @@ class Header(msgspec.Struct, frozen=True):
 
 
 Frame = tuple[Header, list[bytes | None]]
-"""A header, and the payload cut into pieces by the sizes that the header has; None for a piece that
-it calls absent. A payload without sizes is one piece."""
+"""A header, and the pieces of the payload. The header has their sizes; a piece is None where the
+header marks it as absent. A payload without sizes is one piece."""
 
 
 def next_frame(buffer: bytearray) -> Frame | None:

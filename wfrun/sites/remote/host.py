@@ -98,22 +98,21 @@ class Host(Protocol):
         the disk is full."""
 
     async def make_private(self, path: str) -> None:
-        """Make a directory that this user alone can enter, and its parents, or check that an
-        existing one is so. Raises InfeasibleError if it is not, or if other users could replace
-        it."""
+        """Make a directory that this user alone can enter, and its parents. An existing one is
+        checked: raises InfeasibleError if other users can enter or replace it."""
 
     async def write(self, files: Sequence[NewFile]) -> None:
-        """Write small files in this order. Raises InfeasibleError at the first that cannot be
-        written; those before it are written."""
+        """Write small files in this order. Raises InfeasibleError at the first file that cannot be
+        written; the files before it are written."""
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         """The last ``limit`` bytes of each file; None if it is absent or unreadable. Raises
         TransientError if one may be readable soon."""
 
     async def read_part(self, path: str, start: int, limit: int) -> bytes | None:
-        """At most ``limit`` bytes of a file from this position, none at its end; None if it is
-        absent or unreadable. ``limit`` is at most 16 MiB. Raises TransientError if it may be
-        readable soon."""
+        """At most ``limit`` bytes of a file from this position on; empty at the end of the file,
+        None if it is absent or unreadable. ``limit`` is at most 16 MiB. Raises TransientError if it
+        may be readable soon."""
 
     async def digest_of_growing(self, path: str, size_bytes: int) -> str | None:
         """The SHA-256 digest of the beginning of a file that is being written, when it has this
@@ -123,8 +122,8 @@ class Host(Protocol):
         """Status of each path, symbolic links followed; None if it is absent."""
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
-        """Create each file exclusively; True if this or an earlier call created it, also one over
-        another connection. It is safe to repeat."""
+        """Create each file exclusively. The result is True for a file that this or an earlier call
+        created, also over another connection, so the call is safe to repeat."""
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Rename files, make the parents of the new names, and replace files there. Raises

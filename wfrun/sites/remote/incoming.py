@@ -23,12 +23,12 @@ class IncomingConnection(Protocol):
     """Where it comes from: a host and a port, as far as they are known."""
 
     def admit(self) -> None:
-        """Read without limit from now on. Before that a connection ends that sends more than
+        """Read without limit from now on. Before this call, a connection ends if it sends more than
         UNADMITTED_BYTES."""
 
     async def write(self, data: bytes) -> None:
-        """Send; returns when the backlog is small. Raises TransientError when the connection has
-        ended."""
+        """Send; returns when few bytes wait to be sent. Raises TransientError when the connection
+        has ended."""
 
     def disconnect(self) -> None:
         """End the connection. Its handler is not called any more."""

@@ -41,8 +41,8 @@ from wfrun.sites.simulated.site import (
 )
 
 CHANNEL_S = 0.05
-"""Delay of the report of a task's end in seconds, as over a real channel; the model may have a
-measured one."""
+"""Delay in seconds of the report of a task's end, as over a real channel. A model with a measured
+delay replaces it."""
 
 
 class _Launcher:
@@ -61,9 +61,9 @@ class _Launcher:
 
 class SimulatedLauncherSite:
     """Implements ``LauncherSite``: its launchers are jobs of a ``SimulatedSite``, and may fail like
-    any job there. Attempts start first come, first served, each in the launcher with the latest end
-    among those with enough free cores and, if one of them has it, enough time left.
-    """
+    any job there. Attempts start first come, first served. An attempt starts in the launcher with
+    the latest end among those with enough free cores. Launchers without enough time left are used
+    only if no launcher has both."""
 
     def __init__(
         self,

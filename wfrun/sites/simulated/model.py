@@ -28,8 +28,8 @@ class SiteModel(msgspec.Struct, frozen=True):
     end_s: float = 0.0
     """Time from the end of a task to its report."""
     hold_s: float = 0.0
-    """Time that a task holds its cores after its end: all that keeps the next one from them, also
-    what comes before that one's start."""
+    """Time that a task holds its cores after its end: all delays before the cores are free for the
+    next task, and those before the next task's start."""
     observe_s: float = 60.0
     """Interval at which the information service reports other users' jobs, if they have changed."""
     failure_rate: float = 0.0

@@ -81,24 +81,26 @@ class _Pair(FairQueue):
 
 
 _Waiting: TypeAlias = tuple[float, int, "_Pair | None", float, Hashable]
-"""A transfer during its latency: when that is over, serial number, pair, size in bytes. One without
-a pair ends then, because nothing limits it; the last item is its task, with serial sharing."""
+"""A transfer during its latency: end of the latency, serial number, pair, size in bytes, task. A
+transfer without a pair has no bandwidth limit and ends with its latency. The task is that of serial
+sharing."""
 
 
 class SimNetwork(Generic[Key]):
     """Transfers between sites (by index; ORIGIN is the submit host) at virtual times.
 
     ``links`` are one-way; a link without a bandwidth has no bound. Pairs of places without a link
-    get DEFAULT_BANDWIDTH_BYTES_PER_S, as decisions assume, and are listed in ``assumed``.
-    ``head_bytes_per_s`` bounds the traffic of head nodes, in both directions together, by the name
-    of the site or ``origin``. Transfers within a site take no time.
+    get DEFAULT_BANDWIDTH_BYTES_PER_S, as scheduling decisions assume, and are listed in
+    ``assumed``. ``head_bytes_per_s`` bounds the traffic of each head node, both directions
+    together; its keys are names of sites and ``origin``. Transfers within a site take no time.
 
-    ``sharing="serial"`` is the model of thesis section 6.2.1 instead of max-min sharing: the
-    transfers of one task go one after another, each as if it were alone, and those of different
-    tasks do not slow each other down. The delay of a task is the sum of latency + size/bandwidth.
+    ``sharing="serial"`` is the model of thesis section 6.2.1 instead of max-min sharing. The
+    transfers of one task run one after another, each as if it were alone, and transfers of
+    different tasks do not slow each other down. The delay of a task is the sum of latency +
+    size/bandwidth.
 
     The owner calls ``advance`` at ``next_change_s``, or earlier, or later. The results depend only
-    on the times of the starts, not on their order at one time or on the number of advances. Raises
+    on the start times, not on the order of simultaneous starts or the number of advances. Raises
     ValueError if time goes back.
 
     Raises InvalidError for a bandwidth that is not positive, a negative latency, or an unknown
@@ -264,7 +266,7 @@ class SimNetwork(Generic[Key]):
         self._dirty.add(pair.index)
 
     def _leave(self, pair: _Pair, ended: list[int]) -> None:
-        """The first transfer of the pair ends now, and those that end with it."""
+        """End the pair's first transfer and all transfers that end at the same time."""
         ended += pair.leave(self._now_s)
         pair.version += 1
         self._dirty.add(pair.index)
@@ -295,10 +297,10 @@ class SimNetwork(Generic[Key]):
     def _reaches_others(self, pair: _Pair) -> bool:
         """Whether a change of the number of a pair's transfers may change rates of other pairs.
 
-        It does not if the pair uses as much of its head nodes as before, and no transfer that they
-        limit has a smaller rate than the pair's; or if they limit none, before and after. In both
-        cases each transfer still has a saturated link or head node on which no other has a larger
-        rate, which is the definition of max-min fairness.
+        It may not in two cases. First, the pair uses as much of its head nodes as before, and its
+        rate is at most that of each transfer that they limit. Second, they limit no transfer,
+        before and after. In both cases each transfer still has a saturated link or head node on
+        which no other transfer has a higher rate, which is the definition of max-min fairness.
         """
         if pair.count == pair.filled:
             return False
@@ -312,9 +314,9 @@ class SimNetwork(Generic[Key]):
         return level < inf or any(h.load + pair.capacity > h.capacity for h in pair.heads)
 
     def _fill_heads(self, changed: Set[int]) -> None:
-        """Progressive filling: all rates grow equally until a link or a head node is saturated,
-        which determines the rates of the transfers that use it; the others grow on. ``changed`` are
-        pairs whose numbers of transfers have changed."""
+        """Compute rates by progressive filling: all rates grow equally until a link or a head node
+        is saturated. This fixes the rates of the transfers that use it; the others go on growing.
+        ``changed`` are the pairs whose number of transfers has changed."""
         active = [pair for pair in self._headed if pair.count]
         for head in self._heads:
             head.remaining, head.weight, head.level = head.capacity, 0, inf

@@ -26,8 +26,8 @@ class _Cores(NamedTuple):
 class SharedSite(SimulatedSite):
     """Sends the events of an attempt to the broker whose run it belongs to.
 
-    Brokers see each other only by ``report``: a site with jobs of several brokers has no other
-    information for any of them than the load of all that are not its own.
+    Brokers see each other only by ``report``: each is told the total load of all jobs that are not
+    its own, and nothing else of the site's jobs.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
 
 MAX_PAST = 1000
-"""Maximum number of other users' jobs in the history that the information service of a site has
+"""Maximum number of ended jobs of other users that a site's information service has in its history
 when it is first asked."""
 
 ENDS = 0
@@ -67,8 +67,9 @@ class SimulatedRequest(AttemptRequest, frozen=True):
 def request_of(
     key: str, program: str, resources: Resources, runtime_s: float, sizes: tuple[int, ...] = ()
 ) -> SimulatedRequest:
-    """The request of an attempt without files and streams, which simulated sites do not have:
-    its run time at the speed of the site, and the sizes of its outputs in bytes."""
+    """The request of an attempt at a simulated site, which has no files and no streams.
+    ``runtime_s`` is its run time at the speed of the site, ``sizes`` those of its outputs in
+    bytes."""
     # By position: a request of each task is made, and names cost more than the rest.
     return SimulatedRequest(
         key, (program,), {}, (), (), None, None, None, resources, runtime_s=runtime_s, sizes=sizes
@@ -86,9 +87,9 @@ class _Attempt(msgspec.Struct, eq=False, gc=False):
 
 
 class SimulatedSite:
-    """Implements ``Site``. ``background`` are other users' jobs in order of submission, none before
-    the start of the clock. Until ``observed_from_s`` they are not reported, and there is no outage.
-    ``observed`` is the information that is reported.
+    """Implements ``Site``. ``background`` are other users' jobs in order of submission; none is
+    submitted before the start of the clock. Before ``observed_from_s`` these jobs are not reported
+    and no outage begins. ``observed`` is the information that is reported.
 
     If ``spec`` has nodes, ``NodeMap`` places jobs on them. Raises InvalidError for invalid nodes.
     """

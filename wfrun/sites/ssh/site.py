@@ -110,7 +110,7 @@ class _RemoteHost:
         return _RemotePipe(process, on_lines, on_end, mark.encode())
 
     async def stderr_tail(self) -> str:
-        """Raises TransientError if the host cannot be reached: that is the fault then."""
+        """Raises TransientError if the host cannot be reached, since that is then the cause."""
         host = await self._connection.host()
         said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
         return (said or b"").decode("utf-8", "replace").strip()

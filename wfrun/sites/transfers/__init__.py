@@ -31,10 +31,11 @@ class MethodRecord(msgspec.Struct, frozen=True):
     make: Callable[[BandwidthCaps], TransferMethod]
     """Constructor, given the maximum bandwidths of the catalog."""
     large_only: bool = False
-    """Whether it costs a process or a login for each file: small files go by another method,
-    unless the catalog names this one."""
+    """Whether each file costs a process or a login. Then small files use another method, unless the
+    catalog names this one."""
     direct: bool = False
-    """Whether the two sites speak to each other: one such method is as late as another."""
+    """Whether files go directly from site to site. If one such method is late, so are the
+    others."""
     relayed: bool = False
     """Whether files pass through this machine over the connections of the sites."""
     resumes: bool = False
@@ -55,6 +56,6 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("relay", FileRelay, relayed=True),
     )
 }
-"""Methods by name, in order of preference: a file goes by the first method that can carry it, of
-those that the catalog names for the pair of sites, else of all. ``stream`` carries between any two
-sites; ``relay`` is for the time in which a site has no agent."""
+"""Methods by name, in order of preference. A file uses the first method that can carry it: of those
+that the catalog names for the pair of sites, else of all. ``stream`` works between any two sites;
+``relay`` is for the time in which a site has no agent."""

@@ -11,8 +11,8 @@ from wfrun.sites.transfers.endpoints.endpoint import Endpoint, endpoint_name
 
 _PORTION_S = 0.25
 _MIN_PORTION_BYTES = 1 << 12
-"""What passes at once takes this time at the cap, and is at least so large: with larger portions
-copies would stand still in turns."""
+"""Size of a piece of a limited stream: what the lowest cap lets pass in _PORTION_S, at least
+_MIN_PORTION_BYTES. With larger pieces copies would pause in turns."""
 
 
 RESERVED_SHARE = 0.9
@@ -40,8 +40,8 @@ class RateLimit:
 
 
 class BandwidthCaps:
-    """The caps of all links and sites, which the copies by all methods share. A copy obeys those of
-    its link and of both of its ends."""
+    """The caps of all links and sites. The copies by all methods share them; each copy obeys the
+    caps of its link and of both of its sites."""
 
     def __init__(self, links: Sequence[LinkSpec] = ()) -> None:
         self.links = links
@@ -71,9 +71,9 @@ async def spend(limits: Sequence[RateLimit], size_bytes: int) -> None:
 
 @contextlib.asynccontextmanager
 async def reserved(limits: Sequence[RateLimit]) -> AsyncIterator[float | None]:
-    """Reserve most of the lowest rate for a copy by a client that runs at a site, which cannot ask
-    for each piece. Yields it in bytes per second; None: there is no limit. Such copies go one after
-    another."""
+    """Reserve most of the lowest rate for a copy by a client that runs at a site, since such a
+    client cannot ask for each piece. Yields the reserved rate in bytes per second, None if there is
+    no limit. Reservations of a limit wait for each other."""
     if not limits:
         yield None
         return

@@ -7,12 +7,12 @@ from math import inf
 
 
 class FairQueue:
-    """Computes when each of several transfers ends that all have the same rate at any time.
+    """Computes the ends of transfers that all have the same rate at any time.
 
-    Fair queueing by virtual time (Demers, Keshav and Shenker 1989): ``served_bytes`` is what a
-    transfer has got that has been there since the queue was last idle. The count at which a
-    transfer ends is known when it joins, whatever joins or leaves later, so that a change costs
-    O(log n). The owner makes all changes in order of time, and sets the rate after each.
+    Fair queueing by virtual time (Demers, Keshav and Shenker 1989). ``served_bytes`` counts what
+    each transfer has received that has been there since the queue was last idle. The count at which
+    a transfer ends is known when it joins, whatever joins or leaves later, so a change costs O(log
+    n). The owner makes all changes in order of time, and sets the rate after each.
     """
 
     __slots__ = ("count", "due_s", "ends", "rate", "served_bytes", "settled_s")

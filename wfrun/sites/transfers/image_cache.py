@@ -30,8 +30,8 @@ async def through_cache(
     expected: Content,
     send: Callable[[], Awaitable[Receipt]],
 ) -> Receipt:
-    """Link an image from the cache into the site's store; if the cache does not have it, call
-    ``send`` and add the image to the cache. The receipt has the number of bytes that were sent."""
+    """Link an image from the cache into the site's store. If the cache does not have it, call
+    ``send``, and add the image to the cache. The receipt has the number of bytes that were sent."""
     begun_s = time.monotonic()
     cache = str(PurePosixPath(site.path(name)).parents[2] / "images")
     if not await _is_usable(site, cache):

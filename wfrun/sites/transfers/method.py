@@ -26,8 +26,9 @@ class Location(NamedTuple):
 
 
 async def with_digest(source: Location, expected: Content) -> Content:
-    """What a copy has to contain, with the digest of its source if it is to be compared. Reads the
-    source if its digest is not known. Raises InfeasibleError if that is absent."""
+    """The content that a copy must have. If the copy is to be verified, it has the digest of the
+    source, which is read if its digest is not known. Raises InfeasibleError if the source is
+    absent."""
     if expected.digest is not None or not expected.verify:
         return expected
     found = await source.endpoint.measure(source.path, expected.size_bytes)
@@ -37,8 +38,8 @@ async def with_digest(source: Location, expected: Content) -> Content:
 
 
 class MethodFailedError(TransientError):
-    """The method does not work between the two sites. Neither the file nor a full destination is
-    the reason: another method may carry it."""
+    """The method does not work between the two sites. The cause is neither the file nor a full
+    destination, so another method may carry the file."""
 
 
 class NotCarriedError(InfeasibleError):
@@ -50,30 +51,29 @@ class TransferMethod(Protocol):
     """One way of copying files between two endpoints."""
 
     computes_digest: bool
-    """Whether it computes the digest of a source while it copies. Others get that of each source
-    that is to be verified."""
+    """Whether the method computes the digest of a source while it copies. For other methods the
+    digest of each source is computed first, if copies are verified."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
-        """Whether this method works between the two. It may ask the sites, and then keeps their
-        answer: the question comes before every copy."""
+        """Whether this method works between the two endpoints. The method may ask the sites, and
+        then keeps their answers, since this is called before every copy."""
 
     async def copy(
         self, source: Location, destination: Location, key: str, expected: Content
     ) -> Receipt:
         """Copy one file or directory, and replace what has the destination's name.
 
-        The destination shows the whole file under its final name, or what was there before: it is
-        written as ``part_name(key)`` in the same directory, compared with ``expected`` there, and
-        renamed.
-        A copy that fails or is cancelled removes its part, unless ``keeps_part`` leaves it for the
+        The name shows what was there before until it shows the whole file: the copy is written as
+        ``part_name(key)`` in the same directory, compared with ``expected`` there, and renamed. A
+        copy that fails or is cancelled removes its part, unless ``keeps_part`` leaves it for the
         next copy of the file. No two copies under way have the same ``key``.
 
         A large copy holds a slot of both endpoints (``hold_slots``); many small files share one
         message or command without a slot.
 
         Raises InfeasibleError when the source is absent or the destination cannot take it (full,
-        read-only, no permission), TransientError for any other failure. Of these
-        MethodFailedError, NotCarriedError let the router try another method.
+        read-only, no permission), TransientError for any other failure. Their subclasses
+        NotCarriedError and MethodFailedError let the router try another method.
         """
 
     def close(self) -> None:

@@ -44,8 +44,8 @@ from wfrun.sites.transfers.relay import stall
 from wfrun.sites.transfers.relay.following import followed_bytes, following
 
 WITH_SIZE = (1, 57)
-"""The first rclone whose ``rcat`` is given the size: it needs no memory or disk for the file, and
-fails if the file is longer or shorter."""
+"""The first version of rclone whose ``rcat`` takes the size of the file. Then it buffers the file
+neither in memory nor on disk, and fails if the file is longer or shorter."""
 REMOVAL_S = 60.0
 """Maximum wait for the removal of an object, in seconds, at each site."""
 _CONNECT_S = 20
@@ -131,8 +131,8 @@ class Rclone:
         size_bytes: int,
         bytes_per_s: float | None,
     ) -> None:
-        """Write the part from the object. The storage may send more than was put there: one byte
-        more shows it."""
+        """Write the part from the object. One byte more than the expected size is requested, which
+        shows whether the storage sends more than was put there."""
         to = destination.endpoint
         client = _client("cat", to, name, ["--count", str(size_bytes + 1)], bytes_per_s)
         said = await _run(to, f"{client} < /dev/null > {shlex.quote(part)}", part)

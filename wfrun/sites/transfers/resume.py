@@ -24,8 +24,8 @@ from wfrun.sites.transfers.method import Location
 RESUME_BYTES = 64 << 20
 """Minimum size of a file whose copy is resumed: a smaller one is soon sent again."""
 BACK_BYTES = 8 << 20
-"""Bytes at the end of a part that are sent again: twice what may be under way, since a server may
-write that in any order."""
+"""Bytes at the end of a part that are sent again. A server may write the bytes under way in any
+order; this is twice as many."""
 CLAIM_S = 20.0
 """Maximum wait for the end of a cancelled copy of the same file, in seconds. After that the file is
 sent from its beginning."""
@@ -41,8 +41,8 @@ class PartClaims:
 
     @contextlib.asynccontextmanager
     async def claim(self, destination: Location, size_bytes: int) -> AsyncIterator[str | None]:
-        """The key of the part that copies of one file share, one after another. None: the file is
-        not large, or has a copy under way."""
+        """The key of the part that the copies of one file share, one after another. None if the
+        file is not large, or if another copy of it is still under way after CLAIM_S."""
         if size_bytes < RESUME_BYTES:
             yield None
             return
@@ -72,8 +72,8 @@ def keeps_part(key: str, error: BaseException) -> bool:
 async def resuming(
     to: Endpoint, name: str, key: str, size_bytes: int, copy: Callable[[int], Awaitable[_T]]
 ) -> _T:
-    """Call ``copy`` with the size of the part that is left, 0 if there is none of use. If what has
-    arrived turns out to be wrong, call it once more with 0."""
+    """Call ``copy`` with the size of the part that an earlier copy has left, 0 if there is no
+    usable part. If the copy then differs from its source, call ``copy`` once more with 0."""
     if is_kept(key) and (left := await to.left(name, key)) is not None:
         if 0 < left <= size_bytes:
             with contextlib.suppress(DigestError):

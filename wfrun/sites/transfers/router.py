@@ -46,7 +46,7 @@ from wfrun.sites.transfers.resume import PartClaims
 _PART = re.compile(rf"{re.escape(part_name(''))}[\w-]+")
 """The name of a part, in messages."""
 NO_THREAD = "can't start new thread"
-"""The message of the RuntimeError that Python raises when the system has no room for a thread."""
+"""Message of the RuntimeError that Python raises when the system cannot start a thread."""
 
 MAX_REASON = 300
 """Maximum number of characters of the reason why a method is not used any more."""
@@ -58,7 +58,7 @@ class RoutedCopy(msgspec.Struct, frozen=True):
     source: Location
     destination: Location
     key: str
-    """Part of the name of the temporary file, which no other copy has."""
+    """Part of the name of the temporary file; differs for each copy."""
     expected: Content
     avoid: Sequence[str]
     """Methods to use last."""
@@ -84,14 +84,14 @@ class RoutedCopy(msgspec.Struct, frozen=True):
 class TransferRouter:
     """The `Transfer` of a run: chooses a transfer method for each copy.
 
-    ``methods`` are in order of preference. At least one of them must carry between any two sites.
-    If ``links`` name methods for a pair of sites, only these methods are used, in their order.
+    ``methods`` are in order of preference. Between any two sites at least one of them must work. If
+    ``links`` name methods for a pair of sites, only these methods are used, in their order.
 
     When a method fails for a pair of sites and a later method succeeds, the failed one is not used
-    for the pair again. A failure because a site has no agent now does not count. Methods of
-    ``large_only`` carry small files only if a link names them. ``direct`` and ``relayed`` are
-    groups of methods that use the same way, from site to site and through this machine. If a copy
-    avoids a method, the other methods of its group are tried last, too.
+    for the pair again. A failure because a site has no agent now does not count. Methods in
+    ``large_only`` carry small files only if a link names them. The methods in ``direct`` use the
+    same way, from site to site; those in ``relayed`` go through this machine. If a copy avoids a
+    method, the other methods that use its way come right before it, at the end of the order.
 
     ``endpoints`` are in the order of the sites. On this machine files are written only to the
     folder ``outputs`` and to the stores of local sites.
@@ -252,7 +252,7 @@ class TransferRouter:
         return [name for name in names if name not in failed]
 
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
-        """The methods in order, with those in ``avoid`` last, and before them those that use the
+        """The methods in order, but those in ``avoid`` last, preceded by the others that use the
         same way."""
         if not avoid:
             return list(names)
@@ -265,8 +265,9 @@ class TransferRouter:
         return frozenset(names).union(*(way for way in ways if way.intersection(names)))
 
     async def _tell_route(self, copy: RoutedCopy, name: str, names: Sequence[str]) -> None:
-        """Call ``on_route`` if a method that uses another way could carry the file. Copies within
-        this machine are left out: all methods use the same disks."""
+        """Call ``on_route`` with ``name`` and a method that uses another way, if there is one that
+        could carry the file. It is not called for copies within this machine, where all methods use
+        the same disks."""
         if copy.on_route is None or copy.avoid or not copy.is_remote:
             return
         way = self._way([name])
@@ -292,8 +293,8 @@ class TransferRouter:
         )
 
     def _note(self, pair: tuple[str, str], error: NoAgentError, other: str) -> str:
-        """The message that files of a pair go without an agent; empty after the first call for the
-        pair."""
+        """The message that files between a pair of sites are copied without an agent; empty after
+        the first call for the pair."""
         if pair in self._agentless:
             return ""
         self._agentless.add(pair)
@@ -336,7 +337,7 @@ async def _copy_by(method: TransferMethod, copy: RoutedCopy, key: str) -> Receip
 
 
 async def _check_source(source: Location, expected: Content, error: WfrunError) -> None:
-    """Raise InfeasibleError if a copy differs from what it has to be because its source does."""
+    """Raise InfeasibleError if a copy has the wrong content because its source has."""
     is_known = expected.size_bytes is not None or expected.digest is not None
     if not is_known or failure_of(error).cause != "checksum":
         return

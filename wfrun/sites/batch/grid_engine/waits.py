@@ -18,8 +18,8 @@ _DISABLED = "disabled"
 
 
 def read_waits(output: str) -> tuple[str, bool]:
-    """Why the job waits, empty if the scheduler does not say, and whether all its queues are
-    disabled. Queues that the job did not ask for are left out."""
+    """The reason why the job waits, empty if the scheduler gives none, and whether all queues that
+    the job asked for are disabled. Reasons of other queues are left out."""
     asked = _QUEUES.search(output)
     patterns = asked[1].split(",") if asked is not None else ["*"]
     instances: Counter[tuple[str, str]] = Counter()

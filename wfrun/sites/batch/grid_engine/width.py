@@ -29,8 +29,8 @@ NO_QUEUE = "no suitable queues"
 
 
 class Question(NamedTuple):
-    """Two jobs that differ in their width alone, each as the command that verifies it without
-    submitting it."""
+    """The commands that verify two jobs without submitting them. The jobs differ only in their
+    width."""
 
     wide: Sequence[str]
     narrow: Sequence[str]
@@ -39,8 +39,8 @@ class Question(NamedTuple):
 
 
 def checked(arguments: Sequence[str], questions: Sequence[Question]) -> list[str]:
-    """The command that submits a job with these arguments of qsub, or fails with qsub's message if
-    no queue can ever run a job so wide. It calls qsub once if qsub accepts the job."""
+    """The command that submits a job with these arguments of qsub. It fails with qsub's message if
+    no queue can ever run a job of this width. If qsub accepts the job, qsub is called only once."""
     asked = "".join(
         _QUESTION.format(
             wide=shlex.join(question.wide),

@@ -79,8 +79,9 @@ def _queue(
 
 
 def _used(listed: str, hosts: Mapping[str, _Host], groups: Mapping[str, list[str]]) -> list[str]:
-    """The hosts of a queue: names of hosts, or of groups with a final ``/``, each maybe with a
-    preference such as ``+2``; ``~name`` is left out. Unknown names count for none."""
+    """The hosts of a queue. ``listed`` has names of hosts, and of groups with a final ``/``, each
+    perhaps with a preference such as ``+2``; ``~name`` excludes a name. Unknown names are
+    ignored."""
     used: dict[str, None] = {}
     for word in re.sub(r"\+\d+\b", "", listed).split():
         names = [word.lstrip("~").rstrip("/")]

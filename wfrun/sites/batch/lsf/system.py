@@ -19,8 +19,8 @@ from wfrun.sites.batch.node_facts import NodeFacts, Start
 from wfrun.sites.batch.system import BatchJob, BatchSystem, Ending, JobInQueue
 
 _BSUB = 'unset BSUB_QUIET BSUB_QUIET2; exec bsub "$@" <"$0"'
-"""bsub reads the script from its input: it would pass words of a command to the user's shell.
-BSUB_QUIET would keep it from printing the id of the job."""
+"""The script is passed to bsub on its input, since bsub would pass the words of a command to the
+user's shell. With BSUB_QUIET bsub would not print the id of the job."""
 _LEFT = """\
 [ "${LSB_JOBINDEX:-0}" = 0 ] || element="[$LSB_JOBINDEX]"
 bjobs -noheader -hms -o time_left "$LSB_JOBID$element" | cut -d' ' -f1

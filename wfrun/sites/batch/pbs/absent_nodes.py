@@ -19,8 +19,9 @@ _AMOUNTS = re.compile(_OF_NODES + r"(\w+) \(R: (\w+) A: \w+ T: (\w+)\)", re.ASCI
 
 
 def may_start(comment: str, nodes: Objects) -> bool:
-    """Whether the request would not exceed the sum over all nodes if all were in service. True also
-    if it has no amounts, or if a node does not show what it has, as long as one is not free."""
+    """Whether the request fits into all nodes together once all are in service. True also if the
+    comment has no amounts, or if an absent node does not show what it has. False if no node is
+    absent, or if the comment gives another reason."""
     absent = [node for node in nodes.values() if not is_free(node)]
     if _OF_NODES not in comment or not absent:
         return False

@@ -47,8 +47,8 @@ _KILLED_BY_TORQUE: dict[int, Cause] = {
 _NEVER = "can never run"
 _STOPPED = "queue not started"
 _BEGAN = "Job Array Began"
-"""Comment of an array that has begun; the scheduler keeps it whatever its other elements wait for,
-in ``update_job_can_not_run`` of OpenPBS."""
+"""Comment of an array that has begun. The scheduler keeps this comment, whatever the waiting
+elements wait for (``update_job_can_not_run`` of OpenPBS)."""
 _MEMORY = frozenset({"mem", "vmem", "pmem", "pvmem"})
 _TIME = frozenset({"walltime", "cput", "pcput"})
 _KILLED = re.compile(r"^=>> PBS: job killed: ((\w+) .*)$", re.MULTILINE | re.ASCII)
@@ -104,8 +104,8 @@ def _waiting(attributes: Mapping[str, str]) -> list[int]:
 
 
 def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun:
-    """The elements of an array that wait no more, where it is shown without its elements. Raises
-    QueueUnknownError if it does not show which those are."""
+    """The elements that wait no more, of an array that is shown without its elements. Raises
+    QueueUnknownError if its attributes do not determine them."""
     counts = dict(
         re.findall(r"(\w+):(\d{1,9})\b", attributes.get("array_state_count", ""), re.ASCII)
     )

@@ -103,8 +103,8 @@ class Pbs(_Family):
         self.max_array = max_array or 10_000
 
     def _rerunnable(self, job: BatchJob) -> str:
-        """Arrays must be rerunnable, and say so: at some servers the default is not. An element
-        that is queued again finds its attempt claimed."""
+        """Value of the option that makes a job rerunnable. Arrays must be rerunnable, and some
+        servers have another default. An element that is queued again finds its attempt claimed."""
         return "y" if job.count > 1 else "n"
 
     def _output(self, job: BatchJob) -> str:

@@ -62,8 +62,8 @@ _NEVER = re.compile(
     r"|AccountNotAllowed|QOSNotAllowed|InvalidAccount|InvalidQOS"
     r"|(Assoc|QOS)Max\w*Per(Job|Node)(Limit)?|QOSMin\w*"
 )
-"""Reasons for which a job never starts. Reasons that can also mean nodes out of service are left
-out."""
+"""Reasons for which a job never starts. A reason that can also mean that nodes are out of service
+is not in the list."""
 _STOPPED = re.compile(r"\w*(held|hold)\w*|Partition(Down|Inactive)", re.IGNORECASE)
 """Reasons for which a job does not start until somebody acts."""
 _SIGNALLED = "JobLaunchFailure"
@@ -170,8 +170,8 @@ def _waiting(reason: str) -> State:
 
 
 def _rows(output: str) -> Iterator[list[str]]:
-    """The fields of each job; an empty limit in tables without one. Raises QueueUnknownError
-    without a header."""
+    """The fields of each job; an empty time limit if the table has no such column. Raises
+    QueueUnknownError for a table that is incomplete or has no header."""
     records = output.split(f"{_END}\n")
     header = records[0].split(_FIELD)
     shown = _FIELDS if "TIME_LIMIT" in header else _FIELDS - 1

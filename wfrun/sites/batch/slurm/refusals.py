@@ -37,7 +37,7 @@ _SIZE_LIMIT = re.compile(
     r"\b((QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)|Max(?!Submit|Jobs)\w+Per(Account|Limit))"
     r"|\b(Partition(Time|Node)|AssociationTime|QOSTime)Limit\b"
 )
-"""Reasons for which a job is too wide or too long, printed before the same text as a limit on
+"""Reasons why a job is too wide or too long. Slurm prints them before the same text as a limit on
 jobs."""
 _SIZE = Refusals(limits=re.compile(r"(?!)"), never=_SIZE_LIMIT)
 

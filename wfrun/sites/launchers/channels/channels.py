@@ -31,16 +31,16 @@ _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
 """Interval between pings on each link."""
 MAX_STRANGERS = 64
-"""Maximum number of connections that have not shown that they know the secret. With more, one is
-refused (``index_to_close``), so that they can exhaust neither the file descriptors of the head node
-or of this machine nor the places of launchers."""
+"""Maximum number of connections that have not shown that they know the secret. With more, one of
+them is refused (``index_to_close``). So strangers can exhaust neither the file descriptors of the
+head node and of this machine nor the places of launchers."""
 BURST_S = 0.5
-"""Minimum age of a connection that is refused so; younger ones may be up to four times as many,
-since all launchers may connect at the same moment."""
+"""Minimum age in seconds at which a stranger is refused. Up to four times MAX_STRANGERS younger
+ones are kept, since all launchers may connect at the same moment."""
 
 
 class _Address(msgspec.Struct):
-    """The session of the engine before, in a file at the site; another content is ignored."""
+    """The session of the previous engine, in a file at the site; invalid content is ignored."""
 
     session: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 

@@ -28,7 +28,8 @@ class HandshakeRefusedError(Exception):
 
 
 class Credentials:
-    """What the engine proves itself with in one session, and the hellos that it has accepted."""
+    """Proof of the engine's identity in one session, with the nonces of the hellos it has
+    accepted."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Credentials:
         self.digest = digest
         """Of the certificate; empty without one."""
         self.used_nonces = set() if used_nonces is None else used_nonces
-        """Those of the accepted hellos: an overheard one proves nothing."""
+        """Nonces of the accepted hellos: a hello with one of them was overheard, and is refused."""
 
     def without_encryption(self) -> Credentials:
         """The same for a channel that is not encrypted."""

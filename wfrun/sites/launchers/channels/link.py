@@ -59,8 +59,9 @@ class LauncherChannels(Protocol):
         """These launchers have ended: close their links and remove their files."""
 
     async def dismiss(self) -> None:
-        """Let all launchers of the run end, also those that are not connected or not known: a
-        launcher may outlive its batch job. Raises TransientError if the head node is away."""
+        """Let all launchers of the run end, including those that are not connected or not known: a
+        launcher may outlive its batch job. Raises TransientError if the head node cannot be
+        reached."""
 
     async def close(self) -> None:
         """Close all links and stop listening."""

@@ -31,15 +31,15 @@ DRAINED_BYTES = 1 << 18
 MAX_UNSENT_BYTES = 1 << 28
 """A link with more unsent data than this ends: its launcher does not read."""
 MAX_LINE_BYTES = 1 << 26
-"""Maximum length of a line of a launcher, which never keeps more unsent
-(``wfrun/sites/node/channels/channels.py``)."""
+"""Maximum length of a line from a launcher, in bytes. A launcher never keeps more unsent data than
+this (``wfrun/sites/node/channels/channels.py``)."""
 MAX_EARLY_BYTES = 1 << 24
 """Maximum amount of lines that are kept of a launcher that is not expected yet."""
 EXPECTED_S = 60.0
-"""Time for a launcher that was started by an earlier engine until this one has read of it."""
+"""Time in which the engine must learn of a launcher that an earlier engine started."""
 MAX_UNANSWERED_PINGS = 4
-"""Consecutive pings without an answer after which a link ends. A count and not a time, because this
-machine may have been suspended."""
+"""Number of consecutive unanswered pings after which a link ends. It is a count and not a time,
+because this machine may have been suspended."""
 
 
 class LinkOwner(Protocol):

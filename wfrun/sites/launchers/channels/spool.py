@@ -21,8 +21,8 @@ _NAME = re.compile(r"([\w.-]{1,200})\.\d{1,9}\.(\d{1,9})", re.ASCII)
 
 
 class _SpoolConnection:
-    """Implements ``IncomingConnection``: one connection of a launcher, ``name`` that of one of its
-    files."""
+    """Implements ``IncomingConnection``: one connection of a launcher. ``name`` is the name of one
+    of its spool files."""
 
     def __init__(self, host: Host, directory: str, name: str) -> None:
         source, session, connection = name.rsplit(".", 2)
@@ -77,8 +77,8 @@ class SpoolListener:
             await self._listener.close()
 
     def _on_file(self, name: str, data: bytes) -> None:
-        """Take the next file of a connection. A file of an older connection than the latest is
-        ignored: it was shown late."""
+        """Handle the next file of a connection. A file of an older connection than the launcher's
+        latest is ignored: it was shown late."""
         match = _NAME.fullmatch(name)
         if match is None:
             return  # no launcher writes such a file

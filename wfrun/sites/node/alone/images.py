@@ -40,8 +40,9 @@ def sha256_of(path: str) -> str:
 
 
 def stamp_of(path: str) -> str:
-    """What changes when a regular file is written or replaced; empty for other files. The time of
-    its status is left out: each link changes it. Raises OSError."""
+    """Size, modification time and inode of a regular file, which change when it is written or
+    replaced; empty for other files. The time of the last status change is not included, since each
+    link changes it. Raises OSError."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         return ""
@@ -57,8 +58,8 @@ def write_mark(cached: str, stamp: str) -> None:
 
 
 def checked(cached: str, sha256: str) -> str:
-    """The stamp of a cached image that has its checksum; empty if there is none. A damaged one is
-    removed. Raises OSError."""
+    """The stamp of a cached image that has its checksum. Empty if the image is absent or damaged; a
+    damaged one is removed. Raises OSError."""
     try:
         stamp = stamp_of(cached)
     except FileNotFoundError:

@@ -167,8 +167,8 @@ def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
 
 
 def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
-    """The compiled file; None if it cannot be compiled: the task will fail with the same error and
-    report it."""
+    """The compiled file; None if it cannot be compiled, because then the task fails with the same
+    error and reports it."""
     try:
         stat = os.stat(path)
         identity = (os.path.basename(path), stat.st_ino, stat.st_mtime_ns)

@@ -64,35 +64,35 @@ INVALID = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors that every kind of channel to the same host would meet."""
 SILENCE_S = 60.0
-"""Time without a line from the engine after which the connection ends, in seconds. The engine sends
+"""Maximum silence of the engine, in seconds, after which the connection ends. The engine sends
 pings more often (``PING_S`` in ``wfrun/sites/launchers/channels/channels.py``)."""
 MAX_STEP_S = 5.0
-"""Maximum part of the time between two turns that counts as silence of the engine, in seconds. In a
-longer pause this machine or this process was suspended, not the engine. Also the interval between
-reads of the engine's address while a connection is open that would show its end."""
+"""Maximum part of the time between two turns that counts as silence of the engine, in seconds. A
+longer pause means that this machine or this process was suspended. Also the interval between reads
+of the engine's address during a connection whose end would be noticed."""
 LOOK_S = 1.0
-"""Interval between reads of the engine's address without a connection, in seconds. Also the one
-with a connection by spool, which does not show that the engine is gone."""
+"""Interval between reads of the engine's address while no engine is connected, in seconds. Also
+used during a connection by spool, which does not show that the engine is gone."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Delays between rounds through all targets, in seconds: the first after the first failed round.
 Each is varied by up to a half, so that launchers do not connect all at once."""
 MAX_UNSENT_BYTES = 1 << 26
-"""Maximum amount of unsent data of a connection, in bytes: with more, it ends, which bounds the
-memory of a launcher whose engine does not read."""
+"""Maximum amount of unsent data of a connection, in bytes. A connection with more ends, which
+bounds the memory of a launcher whose engine does not read."""
 MAX_LINE_BYTES = 1 << 28
-"""Maximum length of a line of the engine, in bytes, which never keeps more unsent
-(``signed_link.MAX_UNSENT_BYTES``)."""
+"""Maximum length of a line from the engine, in bytes. The engine never keeps more unsent data than
+this (``signed_link.MAX_UNSENT_BYTES``)."""
 
 
 class Channel:
-    """The launcher's connection to its engine: one at a time, by the first kind of channel that
-    works.
+    """The launcher's connection to its engine. There is one at a time, by the first kind of channel
+    that works.
 
-    ``directory`` is that of the run. ``kinds`` are some of "tcp", "ssh" and "spool", in the order
-    of preference; they are tried in rounds until one works. File descriptors are registered with
-    ``poller``. No method raises, and none waits except ``drain`` and ``close``. Call ``turn`` when
-    ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed. Pings
-    of the engine are answered here and are not among the lines.
+    ``directory`` is that of the run. ``kinds`` are some of "tcp", "ssh" and "spool" in order of
+    preference, which is the order in which each round tries them. File descriptors are registered
+    with ``poller``. No method raises, and none waits except ``drain`` and ``close``. Call ``turn``
+    when ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed.
+    The channel itself answers the engine's pings; ``turn`` does not return them.
     """
 
     def __init__(
@@ -297,8 +297,8 @@ class Channel:
         return now_s >= self._retry_s or self._has_new_engine(now_s)
 
     def _has_new_engine(self, now_s: float) -> bool:
-        """Whether an engine listens under a new address: another one, or the same with a new agent.
-        Reads the address once per interval, and answers False between."""
+        """Whether the engine's address has changed: another engine listens, or the same one with a
+        new agent. Reads the address at most once per interval; False between reads."""
         if now_s - self._looked_s < self._look_s:
             return False
         self._looked_s = now_s
@@ -313,8 +313,8 @@ class Channel:
         return True
 
     def _drop(self, reason: str) -> None:
-        """End the connection. The next target is due at once, or after the back-off if none is left
-        in this round."""
+        """End the connection. The next target is due at once, or after the back-off if this round
+        has none left."""
         if self._connection is not None:
             self._connection.close(is_orderly=False)
         self._connection = None
@@ -326,8 +326,8 @@ class Channel:
         self._log("%s: %s" % (self.kind, reason))
 
     def _log(self, text: str) -> None:
-        """Write a failure to stderr, the log of the batch job. A repeated one is written again only
-        after a connection was open."""
+        """Write a failure to stderr, the log of the batch job. The same failure is written again
+        only if a connection was open in between."""
         if text not in self._logged:
             self._logged.append(text)
             with contextlib.suppress(OSError, ValueError):

@@ -23,8 +23,8 @@ CONNECT_S = 3.0
 """Timeout of a TCP connection attempt."""
 MIN_POLL_S = 0.01
 MAX_POLL_S = 1.0
-"""Interval between looks for spool files, in seconds: the minimum after one came or was written,
-growing to the maximum while none come."""
+"""Interval between looks for spool files, in seconds. It is the minimum after a file has come or
+was written, and grows to the maximum while none comes."""
 READ_BYTES = 1 << 18
 """Maximum number of bytes of one read or write of a socket."""
 TURN_BYTES = 1 << 22
@@ -32,8 +32,8 @@ TURN_BYTES = 1 << 22
 MAX_FILE_BYTES = 1 << 22
 """Maximum size of a spool file, in bytes."""
 MAX_UNREAD_FILES = 8
-"""Maximum number of spool files that the engine has not read. While there are as many, data is kept
-for larger files, since each file is a load on the file system."""
+"""Maximum number of written spool files that the engine has not read. With as many, further data
+waits and goes into larger files, since each file is a load on the file system."""
 DRAIN_S = 5.0
 """Maximum wait of ``drain`` until all data is sent, in seconds."""
 LINGER_S = 1.0
@@ -41,8 +41,8 @@ LINGER_S = 1.0
 
 
 def read_own(path: str) -> bytes:
-    """Read a file of a channel. Raises OSError, also for a file that another user made or can
-    write: its owner has to be that of the run's directory, which is the user's alone."""
+    """Read a file of a channel. Raises OSError, also for a file that other users can write or that
+    does not belong to the owner of its directory: the run's directory is the user's alone."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
@@ -54,8 +54,8 @@ def read_own(path: str) -> bytes:
 
 
 class TcpConnection:
-    """A TCP connection to the engine. Its methods raise OSError when it has ended or cannot be
-    made.
+    """A TCP connection to the engine. Its methods raise OSError when the connection has ended or
+    cannot be made.
 
     ``poller`` reports ``fd`` when the connection needs a turn.
     """
@@ -107,8 +107,8 @@ class TcpConnection:
             self._poller.register(self.fd, mask)
 
     def turn(self) -> bytes:
-        """Connect, read and write what is possible now; returns what was read. OSError at the end
-        of the connection is raised only after all data was returned."""
+        """Connect, read and write what is possible now; returns what was read. If the engine has
+        closed the connection, the turn after the last data raises OSError."""
         if not self._is_connected:
             self._connect()
         if self._has_ended:
@@ -150,8 +150,9 @@ class TcpConnection:
             self.send()
 
     def close(self, is_orderly: bool) -> None:
-        """Close the connection. An orderly end waits, for at most LINGER_S, until the engine has
-        read all: closing a socket with unread input discards the output under way (TCP reset)."""
+        """Close the connection. If ``is_orderly``, first wait, for at most LINGER_S, until the
+        engine has read everything: closing a socket with unread input discards the output under way
+        (TCP reset)."""
         if is_orderly and self._is_connected:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
@@ -165,9 +166,10 @@ class TcpConnection:
 
 
 class SpoolConnection:
-    """A connection to the engine by files in ``directory``, the run's. Its methods raise OSError
-    when it has ended or the directory cannot be used. The attributes are those of
-    ``TcpConnection``.
+    """A connection to the engine by files in the run's directory ``directory``. Its methods raise
+    OSError when the connection has ended or the directory cannot be used.
+
+    The attributes are those of ``TcpConnection``.
     """
 
     fd = -1

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 16
 """Maximum number of bytes decrypted at once; a record of TLS has at most 16 KiB."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Authenticated encryption with forward secrecy, which no version before TLS 1.2 has. Those of TLS
-1.3 are all of this kind and not in the list."""
+"""Ciphers with authenticated encryption and forward secrecy; TLS before 1.2 has none. All ciphers
+of TLS 1.3 are of this kind and are not in the list."""
 
 
 class Encryption:
     """One end of TLS on a connection.
 
-    ``digest`` is that of the certificate that the other end must have; None: none is asked for.
+    ``digest`` is that of the certificate that the other end must have; with None the other end
+    needs no certificate.
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class Encryption:
         """What was to be sent before the handshake of TLS was complete."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the other end; returns what they say. Raises ValueError for what is no TLS
-        of the owner of the certificate."""
+        """Take bytes from the other end; returns the decrypted ones. Raises ValueError for bytes
+        that are not TLS, or if the other end does not own the expected certificate."""
         import ssl
 
         self._incoming.write(data)

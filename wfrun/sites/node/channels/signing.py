@@ -69,8 +69,8 @@ class LineSigner:
         return b"%s %s\n" % (self._tag(line), line)
 
     def verify(self, signed: bytes) -> bytes:
-        """The line that was signed; ``signed`` comes without its end. Raises ValueError for a wrong
-        signature, also that of any but the next line."""
+        """Verify the signature of the next line and return the line. ``signed`` comes without its
+        line end. Raises ValueError for a wrong signature, also if the line is not the next one."""
         line = signed[33:]
         if not hmac.compare_digest(signed[:33], self._tag(line) + b" "):
             raise ValueError("a line has a wrong signature")
@@ -86,8 +86,8 @@ class LineSplitter:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> "List[bytes]":
-        """The lines that are complete with this piece, without their ends. Raises ValueError for a
-        line without an end."""
+        """The lines that this piece completes, without their ends. Raises ValueError if an
+        incomplete line has ``max_bytes`` or more."""
         lines: "List[bytes]" = []
         if b"\n" in data:
             lines = (bytes(self._rest) + data).split(b"\n")

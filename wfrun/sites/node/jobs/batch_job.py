@@ -26,8 +26,7 @@ MAX_MARGIN_S = 10.0
 MIN_MARGIN_S = 2.0
 """Limits of the time before the end of the walltime at which a launcher ends its tasks."""
 ASK_S = 15.0
-"""Timeout of a question for the time left; without an answer the launcher relies on its walltime.
-"""
+"""Timeout of the query for the time left. Without an answer the launcher relies on its walltime."""
 HOSTS_S = 60.0
 """Timeout of the command that lists the job's nodes."""
 
@@ -90,10 +89,10 @@ class JobSystem:
     def starts(
         self, program: "List[str]", hosts: "List[str]", cores: int
     ) -> "List[Tuple[List[str], Dict[str, str]]]":
-        """Commands that run a program, with all ``cores``, on each node of the job but the first,
-        and the variables that they need.
+        """Commands that run ``program``, with all ``cores``, on each node of the job but the first;
+        each with the variables that it needs.
 
-        The last argument of the program names the node for `number_of_node`. Empty if the batch
+        The last argument of the program names its node, for `number_of_node`. Empty if the batch
         system has no such command here.
         """
         for start in self.facts["starts"] if len(hosts) > 1 else ():
@@ -143,14 +142,14 @@ def number_in(variable: str) -> float:
 
 
 def number_of_node(argument: str) -> int:
-    """The number of a node, from 0: a number, or ``$`` and the variable with that of a process,
-    which begins with 0 on the second node."""
+    """The number of a node, from 0. ``argument`` is the number, or ``$`` and the name of a variable
+    with the number of a process, where the second node has process 0."""
     return int(os.environ[argument[1:]]) + 1 if argument.startswith("$") else int(argument)
 
 
 def margin_of(walltime_s: float) -> float:
-    """Time before the end of this walltime at which running tasks are ended: a tenth of it, within
-    the limits, and never more than half of it."""
+    """Time before the end of this walltime at which running tasks are ended: a tenth of it, between
+    MIN_MARGIN_S and MAX_MARGIN_S, and at most half of it."""
     return min(MAX_MARGIN_S, max(walltime_s / 10, min(MIN_MARGIN_S, walltime_s / 2)))
 
 

@@ -19,8 +19,8 @@ SIGNALS_S = 0.2
 """Maximum time that a batch system needs to signal all processes of a job. A successful end is
 handled after this time: until then a signal to us may show that the job is being cut."""
 WARNING_S = 2.0
-"""Time after a warning of the batch system, such as SIGUSR1 at Grid Engine's s_rt, in which an end
-counts as its effect."""
+"""Time after a warning of the batch system, such as SIGUSR1 at Grid Engine's s_rt, within which the
+end of a task counts as caused by the batch system."""
 MIN_NEAR_S = 2.0
 MAX_NEAR_S = 30.0
 """Limits of the time before the end of a job's walltime in which the batch system may kill it: its
@@ -30,8 +30,8 @@ MAX_EVENTS_BYTES = 4096
 
 
 def near_of(walltime_s: float) -> float:
-    """Time before the end of this walltime in which an end is doubted: a tenth of it, within the
-    limits."""
+    """Time before the end of this walltime within which the batch system may have caused an end: a
+    tenth of it, between MIN_NEAR_S and MAX_NEAR_S."""
     return min(MAX_NEAR_S, max(MIN_NEAR_S, walltime_s / 10))
 
 

@@ -124,8 +124,8 @@ class JobAttempt(runner.Runner):
         return max(0, int((min(due) - time.monotonic()) * 1000) + 1) if due else None
 
     def _on_end(self, end: "Tuple[slots.RunningAttempt, int, Any, float]") -> None:
-        """Handle the end of the attempt. It is settled when a cut of the job would have reached
-        us."""
+        """Handle the end of the attempt. It is settled only after a delay, within which a signal
+        shows whether the batch system is ending the whole job."""
         attempt = end[0]
         self.end = end
         self.settle_s = now = time.monotonic()
@@ -141,7 +141,7 @@ class JobAttempt(runner.Runner):
         self._cut_ended()
 
     def _cut_ended(self) -> None:
-        """A signal of the batch system arrived just after the attempt has ended."""
+        """Handle a signal of the batch system: an attempt that has just ended counts as cut."""
         if self.end is not None and self.end[0].reason is None:
             self.end[0].reason = "lost"
 
@@ -230,9 +230,9 @@ def was_killed(outcome: "Dict[str, Any]") -> bool:
 
 
 def job_age_s() -> float:
-    """Seconds since the job's first process started, the leader of our session, or since our own
-    start if that one has ended or is hidden, as in Slurm; 0.0 if both are unknown. A slow profile
-    of the login shell counts, as it does for the batch system."""
+    """Seconds since the start of the job's first process, which leads our session. If that has
+    ended or is hidden, as in Slurm, seconds since our own start; 0.0 if both are unknown. The time
+    of a slow login profile is included, as in the batch system's count."""
     for pid in (os.getsid(0), os.getpid()):
         started_s = processes.start_time(pid)
         if started_s is not None:

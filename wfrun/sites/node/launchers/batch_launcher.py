@@ -104,8 +104,8 @@ else:
     import store
 
 NEAR_END_S = 90.0
-"""A SIGTERM at most this long before the end means that the time is over: batch systems warn early
-and count in minutes."""
+"""Maximum time before the job's end at which a SIGTERM means that its time is over: batch systems
+warn early and count in minutes."""
 TERMINATED_GRACE_S = 2.5
 """Time between SIGTERM and SIGKILL of tasks after a SIGTERM to us: ``job.py`` gives us 5 s."""
 EXIT_S = 4.5
@@ -114,16 +114,17 @@ s."""
 MAX_RECORD_RETRY_S = 600.0
 """Time for which writing the last records is retried, as in ``job.py``."""
 SIGTERM_DOUBT_S = 1.0
-"""Delay before the end of a task by SIGTERM is handled. A batch system that ends a job signals all
-its processes at once; only then is it clear whether the signal was for the whole job."""
+"""Delay before the launcher handles the end of a task that SIGTERM ended. A batch system that ends
+a job signals all its processes at once; only after this time is it clear whether the signal was for
+the whole job."""
 DOUBT_RATIO = 0.02
-"""Delay before a successful end is handled, relative to the run time of the task, up to
-``cuts.SIGNALS_S``: chains of short tasks must not become slower."""
+"""Delay before a successful end is handled, as a fraction of the task's run time, at most
+``cuts.SIGNALS_S``. Being relative, it does not slow down chains of short tasks."""
 FIRST_CONTACT_S = 60.0
 """Minimum time to wait for a first engine."""
 ANSWER_S = 60.0
-"""Maximum time that the end of a failed job is not settled since a node on which it had started
-commands has not answered: it may have failed because that node is gone."""
+"""Maximum time for which the end of a failed job waits for the nodes on which it has started
+commands. One that does not answer may be down, which may be why the job failed."""
 TURN_S = 1.0
 """Maximum time between turns while no engine is connected."""
 
@@ -269,8 +270,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return max(0.0, round(self.end_s - time.monotonic(), 3))
 
     def _check_deadlines(self) -> None:
-        """Handle the end of the time, the latest start times of queued attempts, and the time
-        without an engine."""
+        """Act when the launcher's time is over, when a queued attempt has passed its latest start,
+        and when no engine has connected for too long."""
         now = time.monotonic()
         if self.end_s is not None and now >= self.end_s and not self.reason:
             assert self.granted_s is not None
@@ -326,7 +327,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._cut_ended("lost")
 
     def _cut_ended(self, cause: str) -> None:
-        """A signal of the batch system arrived just after these attempts have ended."""
+        """Handle a signal of the batch system: attempts that have just ended count as cut."""
         now = time.monotonic()
         for due_s, (attempt, _, _, _) in self.unsettled.values():
             if attempt.reason is None and due_s > now:
@@ -409,8 +410,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return key in self.queue or key in self.keys or key in self.unsettled
 
     def _return(self, keys: "List[str]") -> None:
-        """Drop queued attempts. The drop is in the journal before it is reported, so that no one
-        takes an attempt for ours that the engine has given to another launcher."""
+        """Drop queued attempts. The drop is in the journal before it is reported, so that nobody
+        takes an attempt for this launcher's after the engine has given it to another one."""
         if not keys:
             return
         for key in keys:
@@ -452,7 +453,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         return self.keys[key].request if key in self.keys else None
 
     def _reach(self, attempt: "slots.RunningAttempt", node_file: str) -> "Dict[str, str]":
-        """The variables of a task that starts processes on other nodes, and perhaps gets more."""
+        """Variables of a task that starts processes on other nodes, and may get more nodes."""
         variables = self.remote.variables(node_file)
         if attempt.request.get("malleable"):
             variables.update(self.programs.variables(attempt.request, attempt.sandbox))
@@ -497,8 +498,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._stop("the launchers on its other nodes have ended")
 
     def _doubt_s(self, attempt: "slots.RunningAttempt", status: int, ended_s: float) -> float:
-        """Time until an end can be handled: until then a signal to us may show that the batch
-        system has ended the task."""
+        """Delay before an end can be handled: within it, a signal to the launcher may show that the
+        batch system has ended the task."""
         if attempt.reason is None and status == 0:
             if attempt.key in self.suspects:
                 attempt.reason = "memory"
@@ -513,8 +514,9 @@ class BatchLauncher(queue_runner.QueueRunner):
         return min(cuts.SIGNALS_S, DOUBT_RATIO * ran_s) if status == 0 else 0.0
 
     def _blame_memory(self, killed: "List[slots.RunningAttempt]") -> None:
-        """Find attempts of which processes were killed for lack of memory: those that were
-        ``killed``, or else any that ran."""
+        """Find the attempts to which the kernel's kills for lack of memory belong. Attempts in
+        ``killed``, which SIGKILL has ended, come first. If there were more kills, each running
+        attempt is a suspect."""
         kills = self.memory_kills.news()
         if not kills:
             return
@@ -529,8 +531,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._on_started(self, attempt)
 
     def _settle_ready(self) -> None:
-        """Settle ended attempts that are due: one by one, so that free slots are filled in between,
-        unless more have ended than there are cores."""
+        """Settle one ended attempt that is due, or more until at most as many are due as there are
+        cores. Between calls the event loop fills free slots."""
         now = time.monotonic()
         ready = [key for key, (due_s, _) in self.unsettled.items() if due_s <= now or self.reason]
         for done, key in enumerate(ready, 1):
@@ -555,8 +557,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.channel.send()
 
     def _say_hello(self) -> None:
-        """Send the first messages of a new connection. Reports that the last one has lost are not
-        repeated: the engine asks, and the answers are in the journal."""
+        """Send the first messages of a new connection. Reports that were lost with the last
+        connection are not repeated: the engine asks, and the answers are in the journal."""
         self.session = self.channel.session
         self._write_all()
         hello = {
@@ -591,8 +593,9 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._flush(self)
 
     def _settle_contested(self) -> None:
-        """Report attempts whose claims existed: the ends of those that we claimed, and that ended
-        while the engine was away; the others as contested."""
+        """Report attempts that could not be claimed because their claims existed. For those in this
+        launcher's journal with an end, which the engine did not hear of while it was away, report
+        the end; the others are reported as contested."""
         keys, self.contested = self.contested, []
         self._write_all()
         ends = self.journal.ends(set(keys))

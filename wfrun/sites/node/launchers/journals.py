@@ -25,8 +25,8 @@ PATIENCE_S = 60.0
 DEAD_PATIENCE_S = 4 * BEAT_S
 """The same, if the user says that its host is dead."""
 LOOK_S = 2.0
-"""Maximum silence that one look adds: a file system that did not answer for an hour has not shown
-that anybody was silent meanwhile."""
+"""Maximum time that one look adds to the silence of a launcher. The launcher may have touched its
+journal while its file system did not answer."""
 
 
 MAX_DIGITS = 19
@@ -38,8 +38,8 @@ NOBODY = {"host": "", "beats": True}
 
 
 def lock(fd: int, kind: int) -> bool:
-    """Lock a file without waiting; False: another process holds the lock, or it cannot be
-    locked."""
+    """Lock a file without waiting. Returns False if another process holds the lock, or the file
+    cannot be locked."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
@@ -48,8 +48,8 @@ def lock(fd: int, kind: int) -> bool:
 
 
 def parsed(line: bytes) -> "Optional[Dict[str, Any]]":
-    """The message of a line; None if the line is damaged, by a full disk or the loss of power, or
-    is no message of a journal: tasks run as the same user, and can write there."""
+    """The message of a line; None if the line is damaged, by a full disk or a loss of power, or is
+    no message of a journal. Tasks run as the same user and can write to journals."""
     try:
         message = json.loads(
             line.decode(), parse_int=_whole, parse_float=_decimal, parse_constant=_decimal
@@ -278,7 +278,8 @@ class JournalHistory:
 
     def _is_beating(self, name: str, owner: "Dict[str, Any]") -> bool:
         """Whether a launcher touched its journal within the patience, by this machine's clock.
-        Launchers of wfrun 0.1 do not: only the user can tell that they are dead."""
+        Launchers of wfrun 0.1 never touch it, so they count as alive unless the user calls their
+        host dead."""
         is_called_dead = owner["host"] in self._dead_hosts
         if not owner.get("beats"):
             return not is_called_dead

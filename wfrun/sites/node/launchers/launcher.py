@@ -301,8 +301,9 @@ class DirectLauncher(QueueRunner):
     # -- the heartbeat
 
     def _beat(self) -> None:
-        """Touch the journal. After a lapse, as of a machine that was suspended, another launcher
-        may have recorded attempts as lost: they are ended, and their outputs are not committed."""
+        """Touch the journal. If it was not touched for ``lapse_s``, as on a machine that was
+        suspended, another launcher may have recorded attempts of this one as lost. Those are ended,
+        and their outputs are not committed."""
         lapse_s = boot_clock() - self.beaten
         if lapse_s < self.beat_s or not self.journal.beat():
             return
@@ -328,8 +329,8 @@ class DirectLauncher(QueueRunner):
                 self._signal_watched(watch, signal.SIGKILL)
 
     def _adopt_unfinished(self) -> None:
-        """Watch what earlier launchers started and did not see end: it uses resources while it
-        runs, and is lost if its launcher is dead."""
+        """Watch the attempts that earlier launchers started and whose ends they did not record.
+        Such an attempt uses resources while it runs; if its launcher is dead, it is lost."""
         keys = sorted(self.history.unfinished())
         self._name_refused()
         for key, answer in self._examine(keys).items():
@@ -415,8 +416,8 @@ class DirectLauncher(QueueRunner):
 
     def _state_of(self, key: str, trace: AttemptTrace, living: "Set[str]") -> str:
         """The state of an attempt by its trace and its claim: absent, active, ended or lost.
-        Without a claim no launcher has started it; with one, only a living launcher that queued it
-        can have."""
+        Without a claim no launcher has started it. With a claim but no recorded start, it is active
+        if a launcher that queued it is alive, else lost."""
         if trace.outcome is not None:
             return "ended"
         if trace.owner is not None:
@@ -453,8 +454,8 @@ class DirectLauncher(QueueRunner):
             self.slots.charge(watch.grant)
 
     def _check_watched(self) -> None:
-        """Check whether watched attempts have started or ended; the interval grows while none
-        has."""
+        """Check whether watched attempts have started or ended. The interval between checks grows
+        while none has."""
         living = self.history.living()
         self.history.follow({key: watch.trace for key, watch in self.watched.items()}, self.offsets)
         self._name_refused()

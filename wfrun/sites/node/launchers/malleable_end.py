@@ -19,7 +19,12 @@ SHRINK_S = 30.0
 
 
 class ProtocolError(Exception):
-    """What the program did instead of an answer by the rules. Its text says so to the user."""
+    """Speaks with one program over a Unix socket.
+
+    ``nodes`` are the nodes that the program has, ``least`` the minimum number that it can run on,
+    ``fixed`` the nodes that it keeps to its end. After a `ProtocolError` all further calls raise
+    the same one.
+    """
 
 
 class ProgramGoneError(ProtocolError):
@@ -63,8 +68,8 @@ class SocketEnd:
         return {"WFRUN_MALLEABLE": self.path}
 
     def accept(self, timeout_s: float) -> bool:
-        """Wait until the program has connected. Returns whether it has; one that never does is
-        rigid."""
+        """Wait until the program has connected. Returns whether it has; a program that never
+        connects is rigid."""
         if self._program is None and select.select([self._listener], [], [], timeout_s)[0]:
             self._program = self._listener.accept()[0]
             self._program.setblocking(False)
@@ -72,7 +77,8 @@ class SocketEnd:
         return self._program is not None
 
     def fileno(self) -> int:
-        """What is readable when the program connects, and from then on when it says something."""
+        """Descriptor that is readable when the program connects, and later when it sends a
+        message."""
         return (self._program or self._listener).fileno()
 
     def offer(self, nodes: Sequence[str], timeout_s: float = SHRINK_S) -> List[str]:
@@ -91,8 +97,9 @@ class SocketEnd:
         self._asked = list(nodes), 0
 
     def ask_shrink(self, count: int) -> int:
-        """Reclaim nodes; `answer` has those given back. Returns the number asked for: 0 if the
-        program has its minimum, and is asked nothing."""
+        """Ask the program to give nodes back; `answer` has the nodes that it gave back. Returns the
+        number of nodes asked for. If the program has its minimum, this is 0, and it is not
+        asked."""
         count = min(count, len(self.nodes) - self.least)
         if count <= 0:
             return 0

@@ -46,7 +46,7 @@ class JoinedProgram:
         """What is polled; -1: nothing any more."""
         self.has_joined = False
         self.is_gone = False
-        """It has closed its connection: it has ended, or keeps what it has."""
+        """Whether it has closed its connection: it has ended, or keeps its nodes."""
         self.number = 0
         """Number of the latest question."""
         self.answered = 0
@@ -96,8 +96,8 @@ class MalleablePrograms:
         """By key of the attempt."""
 
     def variables(self, request: "Request", sandbox: str) -> "Dict[str, str]":
-        """Make the socket of an attempt that is being started; returns what its program needs in
-        its environment."""
+        """Make the socket of an attempt that is being started. Returns the environment variables
+        that its program needs."""
         self.forget(request["key"])
         names = [node["name"] for node in request["claimed"] for _ in range(node["processes"])]
         path, folder = sandbox + "/" + SOCKET, ""
@@ -121,8 +121,8 @@ class MalleablePrograms:
                     self._hear(program)
 
     def resize(self, message: "Message") -> None:
-        """Ask a program the question of the engine, unless it was asked before: then what it has
-        is reported again when that is answered."""
+        """Pass a question of the engine on to a program. If it was asked already, only report the
+        nodes that the program has; while the answer is pending, do nothing."""
         program = self._programs.get(message["attempt"])
         if program is None or not program.has_joined:
             return  # it has ended, which is reported
@@ -209,8 +209,9 @@ class MalleablePrograms:
 
     @contextlib.contextmanager
     def _failing(self, program: JoinedProgram) -> "Iterator[None]":
-        """Give up a program that breaks the protocol. One that is gone takes nothing more, and has
-        to end before it is late with what is reclaimed: it may have ended already."""
+        """Give up a program that breaks the protocol. A program that closed its connection takes no
+        offer. If nodes are being reclaimed from it, it must end by the deadline, and may have ended
+        already."""
         try:
             yield
         except ProgramGoneError:

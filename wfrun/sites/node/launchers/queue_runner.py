@@ -31,8 +31,8 @@ class QueueRunner(Runner):
     """A Runner with a queue (strict first come, first served) and a journal, which reports to an
     engine.
 
-    An end is in the journal before it is reported. Reports are collected while attempts are queued.
-    Subclasses send and receive: ``_say``, ``_send``, ``_handle``.
+    An end is in the journal before it is reported. While attempts are queued, reports are
+    collected. Subclasses exchange messages with the engine: ``_say``, ``_send``, ``_handle``.
     """
 
     def __init__(self, directory: str, config: "Dict[str, Any]", journal: Journal) -> None:
@@ -90,8 +90,8 @@ class QueueRunner(Runner):
                 self._say(json.dumps({"error": text}))
 
     def _enqueue(self, fresh: "List[Request]") -> None:
-        """Queue attempts. They are recorded first, so that whoever finds a claim knows who may hold
-        it; what cannot be recorded is refused."""
+        """Queue attempts. They are recorded in the journal first: whoever finds a claim then knows
+        who may hold it. Attempts that cannot be recorded are refused."""
         if not fresh:
             return
         self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
@@ -143,8 +143,8 @@ class QueueRunner(Runner):
         self._send()
 
     def _flush(self) -> None:
-        """Record and report what is due: at once when no attempt waits, since then slots may be
-        idle until the engine knows; collected while others can be started."""
+        """Record and report what is due. Ends are reported at once if no attempt is queued, since
+        slots may be idle until the engine knows of them. Otherwise reports are collected."""
         now = time.monotonic()
         waiting = self.started or self.ended or self.announced
         if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
@@ -174,9 +174,8 @@ class QueueRunner(Runner):
         self.started, self.ended, self.announced = [], [], []
 
     def _write_journal(self) -> None:
-        """Write the journal; failure and recovery are reported. An end that cannot be recorded is
-        reported all the same: otherwise the engine would wait
-        for a disk that may never have room."""
+        """Write the journal; report failure and recovery. Ends are reported even if they cannot be
+        recorded: otherwise the engine might wait for ever for room on a disk."""
         failed = not self.journal.write()
         self.retry_due = time.monotonic() + RETRY_S
         if failed and not self.failing:

@@ -49,7 +49,7 @@ OUTPUT = ".wfrun-output"
 NOT_STARTED = 255
 """Status of a command that was not started, as of ssh(1)."""
 RESOURCE_MANAGERS = "^slurm,gridengine,tm,lsf,alps,loadleveler"
-"""Open MPI would take the nodes of the placeholder's own batch job for all that there are."""
+"""Excludes resource managers, by which Open MPI would use only the placeholder's own nodes."""
 
 
 class Asked:
@@ -65,7 +65,7 @@ class Asked:
 
 class SharedMemory:
     """A directory for the shared memory of a command. Without it Open MPI would take the processes
-    of two placeholders on one machine for those of one node."""
+    of two placeholders on one machine for processes of one node."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
@@ -74,8 +74,8 @@ class SharedMemory:
 
     @classmethod
     def make(cls, id: str) -> "Optional[SharedMemory]":
-        """Make one; None where none can be made. It has its name only when it is locked, so that
-        another launcher never takes it for a left one."""
+        """Make a directory; None if that fails. It gets its name only once it is locked, so that
+        another launcher never takes it for one that a killed launcher left."""
         path = "%s/%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
         new = "%s/.%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
         try:
@@ -142,7 +142,8 @@ class RemoteCommands:
         self.running: "Dict[int, Command]" = {}
         """Commands that run here, by pid."""
         self.is_closing = False
-        """The launcher ends with its tasks, so that ends say nothing about the commands."""
+        """Whether the launcher is ending its tasks, so that ends tell nothing about the
+        commands."""
         self._directory = directory
         self._launcher = launcher
         self._node = node
@@ -158,7 +159,7 @@ class RemoteCommands:
         """By id; also those whose agent has gone."""
         self._started = 0
         self._answers: "Dict[str, Message]" = {}
-        """Of commands that have ended here: the engine may ask again."""
+        """Answers about commands that have ended here, kept since the engine may ask again."""
 
     # -- for jobs on this node
 
@@ -285,8 +286,8 @@ class RemoteCommands:
             del self._unanswered[asked.message["id"]]
 
     def forget_nodes(self, attempt: str, launchers: "Set[str]") -> None:
-        """End what an attempt has started on nodes that it has given back, and await no answers
-        from there."""
+        """End the commands of an attempt on nodes that it has given back, and do not wait for
+        answers from there."""
         for asked in self._of(attempt):
             assert asked.message is not None
             if asked.message["launcher"] in launchers:

@@ -40,8 +40,8 @@ LARGE_BYTES = 1 << 20
 TINY_BYTES = 1 << 10
 """Size up to which OpenSSL is no faster."""
 INLINE_BYTES = 4 << 20
-"""Maximum size of outputs that are read at once; larger ones are read by a thread, since a launcher
-must go on meanwhile."""
+"""Maximum total size in bytes of an attempt's outputs that are read at once. Larger outputs are
+read by a thread, since the launcher must go on meanwhile."""
 
 
 class StillReadingError(Exception):
@@ -134,8 +134,9 @@ class OutputDigests:
         self._readings: "Dict[str, Reading]" = {}
 
     def of(self, key: str, paths: "List[Optional[str]]", size: int) -> "List[Optional[str]]":
-        """The digests of the outputs of an attempt, of this size together; None for an absent one.
-        Raises StillReadingError, and OSError."""
+        """The digests of the outputs of an attempt; None for an absent one. ``size`` is their total
+        size in bytes. Raises StillReadingError while a thread reads them, OSError if they cannot be
+        read."""
         reading = self._readings.get(key)
         if reading is None:
             if size <= INLINE_BYTES:

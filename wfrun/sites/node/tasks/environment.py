@@ -36,16 +36,16 @@ because its processes are not in the process group of the task."""
 _DETACHED = ("docker", "podman")
 """Runtimes whose containers run outside of the process group that starts them."""
 _LOGIN = 'exec 3<&0 4>&1 </dev/null >&2 && exec "$@"'
-"""Keeps the task's standard input from the login shell, and what that prints out of the task's
-output."""
+"""Connects the task's standard input and output to descriptors 3 and 4, so that the login shell
+neither reads that input nor prints into that output."""
 _FAILED_TO_START = {
     "apptainer": (255, r"^FATAL: "),
     "singularity": (255, r"^FATAL: "),
     "docker": (125, r"^docker: "),
     "podman": (125, r"^Error: "),
 }
-"""The exit code of a runtime that could not start a container, and what its stderr has then. A task
-may end with the same code."""
+"""By runtime: the exit code when it could not start a container, and a pattern that its stderr then
+has. The exit code alone is not enough, since a task may end with the same one."""
 
 
 class Setup:
@@ -96,8 +96,8 @@ class Setup:
     def failure(
         self, code: "Optional[int]", stderr: "Callable[[], str]"
     ) -> "Optional[AttemptError]":
-        """The failure of the environment, if it is why the attempt has ended; None if its task
-        ran. ``code`` is its exit code, ``stderr`` returns the end of its stderr."""
+        """The failure of the environment, if that is why the attempt has ended; None if its task
+        ran. ``code`` is the attempt's exit code, ``stderr`` returns the end of its stderr."""
         try:
             with open(os.path.join(self.sandbox, STAGE)) as file:
                 stage = file.read().strip()
@@ -170,8 +170,9 @@ class Setup:
         return lines + (self._attended(words) if self.is_detached else ["exec " + words])
 
     def _attended(self, words: str) -> "List[str]":
-        """Lines that run a container and stop it on SIGTERM. Its client, which gets the signal too,
-        passes it to the first process of the container, and that ignores it without a handler."""
+        """Lines that run a container and stop it on SIGTERM. The runtime's client gets SIGTERM too
+        and passes it to the first process of the container, but that process ignores the signal
+        unless it has a handler."""
         runtime = " ".join(map(quote, self._command_of_runtime()))
         stop = "%s stop --time %d %s" % (runtime, STOP_S, self._container_name)
         return [

@@ -22,8 +22,8 @@ RETRY_S = 60.0
 PAUSE_S = 0.1
 """Time between its calls."""
 MAX_OPEN_FILES = 1 << 17
-"""Maximum to which the limit on open files is raised: two for each of more tasks than fit on a
-node."""
+"""Maximum to which the limit on open files is raised. Each task takes two files, and no node runs
+so many tasks."""
 RESERVED_FILES = 64
 """Open files of a launcher beside the logs of its tasks, generously."""
 
@@ -38,8 +38,8 @@ class OpenFiles:
         """Three descriptors below the original limit, for ``below``."""
 
     def raise_limit(self) -> None:
-        """Raise the soft limit. Processes that are started between ``lower`` and ``restore`` get
-        the original one: a program that uses select(2) fails with descriptors above 1023."""
+        """Raise the soft limit. Processes that start between ``lower`` and ``restore`` get the
+        original limit, because programs that use select(2) fail with descriptors above 1023."""
         hard = self._granted[1]
         wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
         if wanted > self._granted[0] != resource.RLIM_INFINITY:
@@ -49,8 +49,8 @@ class OpenFiles:
                 self._own = wanted, hard
 
     def below(self, streams: "List[int]") -> "List[int]":
-        """These three files under numbers below the original limit: posix_spawn(3) refuses to hand
-        down others while that is in force."""
+        """Duplicates of these three files with numbers below the original limit. While that limit
+        is in force, posix_spawn(3) refuses to hand down higher numbers."""
         if self._own == self._granted:
             return streams
         for stream, low in zip(streams, self._low):
@@ -69,12 +69,13 @@ class OpenFiles:
 
 
 open_files = OpenFiles()
-"""The only one: the limit belongs to the process."""
+"""The only instance, since the limit belongs to the process."""
 
 
 def max_running(spare_logs: int) -> "Tuple[int, int]":
-    """Maximum number of attempts whose logs may be open at a time, two files each, and maximum
-    number of spare logs, at most ``spare_logs``, by the limit on open files."""
+    """Maximum number of attempts whose logs may be open at a time, and maximum number of spare
+    logs, by the limit on open files. Each attempt has two logs; ``spare_logs`` is an upper bound of
+    the second number."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
     spare_logs = min(spare_logs, files // 8)

@@ -12,8 +12,8 @@ else:
     from store import write_all
 
 MAX_END_BYTES = 1 << 20
-"""Maximum length of the end of a log that is kept. While a task runs, a log is cut when it exceeds
-its limit by as much, so that no more is copied than is printed."""
+"""Maximum length of the end of a log that is kept. A log of a running task is cut when it exceeds
+its limit by the length of this end, so that no more bytes are copied than were printed."""
 NOTE = "\n--- wfrun: %d bytes are left out here, by --max-log ---\n"
 MAX_NOTE_BYTES = 80
 LOOK_S = 0.25
@@ -27,10 +27,10 @@ MAX_ROUNDS = 4
 class LimitedLog:
     """A log of a running task, which is cut where it exceeds ``limit`` bytes.
 
-    The task may write at any time. It appends, so the end is first copied to its new place in the
-    file, over what is left out, and then one truncation cuts the file. Only what is written between
-    the last read and the truncation is lost uncounted. (Punching a hole would lose nothing, but NFS
-    and other file systems of clusters cannot.)
+    The task may append to it at any time. So the end is first copied to its new place in the file,
+    over bytes to be left out, and then one truncation cuts the file. Only bytes written between the
+    last read and the truncation are lost without being counted. (Punching a hole would lose
+    nothing, but NFS and other file systems of clusters cannot.)
     """
 
     def __init__(self, fd: int, limit: int) -> None:
@@ -84,8 +84,8 @@ class LimitedLog:
 
 
 def data_start(fd: int, position: int, size: int) -> int:
-    """Where what was written from this position begins, in a file that may have a hole there; the
-    position itself where the file system does not say."""
+    """Position of the first data after a hole that follows ``position`` in a file of ``size``
+    bytes. Returns ``position`` if there is no such hole, or the file system does not report it."""
     try:
         hole = os.lseek(fd, position, os.SEEK_HOLE)
         if hole >= size:

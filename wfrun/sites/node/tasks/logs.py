@@ -55,7 +55,8 @@ class Logs:
 
     def claim(self, name: str, is_known: "Callable[[], bool]") -> Log:
         """Create the log of this name, which is the claim of an attempt. Raises FileExistsError if
-        it exists: the claim is another process's, or one that we made earlier (``is_known``)."""
+        the log exists: another process has made the claim, or this one earlier. ``is_known`` tells
+        an earlier claim of this process from a creation whose reply NFS has lost."""
         path = self._attempts + name
         if self._spares and self._empty:
             try:
@@ -82,8 +83,8 @@ class Logs:
             log.spare = ""
 
     def retire(self, log: Log, name: str, limit: int, is_claim: bool) -> None:
-        """Keep or close the log of a task that has ended; no process may have it open for writing
-        any more. Up to ``limit`` spare logs are kept."""
+        """Keep the log of a task that has ended as a spare one, or close it. At most ``limit``
+        spare logs are kept. No process may have the log open for writing any more."""
         keep = False
         try:
             if os.fstat(log.fd).st_size:
@@ -100,8 +101,8 @@ class Logs:
             log.close()
 
     def _hide(self, log: Log, name: str, is_claim: bool) -> None:
-        """Make an empty log a spare one. If it is a claim, its name goes on to exist, as a link to
-        the empty file."""
+        """Make an empty log a spare one. If it is a claim, its name is kept as a link to the empty
+        file."""
         path = self._attempts + name
         spare = self.spare_name()
         if not is_claim:
@@ -136,7 +137,7 @@ class Logs:
 
 
 class Pack:
-    """One file for what many tasks of a launcher printed, to save inodes."""
+    """One file for the output of many tasks of a launcher, to save inodes."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

@@ -61,8 +61,8 @@ def commit(
 
 
 def own(path: str, sandbox: str, site: str, number: int) -> str:
-    """Make an output independent of what is outside of it; returns its path. ``site`` is the site's
-    directory, ``number`` differs for each output of a sandbox."""
+    """Make an output independent of files outside the sandbox; returns its path. ``site`` is the
+    site's directory; ``number`` must differ for each output of a sandbox."""
     refuse_special(path)
     if is_link(path):
         resolve_link(path, site)
@@ -87,8 +87,8 @@ def is_link(path: str) -> bool:
 
 
 def real_path(path: str) -> str:
-    """The path of what exists, without links. os.path.realpath() takes a link for none if it cannot
-    be looked at. Raises OSError."""
+    """The path of an existing file without symbolic links. Raises OSError, also where
+    os.path.realpath() would treat a link that cannot be read as a file."""
     fd = os.open(path, os.O_PATH)
     try:
         return os.readlink("/proc/self/fd/%d" % fd)
@@ -102,8 +102,8 @@ def is_in(path: str, directory: str) -> bool:
 
 
 def stays_inside(top: str, path: str) -> bool:
-    """Whether a symbolic link in a directory ``top`` leads to something in it, wherever the
-    directory is moved to. What it leads to need not exist."""
+    """Whether the symbolic link ``path`` in the directory ``top`` leads to a path in ``top``, and
+    still does after ``top`` is moved. That path need not exist."""
     where = os.path.relpath(os.path.dirname(path), top)
     place = [] if where == "." else where.split("/")
     ahead = [os.path.basename(path)]
@@ -143,8 +143,8 @@ def replace_link(top: str, path: str) -> None:
 
 
 def resolve_link(path: str, site: str) -> None:
-    """Replace a symbolic link that is an output by its target: linked if the target is in the
-    site's directory ``site``, else copied, since it belongs to somebody else."""
+    """Replace an output that is a symbolic link by its target. A target in the site's directory
+    ``site`` is linked; any other is copied, since it belongs to somebody else."""
     target = real_path(path)
     temporary = path + ".wfrun-copy"
     remove(temporary)
@@ -173,8 +173,8 @@ def copy_any(source: str, target: str) -> None:
 
 
 def copy_tree(source: str, target: str, top: str = "") -> None:
-    """Copy a directory, which is in the directory ``top`` or that itself. Links that lead out of
-    ``top`` are replaced by copies of their targets."""
+    """Copy a directory that is ``top`` or inside of it. Links that lead out of ``top`` are replaced
+    by copies of their targets."""
     top = top or source
     os.mkdir(target)
     for name in os.listdir(source):
@@ -191,7 +191,8 @@ def copy_tree(source: str, target: str, top: str = "") -> None:
 
 
 def refuse_setback(error: OSError) -> None:
-    """Raise an error that passes. What a task made unreadable for good stays as it is."""
+    """Raise a transient error; ignore others, so that what a task made unreadable stays as it
+    is."""
     if is_setback(error):
         raise error
 
@@ -226,8 +227,8 @@ def copy_file(source: str, target: str) -> None:
 def make_read_only(path: str, status: os.stat_result) -> int:
     """Make a file, or the files in a directory, read-only; returns their size in bytes.
 
-    A file with another name that can be written is replaced by a copy: it may be one of the user's
-    own, which would become read-only too, and through which the stored file could be changed.
+    A writable file that has another name is replaced by a copy. It may be a file of the user's own,
+    which would become read-only too, and which the user could change in the store.
     """
     if not stat.S_ISDIR(status.st_mode):
         if status.st_nlink > 1 and status.st_mode & 0o222:
@@ -262,8 +263,8 @@ def move_into_store(source: str, destination: str) -> int:
 
 
 def is_file_of(path: str, status: os.stat_result) -> bool:
-    """Whether a path names this file: NFS may lose the reply to a rename, and then answers that the
-    old name does not exist."""
+    """Whether a path is the name of the file with this status. After a rename NFS may lose the
+    reply, and then answers that the old name does not exist."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.stat(path), status)
     return False

@@ -93,8 +93,8 @@ def identity() -> "Dict[str, Any]":
 
 
 def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
-    """Whether this machine (the identity ``here``) is that of a process, and has restarted since:
-    the process is then dead. False means that this cannot be told."""
+    """Whether the machine of a process is this one (the identity ``here``), and has restarted
+    since: the process is then dead. False also if this cannot be determined."""
     machines = {owner.get("machine"), here["machine"]} - {"", None}
     return bool(
         owner["boot"] != here["boot"] and owner["host"] == here["host"] and len(machines) < 2
@@ -102,8 +102,8 @@ def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
 
 
 def attempt_of(pid: "Any") -> "Optional[str]":
-    """Key of the attempt that a process belongs to, from the environment it was started with; None
-    if it belongs to none."""
+    """Key of the attempt that a process belongs to, from the environment that the process was
+    started with. None if it belongs to none."""
     environment = b"\0" + read_small("/proc/%s/environ" % pid)
     _, mark, rest = environment.partition(b"\0" + MARK)
     return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None

@@ -44,8 +44,8 @@ GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL."""
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 5.0
-"""Delay before the start or the commit of an attempt is retried after a setback: after the first
-one, and the maximum, to which it doubles."""
+"""Delay before a retry of the start or the commit of an attempt: after its first setback, and the
+maximum. It doubles with each setback."""
 MAX_SETBACKS = 60
 """Maximum number of tries after setbacks, about five minutes. Then the engine tries elsewhere."""
 READ_BYTES = 1 << 18
@@ -226,15 +226,15 @@ class Runner:
         self._on_outcome(attempt.key, outcome)
 
     def _can_be_retried(self, attempt: RunningAttempt, error: Exception) -> bool:
-        """Whether to try the start or the commit of an attempt again, after an error that says
-        nothing about the task."""
+        """Whether to retry the start or the commit of an attempt. True after an error that says
+        nothing about the task, until the attempt has had MAX_SETBACKS."""
         # A sandbox that exists is what the last try could not remove.
         passes = is_setback(error) or (attempt.setbacks > 0 and isinstance(error, FileExistsError))
         return passes and attempt.setbacks < MAX_SETBACKS
 
     def _delay(self, attempt: RunningAttempt) -> None:
-        """Keep an attempt, whose start or commit met with a setback, among the running ones, under
-        a number that no process has, and try again after a pause."""
+        """Retry, after a pause, an attempt whose start or commit met a setback. Until then it
+        counts as running, under a number that no process has."""
         delay_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt.setbacks)
         attempt.setbacks += 1
         attempt.pid = -attempt.serial
@@ -261,8 +261,8 @@ class Runner:
         heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
 
     def _fire_timers(self) -> None:
-        """Handle timers that are due: the end of a walltime, of the time between SIGTERM and
-        SIGKILL, or of that between two looks at the logs. Timers of ended attempts are ignored."""
+        """Handle timers that are due: the end of a walltime, the time between SIGTERM and SIGKILL,
+        the interval between looks at the logs. Timers of ended attempts are ignored."""
         while self.timers and self.timers[0][0] <= time.monotonic():
             _, serial, pid = heapq.heappop(self.timers)
             attempt = self.running.get(pid)
@@ -353,8 +353,8 @@ class Runner:
         return orphans
 
     def sweep(self, patience_s: float) -> None:
-        """Kill all that tasks left behind, and what these leave, for at most ``patience_s``. For
-        when no task runs any more."""
+        """Kill all processes that tasks left behind, and the processes that these leave, for at
+        most ``patience_s`` seconds. To be called when no task runs any more."""
         deadline_s = time.monotonic() + patience_s
         while self.reaps_orphans and self._kill_orphans() and time.monotonic() < deadline_s:
             time.sleep(0.005)
@@ -433,8 +433,8 @@ class Runner:
     def _environment_failure(
         self, attempt: RunningAttempt, status: int, code: "Optional[int]"
     ) -> "Optional[AttemptError]":
-        """The failure of an attempt whose environment could not be set up; None: its task ran, or
-        we have ended it."""
+        """The failure of an attempt whose environment could not be set up. None if its task ran, or
+        if the launcher has ended the attempt."""
         if attempt.setup is None:
             return None
         if attempt.setup.is_detached and status != 0:
@@ -461,8 +461,8 @@ class Runner:
         )
 
     def _is_full(self, but_for: "Optional[str]" = None) -> bool:
-        """Whether the disk is full. With ``but_for``, only if that tree takes less than 1% of the
-        disk: a task that has filled the disk itself has failed by its own fault."""
+        """Whether the disk is full. With ``but_for``, also requires that this tree takes less than
+        1% of the disk: a task that has filled the disk itself has failed by its own fault."""
         try:
             disk = os.statvfs(self.starter.attempts)
             if disk.f_bavail or but_for is None:

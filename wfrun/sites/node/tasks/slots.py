@@ -17,12 +17,12 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXP
 
 
 class Slots:
-    """The free cores, memory and GPUs: of the site, or of one node where attempts may use several
-    nodes, each of which provides an equal part."""
+    """The free cores, memory and GPUs of the site. Where attempts may use several nodes, of one
+    node, since each node provides an equal part."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
-        """``config`` is the configuration of the launcher or job (see ``launcher.py``). GPUs are
-        named by CUDA_VISIBLE_DEVICES, where the batch system sets it, and else by numbers."""
+        """``config`` is the configuration of the launcher or job (see ``launcher.py``). GPUs have
+        the names in CUDA_VISIBLE_DEVICES if the batch system sets it, else numbers."""
         self.cores = self.all_cores = int(config["slots"])
         self.memory = self.all_memory = int(config.get("memory_bytes", 0))
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -75,19 +75,19 @@ class Starter:
         self._interpreter: "Any" = None
         """The warm interpreter; None: not started yet, False: it failed."""
         self.reach: "Optional[Callable[[RunningAttempt, str], Dict[str, str]]]" = None
-        """Returns the variables by which a task with this node file starts processes on the other
-        nodes of its claim; None: it cannot."""
+        """Returns the variables with which a task with this node file starts processes on the other
+        nodes of its claim. None if tasks cannot do so."""
         self.has_short_tasks = False
         """The last task that ended was short."""
         self._programs: "Dict[Tuple[str, str], str]" = {}
         self._inherited = variables
         self._base: "Dict[str, str]" = {}
-        """The environment that all tasks start from, set before the first one: the launcher takes
-        variables of its own out of it first."""
+        """The environment that all tasks start from. It is set at the first start, after the
+        launcher has removed its own variables."""
 
     def claim(self, attempt: RunningAttempt, is_known: "Callable[[], bool]") -> None:
-        """Claim an attempt. Raises FileExistsError if another process has claimed it, or this one
-        earlier: ``is_known`` says whether it has recorded the attempt's end."""
+        """Claim an attempt. Raises FileExistsError if another process, or this one earlier, has
+        claimed it. ``is_known`` returns whether this process has recorded the attempt's end."""
         attempt.out = self._logs.claim(attempt.key + ".out", is_known)
 
     def start(self, attempt: RunningAttempt, out: Log) -> None:
@@ -149,7 +149,8 @@ class Starter:
         return None
 
     def undo(self, attempt: RunningAttempt) -> None:
-        """Remove what a try to start an attempt has made, but for its logs: one is its claim."""
+        """Remove what a failed start of an attempt has made, except its logs, one of which is its
+        claim."""
         if attempt.sandbox:
             remove_tree(attempt.sandbox)
 
@@ -162,8 +163,8 @@ class Starter:
                 self._logs.show(attempt.err, attempt.key + ".err")
 
     def retire(self, attempt: RunningAttempt, empty_sandbox: bool) -> "Optional[List[Any]]":
-        """Release the logs of an attempt that has ended, and its sandbox if it is to be emptied.
-        Returns the place of its output in the pack; None: it is in its logs."""
+        """Release the logs of an attempt that has ended, and its sandbox if that is to be emptied.
+        Returns the place of its output in the pack, None if its output is in its logs."""
         base = attempt.sandbox
         named = self.attempts + attempt.key
         limit = self.spare_limit
@@ -264,8 +265,9 @@ class Starter:
         return streams
 
     def _variables(self, attempt: RunningAttempt) -> "Tuple[Dict[str, str], Dict[str, str]]":
-        """The variables that are added to the environment of this process for a task: those that
-        its site sets, with threads and GPUs as granted, and those that the task declares."""
+        """The variables that a task gets in addition to the environment of this process. The first
+        result has those of its site, with the granted threads and GPUs, the second those that the
+        task declares."""
         cores, _, gpus, _ = attempt.grant
         given = dict.fromkeys(THREADS, str(cores))
         site = attempt.request.get("environment")
@@ -365,8 +367,9 @@ class Starter:
         streams: "List[int]",
         pins: "List[int]",
     ) -> int:
-        """Start a Python function in a child of the warm interpreter; returns its pid, or 0 if it
-        has to be started as a command: it needs another interpreter, or the warm one has failed."""
+        """Start a Python function in a child of the warm interpreter. Returns its pid, or 0 if it
+        has to be started as a command, because it needs another interpreter or the warm one has
+        failed."""
         assert self.helpers is not None
         try:
             if self._interpreter is None:

@@ -44,9 +44,9 @@ def inside(name: str) -> str:
 
 
 def mode_of(path: str, links: bool = True) -> int:
-    """Type and permissions of a file, of what it leads to with ``links``; 0 if it is absent. Raises
-    OSError after a setback: os.path.exists() would call the file absent, which is a verdict on its
-    task."""
+    """Type and permissions of a file, with ``links`` those of the target of a symbolic link; 0 if
+    it is absent. Raises OSError after a setback: os.path.exists() would call the file absent, and
+    the task would fail for it."""
     try:
         return os.stat(path, follow_symlinks=links).st_mode
     except (OSError, ValueError) as error:  # ValueError: the name has a NUL

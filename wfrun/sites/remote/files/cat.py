@@ -10,7 +10,7 @@ from wfrun.sites.remote.transports.transport import Process, Transport
 
 _CHUNK_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
-"""Where in a file dd can begin to write is a multiple of this."""
+"""Block size in bytes: dd can begin to write a file only at multiples of it."""
 _BEGIN = b"\x02wfrun: the file begins\x03"
 """Separates the output of a login profile from the content of a file."""
 IN_ENGLISH = "LC_ALL=C; export LC_ALL"

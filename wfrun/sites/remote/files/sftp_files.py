@@ -17,8 +17,8 @@ _PRIVATE = asyncssh.SFTPAttrs(permissions=0o700)
 
 
 class SftpFiles:
-    """Implements ``PlainFiles`` by a session of SFTP. ``explained`` raises its errors as those of
-    ``Transport``, given a path and what was done with it."""
+    """Implements ``PlainFiles`` by a session of SFTP. ``explained`` takes a path and what was done
+    with it; its context manager raises errors of SFTP as those of ``Transport``."""
 
     def __init__(
         self,

@@ -26,8 +26,9 @@ _ANSWERS_S = 300.0
 _STEP_S = 0.25
 """Interval between looks whether the user is asked."""
 _CIPHERS = "^aes128-gcm@openssh.com"
-"""The cipher that comes first, unless the user has configured ciphers: processors have instructions
-for it. asyncssh sets up ChaCha20-Poly1305, OpenSSH's first one, four times for each packet."""
+"""The cipher that is tried first, unless the user has configured ciphers: processors have
+instructions for it. For ChaCha20-Poly1305, which OpenSSH prefers, asyncssh sets up the cipher four
+times for each packet."""
 _PACKET_BYTES = 1 << 17
 """Maximum payload of a packet that a host may send. Each packet costs Python some time. OpenSSH
 sends no packets of more than 256 KiB (packet.c)."""
@@ -228,9 +229,11 @@ async def log_in(
     limit_s: float,
     agent: str | None = None,
 ) -> tuple[asyncssh.SSHClientConnection, Client]:
-    """Connect and log in. Raises the errors of ``Transport.connect``. Host keys are always checked
-    strictly, against the configuration if need be. The host may use the SSH agent at the socket
-    ``agent``."""
+    """Connect and log in. Raises the errors of ``Transport.connect``.
+
+    Host keys are always checked strictly, even if the configuration says otherwise. The host may
+    use the SSH agent at the socket ``agent``.
+    """
     client = Client(target, prompter)
     known = target.known_hosts()
     keys = target.keys()

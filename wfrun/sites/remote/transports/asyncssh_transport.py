@@ -45,8 +45,8 @@ _MIN_CHUNK_BYTES = 1 << 14
 _UNDER_WAY_BYTES = 4 << 20
 """Maximum number of bytes of a file in unanswered requests: the window that hides the latency."""
 _FORWARD_WINDOW_BYTES = 1 << 16
-"""Maximum number of bytes of a forwarded connection that wait here to be read: what a stranger can
-make us keep, and a launcher can send in a round trip."""
+"""Maximum number of received bytes of a forwarded connection that wait to be read. It bounds the
+memory that a stranger can use, and what a launcher can send in a round trip."""
 _ERROR_BYTES = 4096
 _LIMIT_S = 30.0
 """Timeout of what a live connection answers at once."""
@@ -291,8 +291,8 @@ class AsyncsshTransport:
     async def _opened(
         self, sftp: asyncssh.SFTPClient, opening: Awaitable[asyncssh.SFTPClientFile]
     ) -> AsyncGenerator[asyncssh.SFTPClientFile, None]:
-        """Open a file and close it at the end. A caller that gives up does not wait for that: a
-        session that is stuck in another request does not answer."""
+        """Open a file and close it at the end. A cancelled caller does not wait for the close,
+        which may get no answer while the session is stuck in another request."""
         file = await opening
         try:
             yield file

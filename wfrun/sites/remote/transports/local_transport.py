@@ -43,8 +43,8 @@ class LocalProcess:
         self._listener = asyncio.create_task(self._listen())
 
     def _widen(self) -> None:
-        """Enlarge the pipe of stdout, as far as the system allows: a pipe of 64 KiB makes the
-        command wait for each read."""
+        """Enlarge the pipe of stdout, as far as the system allows: with a pipe of 64 KiB the
+        command waits for each read."""
         pipe = self._process._transport.get_pipe_transport(1)  # type: ignore[attr-defined]
         # The command may have ended; macOS has no such call.
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -69,8 +69,8 @@ class LocalProcess:
         return await self._stdout.read(limit)
 
     def limit_files(self, most_bytes: int) -> None:
-        """Kill the process by SIGXFSZ when a file that it writes becomes longer. It does nothing
-        where the system has no such call."""
+        """Let the kernel kill the process by SIGXFSZ when a file that it writes exceeds
+        ``most_bytes``. Does nothing where the system has no such call."""
         if sys.platform == "linux":
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))

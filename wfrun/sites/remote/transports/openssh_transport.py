@@ -36,8 +36,8 @@ _CHECK_INTERVAL_S = 5.0
 _DEFAULT_CIPHERS = "chacha20-poly1305@openssh.com,aes128-ctr,"
 """The beginning of OpenSSH's own list of ciphers."""
 _FAST_CIPHER = "aes128-gcm@openssh.com"
-"""The cipher that comes first, unless the user has configured ciphers: processors have instructions
-for it, and less processor time at both ends makes large files faster."""
+"""The cipher that is tried first, unless the user has configured ciphers. Processors have
+instructions for it, and with less processor time at both ends large files are faster."""
 _READY = b"\x02wfrun: connected\x03"
 _serial = itertools.count()
 
@@ -98,8 +98,8 @@ class _Forward:
         self._spec = spec
 
     async def control(self, command: str) -> tuple[int | None, str, str]:
-        """Send a command to the master connection. Without the user's configuration, which may
-        forward other ports."""
+        """Send a command to the master connection; returns exit code, stdout and stderr. The user's
+        configuration is not read, since it may forward other ports."""
         argv = ["ssh", "-F", "/dev/null", "-S", self._control, "-O", command, "-R", self._spec]
         child = LocalProcess(await self._owner.spawn([*argv, "--", self._owner.host]))
         child.end_input()
@@ -191,8 +191,8 @@ class OpensshTransport:
         self._connected = True
 
     async def _make_master(self, login: list[str]) -> None:
-        """Start a master that runs ``cat``: when this process ends, ``cat`` reads the end of its
-        input, and with it end the master and the login."""
+        """Start a master that runs ``cat`` at the host. When this process ends, the input of
+        ``cat`` ends, and so do ``cat``, the master and the login."""
         ciphers = (await self._settings()).get("ciphers", "")
         if ciphers.startswith(_DEFAULT_CIPHERS) and _FAST_CIPHER in ciphers:
             ciphers = f"{_FAST_CIPHER},{ciphers}"  # ssh uses the first one that both ends have.
@@ -286,8 +286,8 @@ class OpensshTransport:
         return session
 
     async def start_with_agent(self, command: str) -> LocalProcess:
-        """Start a command over a connection of its own: a shared one would have the agent as long
-        as it lives."""
+        """Start a command over a connection of its own. A shared connection would forward the
+        user's agent until it ends."""
         settings = await self._settings()
         agent = settings.get("identityagent", "SSH_AUTH_SOCK")
         check_agent(self.host, None if agent == "SSH_AUTH_SOCK" else agent)
@@ -448,8 +448,8 @@ async def _printed(child: LocalProcess, marker: bytes) -> bool:
 
 
 def _private_directory(wanted: Path | None) -> Path:
-    """Make a directory that only the user can enter. Its path is short, because that of a socket is
-    limited to about 100 bytes. Raises InfeasibleError if there is none."""
+    """Make a directory that only the user can enter. Its path is short, because the path of a
+    socket is limited to about 100 bytes. Raises InfeasibleError if none can be made."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if wanted is not None:
         places = [wanted]

@@ -19,23 +19,23 @@ import asyncssh
 _T = TypeVar("_T")
 
 _UNSENT_BYTES = 1 << 18
-"""Maximum number of bytes in the buffer of the kernel that are not on their way yet. More would
-only wait there: the kernel sends these while the event loop adds others."""
+"""Maximum number of bytes in the kernel's send buffer that are not sent yet. More bytes would only
+wait there: the kernel sends these while the event loop adds others."""
 _STEP_BYTES = 1 << 18
 _MAX_BURST_BYTES = 4 << 20
 _SHORT_S, _LONG_S = 0.025, 0.05
-"""A pause shorter than the first lets bursts grow, one longer than the second shrinks them, since
-a command waits as long as a pause."""
+"""A pause shorter than the first time makes bursts grow; a pause longer than the second makes them
+shrink, since commands wait for as long as a pause."""
 _CHECK_S = 1.0
 """Interval between two looks whether a connection was lost, which does not reopen the gate."""
 
 
 class SendGate:
-    """Starts requests with file data in their turn. While what waits to be sent is more than
-    asyncio's high-water mark, it starts one burst at most.
+    """Starts requests with file data in order. While more bytes wait to be sent than asyncio's
+    high-water mark, it starts at most one burst.
 
-    The burst adapts to the connection, so that a fast one is not slowed down by many pauses: it
-    doubles after a short pause, and halves, down to nothing, after a long one.
+    The burst adapts to the connection, so that a fast one has few pauses: its size doubles after a
+    short pause, and halves, down to nothing, after a long one.
     """
 
     def __init__(self) -> None:

@@ -13,8 +13,9 @@ _PREFIX = "wfs-"
 
 
 class SocketDirectory:
-    """A directory for one socket, which only the user can enter. Its process holds the lock of it;
-    one that nobody locks was left by a process that was killed, and the next process removes it."""
+    """A directory for one socket, which only the user can enter. The process that uses it holds its
+    lock. A directory that is not locked was left by a killed process, and the next process removes
+    it."""
 
     def __init__(self, parent: Path) -> None:
         _remove_abandoned(parent)
@@ -41,7 +42,8 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _lock(directory: Path) -> int | None:
-    """None: another process has the lock, or this file system locks no directories, as NFS."""
+    """Lock a directory; None if another process has the lock or the file system, as NFS, has
+    none."""
     with contextlib.suppress(OSError):
         file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:

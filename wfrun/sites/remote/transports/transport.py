@@ -63,22 +63,22 @@ class Transport(Protocol):
 
     async def connect(self) -> None:
         """Connect. Raises TransientError when the host cannot be reached now, NeedsLoginError when
-        it requires a login that only the user can give, InfeasibleError for what a retry does not
-        mend (an unknown host key: the message has the command that accepts it)."""
+        it requires a login that only the user can give. Raises InfeasibleError when a retry cannot
+        help, as with an unknown host key; the message then has the command that accepts the key."""
 
     async def start(self, command: str) -> Process:
         """Start a POSIX shell command. Raises TransientError when the connection is lost."""
 
     async def start_with_agent(self, command: str) -> Process:
-        """Start a command that can use the user's SSH agent, over a connection of its own if need
-        be: no other command can. Raises InfeasibleError where there is no agent, and the errors of
-        ``connect``."""
+        """Start a command that can use the user's SSH agent, over a connection of its own if
+        needed; other commands cannot use the agent. Raises InfeasibleError where there is no agent,
+        and the errors of ``connect``."""
 
     async def address(self) -> Address | None:
         """The address of the host; None: wfrun runs there itself."""
 
     def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file from the byte ``start`` on; to be closed unless it is
+        """Stream the bytes of a file from the byte ``start`` on. To be closed unless it is
         exhausted. Raises InfeasibleError if the file is absent or unreadable, TransientError when
         the connection is lost."""
 
@@ -88,9 +88,9 @@ class Transport(Protocol):
         """Write a new file in an existing directory; returns its size in bytes. With ``start``, a
         multiple of 1 MiB, write an existing file from this byte on.
 
-        It appears under this name at once: callers give a temporary one. Raises InfeasibleError if
-        it cannot be written (full, no permission), TransientError when the connection is lost; an
-        incomplete file may remain.
+        The file has this name before it is complete, so callers give a temporary name. Raises
+        InfeasibleError if it cannot be written (full, no permission), TransientError when the
+        connection is lost; an incomplete file may remain.
         """
 
     async def plain_files(self) -> PlainFiles:

@@ -60,7 +60,7 @@ class Sending(NamedTuple):
     path: str
     """Of the part at the destination."""
     left: int = 0
-    """Size of the part that an earlier copy has left: the client goes on from there."""
+    """Size of the part that an earlier copy has left; the client continues after it."""
     bytes_per_s: float | None = None
     """Maximum rate; None: no limit."""
 
@@ -81,10 +81,10 @@ class DirectMethod:
 
     name: str
     programs: tuple[Program, ...]
-    """What it runs at either site, which sites are asked for."""
+    """The programs that it runs at the two sites; the sites are asked whether they have them."""
     after_ssh: re.Pattern[str] = CLOSED
-    """The beginnings of lines that the client prints because ssh has ended, which do not say why
-    it did."""
+    """Matches the beginning of lines that the client prints because ssh has ended. They do not tell
+    why it ended."""
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
@@ -157,8 +157,9 @@ class DirectMethod:
         bytes_per_s: float | None,
         left: int,
     ) -> tuple[str | None, int]:
-        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
-        known or computed, and the number of bytes from which the client went on."""
+        """Copy a file of which ``left`` bytes are at the destination already. Returns its digest,
+        None if that is neither known nor computed, and the position in bytes at which the client
+        began."""
         source, destination = ends
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
@@ -263,8 +264,8 @@ async def _address(to: RemoteEndpoint) -> Address:
 
 
 async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
-    """Cut a part where a stream would go on, since its end may have gaps, which sftp keeps. Returns
-    its size; 0 if it has to be written anew."""
+    """Cut a part to ``size_bytes``, the position at which the copy goes on: its end may have gaps,
+    which sftp would leave. Returns this size, or 0 if the part has to be written anew."""
     if size_bytes:
         with contextlib.suppress(InfeasibleError):  # The site has no such program.
             host = await to.connection.host()
@@ -274,8 +275,9 @@ async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
 
 
 async def wait_growing(process: Process, to: RemoteEndpoint, part: str | None) -> int | None:
-    """Wait for the end of the client while the part grows, if there is one to look at. The client
-    is stopped with the copy."""
+    """Wait for the end of the client and return its exit code. Raises TransientError if ``part``
+    does not grow for STALL_S; without a part this is not checked. The client is stopped if the copy
+    is cancelled."""
     waiting = asyncio.ensure_future(process.wait())
     size_bytes, idle = -1, 0
     try:
@@ -318,8 +320,8 @@ async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
 
 
 def end_of(said: str, code: int, after_ssh: re.Pattern[str] | None = None) -> str:
-    """The last two lines that a client printed, without lines that begin as ``after_ssh`` says
-    unless there are no others; the exit code if it printed nothing."""
+    """The last two lines that a client printed; the exit code if it printed nothing. Lines that
+    match ``after_ssh`` are left out, unless there are no others."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     by_ssh = [line for line in lines if after_ssh is None or not after_ssh.match(line)]
     return "; ".join((by_ssh or lines)[-2:]) or f"exit code {code}"

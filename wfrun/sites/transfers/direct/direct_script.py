@@ -57,8 +57,8 @@ wait "$p"; code=$?
 kill "$w"
 exit "$code"
 """
-"""Runs a client, with its redirections, until the input of the script ends. A trap for signals of
-the script kills ``$p``."""
+"""Runs a client, with its redirections, until the input of the script ends. The script is to kill
+``$p`` in its trap for signals."""
 _HOST = re.compile(r"[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]*", re.ASCII)
 _USER = re.compile(r"[\w.@+$][\w.@+$-]*", re.ASCII)
 
@@ -85,9 +85,9 @@ def sending_script(
     access: Access,
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """The script that runs ``client`` at a site with this ``access``. Beside it are ``config``,
-    the configuration for SSH; ``file``, a link to the path ``source``; and ``files``, contents by
-    name."""
+    """The script that runs ``client`` at a site with this ``access``. It makes the files beside it:
+    ``config``, the configuration of SSH; ``file``, a link to the path ``source``; and ``files``,
+    contents by name."""
     name = to.host if to.port == 22 else f"[{to.host.strip('[]')}]:{to.port}"
     known = "".join(f"{name} {key}\n" for key in to.host_keys)
     written = {"known_hosts": known, "config": _config(to, access), **(files or {})}

@@ -39,12 +39,13 @@ _HINT = "Nothing of it was copied. Look at this directory at the site that made 
 
 
 class CleanTree:
-    """An archive of regular files, directories and links that stay in the directory.
+    """A checked tar archive: it has only regular files, directories, and links that stay in the
+    directory.
 
     ``path`` is the directory's, for messages. ``links_may_leave`` is for the user's own
     directories. Iterating raises InfeasibleError for an archive with anything else, such as a name
-    that leaves the directory or leads through a link, and TransientError for one that is cut or
-    garbled. Memory is bounded whatever is sent.
+    that leaves the directory or leads through a link, and TransientError for an archive that is cut
+    or garbled. Memory is bounded whatever is sent.
     """
 
     def __init__(
@@ -197,8 +198,8 @@ class CleanTree:
         return target
 
     def _check_links(self) -> None:
-        """Raise InfeasibleError if a link leads out of the directory, which then is not complete,
-        and is discarded."""
+        """Raise InfeasibleError if a link leads out of the directory. The directory is then
+        incomplete, and is discarded."""
         for link, target in self._links.items():
             if not self._stays(link, target):
                 raise self._refused(

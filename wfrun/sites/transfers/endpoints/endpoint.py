@@ -22,13 +22,13 @@ _PART = ".wfrun-part-"
 
 
 class FileEnd(Protocol):
-    """One end of the stream of a file. ``name`` is a name in the site's store; an absolute path at
-    ORIGIN, and where a replica catalog says that a site has an input.
+    """One end of the stream of a file. ``name`` is a name in the site's store. It is an absolute
+    path at ORIGIN, and for an input that a replica catalog lists at a site.
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
-    take the file, TransientError for any other failure. Writing replaces what has this name, at
-    the end and at once; a write that fails removes its part. What was written is compared with
-    ``expected`` before, and raises TransientError where it differs.
+    take the file, TransientError for any other failure. A written file is first compared with
+    ``expected``; TransientError is raised where they differ. Then it replaces, atomically, what has
+    its name. A write that fails removes its part.
     """
 
     def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
@@ -44,9 +44,9 @@ class FileEnd(Protocol):
         sent: HashedStream | None = None,
         start: int = 0,
     ) -> None:
-        """Write a file. Its size is given. ``sent`` has the digest of the stream at its end.
-        ``content`` begins at the byte ``start``, a multiple of 1 MiB; the part has those before.
-        """
+        """Write a file of a known size. ``sent`` has the digest of the stream once it has ended.
+        ``content`` begins at the byte ``start``, a multiple of 1 MiB; an existing part has the
+        bytes before it."""
 
 
 class Endpoint(FileEnd, Protocol):
@@ -67,7 +67,7 @@ class Endpoint(FileEnd, Protocol):
 
     async def read_small(self, name: str, size_bytes: int) -> bytes:
         """Content of a file of this size, at most SHARED_BYTES. Concurrent calls share a message.
-        Of a file that has become longer, one byte more than SHARED_BYTES at most."""
+        If the file has grown, at most SHARED_BYTES + 1 bytes are returned."""
 
     async def write_small(
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
@@ -91,8 +91,8 @@ class Endpoint(FileEnd, Protocol):
         """Make the directory that a file goes into."""
 
     async def follow(self, path: str, size_bytes: int) -> str | None:
-        """The digest of a part of this size, computed while it is written; None if it has to be
-        read back, as one that is not written in order."""
+        """The digest of a part of this size, computed while the part is written. None if the part
+        has to be read back, for example because it is not written in order."""
 
     async def complete(
         self,
@@ -102,20 +102,20 @@ class Endpoint(FileEnd, Protocol):
         is_executable: bool,
         followed: Following | None = None,
     ) -> None:
-        """Compare the part of a file with ``expected``, and rename it. It is read back unless
-        ``followed`` has the right digest of it. Raises TransientError where it differs,
-        InfeasibleError where it is absent or belongs to another user."""
+        """Compare the part of a file with ``expected``, and rename it to its final name. The part
+        is read back unless ``followed`` has its right digest. Raises TransientError if the part
+        differs, InfeasibleError if it is absent or belongs to another user."""
 
     async def left(self, name: str, key: str) -> int | None:
-        """Size of the part that an earlier copy has left, which becomes writable; None: there is
-        none."""
+        """Size of the part that an earlier copy has left; None if there is none. The part becomes
+        writable."""
 
     async def discard(self, name: str, key: str) -> None:
         """Remove a part, as far as the site can be reached."""
 
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
-        """Size and digest of a file or directory, given with its size as far as that is known; None
-        if it is absent. Concurrent calls for files that are not large share a message."""
+        """Size and digest of a file or directory, None if it is absent. ``size_bytes`` is its size
+        if known. Concurrent calls for files that are not large share a message."""
 
 
 def endpoint_name(endpoint: Endpoint) -> str:
@@ -167,8 +167,8 @@ def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
 async def at_most(
     data: AsyncIterator[bytes], size_bytes: int, path: str
 ) -> AsyncGenerator[bytes, None]:
-    """Pass on a file, and stop where it is longer than its site said. It must not fill the disk at
-    the other end, nor be read without end."""
+    """Pass on the bytes of a file, and stop where the file is longer than its site said: it must
+    neither fill the disk at the other end nor be read without end."""
     async for piece in data:
         size_bytes -= len(piece)
         if size_bytes < 0:
@@ -182,7 +182,7 @@ def longer(path: str) -> TransientError:
 
 
 def missing_part(final: str, temporary: str) -> InfeasibleError:
-    """The error of a copy whose program ended well and wrote nothing that is seen here."""
+    """The error of a copy whose program succeeded but whose file is not visible here."""
     return InfeasibleError(
         f"{final} was not written: {os.path.basename(temporary)} is absent beside it",
         hint="Does the server that wrote it show another file system than the site has?",
@@ -190,8 +190,8 @@ def missing_part(final: str, temporary: str) -> InfeasibleError:
 
 
 def digest_to_have(expected: Content, sent: HashedStream | None) -> str | None:
-    """The digest that a written file must have: that of its source, else that of the stream that
-    was sent; None: it is not compared."""
+    """The digest that a written file must have: the source's, or if that is unknown the digest of
+    the stream that was sent. None if the file is not compared."""
     if expected.digest is not None or sent is None:
         return expected.digest
     return sent.digest
@@ -204,8 +204,8 @@ async def check_digest(
     sent: HashedStream | None = None,
     followed: Following | None = None,
 ) -> None:
-    """Read back what was written, unless it was followed. Raises TransientError where it has not
-    the digest that it must have."""
+    """Compare the digest of a written file with the one that it must have. The file is read back,
+    unless it was followed with the right digest. Raises TransientError where they differ."""
     digest = digest_to_have(expected, sent)
     if digest is None or (followed is not None and await followed.digest() == digest):
         return
@@ -214,7 +214,8 @@ async def check_digest(
 
 
 def digest_of(content: bytes) -> str:
-    """The digest of a file with this content, by OpenSSL, which ``digests.py`` spares tasks."""
+    """The digest of a file with this content, computed by OpenSSL, which ``digests.py`` avoids
+    loading for tasks."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -17,8 +17,8 @@ BATCH_DELAY_S = 0.02
 MAX_BATCH = 256
 """Maximum number of requests in one message."""
 BATCH_BYTES = 1 << 20
-"""Size of a message from which it takes no further requests. Other messages, such as submissions of
-tasks, wait for those that are under way."""
+"""Size in bytes from which a message takes no further requests, since other messages, such as
+submissions of tasks, wait until it has been sent."""
 PARALLEL_FILES = 2
 """Maximum number of messages with files under way: one is stored while the next one travels."""
 
@@ -26,12 +26,12 @@ PARALLEL_FILES = 2
 class RequestBatcher(Generic[Q, A]):
     """Passes concurrent requests to ``send`` together.
 
-    ``send`` takes a list of requests and returns their answers in the same order. A batch takes up
-    to MAX_BATCH requests, or as many as make BATCH_BYTES by ``size_of``. Requests that come while a
-    batch is under way form the next one; it is sent when none is under way, or, as soon as it is
-    full, beside up to ``parallel`` - 1 others. If ``send`` raises, all requests of the batch raise
-    the same error, except that after an InfeasibleError each is sent alone, so that one bad request
-    does not fail the others.
+    ``send`` takes a list of requests and returns their answers in the same order. A batch is full
+    with MAX_BATCH requests, or when they have BATCH_BYTES by ``size_of``. Requests that come while
+    a batch is under way form the next one. It is sent when no batch is under way or, once it is
+    full, while fewer than ``parallel`` are. If ``send`` raises InfeasibleError, each request of the
+    batch is sent alone, so that one bad request does not fail the others. Any other error is raised
+    by all requests of the batch.
     """
 
     def __init__(

@@ -33,9 +33,9 @@ PARALLEL_BYTES = 16 << 20
 save."""
 STREAMS = 4
 RESTART_BYTES = 256 << 20
-"""Size from which the client itself goes on after a failure between two sites, with the ranges that
-are missing. It does not tell causes apart, so each failure of a smaller file would only be reported
-later. Only without checksums."""
+"""Minimum size in bytes of a file for which the client itself retries after a failure between two
+sites, with the missing ranges. It retries after every kind of failure, so for smaller files it
+would only delay the report. Not used with checksums."""
 _RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
 
 
@@ -175,8 +175,8 @@ def _place(location: Location) -> str:
 
 
 def options(whole: Content, start: int = 0, *, is_here: bool) -> list[str]:
-    """Options of the client for the bytes of a file from ``start`` on, whose destination is this
-    machine or not."""
+    """Options of the client that copies the bytes of a file from ``start`` on. ``is_here``: the
+    destination is this machine."""
     size_bytes = (whole.size_bytes or 0) - start
     found = ["-vb", "-stall-timeout", "0", *(["-off", str(start)] if start else [])]
     # The sender opens parallel streams. A server that sends to this machine gets through its

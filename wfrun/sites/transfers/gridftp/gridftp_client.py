@@ -14,8 +14,8 @@ from wfrun.sites.remote.transports.local_transport import LocalProcess
 
 PROGRAM = "globus-url-copy"
 STALL_S = 600.0
-"""Maximum time without progress of a copy, as the client's own ``-stall-timeout``. That one sees
-only the reports of servers, which not all send; it is off."""
+"""Maximum time without progress of a copy. It replaces the client's own ``-stall-timeout``, which
+is switched off: that sees only the reports of servers, which not all servers send."""
 _LOOKS = 8
 """Number of looks at the progress within STALL_S."""
 _ANSWERS_S = 10.0
@@ -41,12 +41,13 @@ class GridFtpClient:
         progress: Callable[[], Awaitable[int | None]],
         max_bytes: int | None = None,
     ) -> str | None:
-        """Run it to its end. Returns None after success, else what it printed to stderr.
+        """Run the client to its end. Returns None after success, else what it printed to stderr.
 
-        ``progress`` is asked now and then, for a number that grows; None: it is unknown. Raises
-        TransientError if neither it nor the client's output changes for STALL_S. The client and its
-        children, such as ssh, are gone when this returns or raises, after a cancellation too.
-        A file that it writes here has at most ``max_bytes``; a longer one is a TransientError.
+        ``progress`` is called from time to time and returns a number that grows, None if it is
+        unknown. Raises TransientError if neither this number nor the client's output changes for
+        STALL_S. The client and its children, such as ssh, are gone when this returns, raises or is
+        cancelled. If the client writes a file here that is longer than ``max_bytes``, it is
+        stopped, and TransientError is raised.
         """
         process = await start_client(argv)
         try:

@@ -19,8 +19,8 @@ def local_url(path: str) -> str | None:
 
 
 def server_url(server: GridFtpServer, path: str) -> str | None:
-    """The URL of a file of a site; None where it is not below the server's root, or where the
-    client cannot name it."""
+    """The URL of a file of a site; None if the file is not below the server's root, or if the
+    client cannot pass on its name."""
     root = server.root.rstrip("/")
     if not path.startswith(f"{root}/") or not PASSED.fullmatch(path):
         return None

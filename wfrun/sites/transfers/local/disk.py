@@ -24,8 +24,8 @@ from wfrun.sites.transfers.endpoints.endpoint import (
 _CHUNK_BYTES = 16 << 20
 """Maximum number of bytes copied between two looks at the abort flags."""
 MANY_FILES = 1000
-"""Number of files of a directory beyond which its file system is synced as a whole. Each fsync
-waits for the disk by itself, 5 ms for a tiny file, but leaves the data of others alone."""
+"""Number of files of a directory above which its whole file system is synced. An fsync of each file
+leaves other data alone, but takes 5 ms even for a tiny file."""
 _MAKE_ROOM = "Make room at the destination, or check permissions."
 _PERMANENT = {
     errno.ENOSPC,
@@ -57,8 +57,8 @@ def copy_path(
     """Copy a file or directory to a new name; returns the size of its files in bytes.
 
     Runs in a thread, and raises OSError soon after one of ``aborts`` is set. Symbolic links in a
-    directory are copied as links. Raises InfeasibleError for one that leads out of it, unless
-    ``links_may_leave``, as those of the user's own directories.
+    directory are copied as links. Raises InfeasibleError for a link that leads out of the
+    directory, unless ``links_may_leave``, which is for the user's own directories.
     """
     make_folders(temporary.parent)
     if not source.is_dir():
@@ -245,8 +245,8 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_tree(path: Path, aborts: tuple[threading.Event, ...] = ()) -> None:
-    """Make all files of a directory durable, with their names. Raises OSError where the disk does
-    not take one, or soon after one of ``aborts`` is set."""
+    """Make all files of a directory and their names durable. Raises OSError where the disk fails to
+    store one, or soon after one of ``aborts`` is set."""
     folders = [(Path(folder), names) for folder, _, names in os.walk(path)]
     if sum(len(names) for _, names in folders) > MANY_FILES and _sync_file_system(path):
         return
@@ -310,8 +310,8 @@ def left_part(path: Path) -> int | None:
 
 
 def remove_parts(directory: Path, *, kept: bool) -> None:
-    """Remove the incomplete copies in and below a directory that a killed process left; with
-    ``kept`` also those from which a later copy could go on. No copy into the directory may be
+    """Remove the incomplete copies that a killed process left in and below a directory. With
+    ``kept``, also remove those that a later copy could resume. No copy into the directory may be
     running."""
     for path in list(directory.rglob(PART_PATTERN)):
         if kept or not path.match(KEPT_PATTERN):

@@ -12,15 +12,15 @@ from wfrun.sites.remote.files import cat
 from wfrun.sites.remote.transports.transport import UNNAMED, Transport
 
 FULL_KB = 1024
-"""Space in kB below which a disk counts as full after a write failed: the last blocks may be taken
-again, or the part may have given some back."""
+"""Free space in kB below which a disk counts as full after a failed write. It is not 0, since a few
+blocks may have become free after the failure, for example those of the part."""
 LOOK_S = 30.0
 """Timeout of a look at a disk."""
 
 
 async def shortage(transport: Transport, directory: str, missing_bytes: int = 0) -> str | None:
-    """What df says of a disk that is full, or has no room for this; None: it has, or df does not
-    answer."""
+    """A message with the free space that df shows, if the disk is full or has no room for
+    ``missing_bytes``. None if it has room, or if df does not answer."""
     with suppress(WfrunError, ValueError, IndexError, asyncio.TimeoutError):
         asked = cat.answer(transport, f"df -Pk {shlex.quote(directory)}", directory)
         said = await asyncio.wait_for(asked, LOOK_S)
@@ -31,7 +31,7 @@ async def shortage(transport: Transport, directory: str, missing_bytes: int = 0)
 
 
 async def name_full_disk(error: InfeasibleError, transport: Transport, directory: str) -> None:
-    """Say in an error of SFTP that the disk is full. Version 3 of the protocol has no code for it:
-    OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
+    """Make an error of SFTP say that the disk is full, if it is. Version 3 of the protocol has no
+    code for this: OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
     if UNNAMED in error.message and (found := await shortage(transport, directory)):
         error.message += f"; {found}"

@@ -54,7 +54,7 @@ class LocalCopy:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
         self._aborted = threading.Event()
         self._small: dict[int, RequestBatcher[SmallCopy, Copied]] = {}
-        """By source, so that one whose file system hangs does not stop the others."""
+        """By source, so that a source whose file system hangs does not stop the others."""
         self._sync_folder = in_batches(_sync_folders)
         """Makes the names in a directory durable: one call serves all copies that ended there."""
 

@@ -39,8 +39,8 @@ journal."""
 
 
 Copied = tuple[int, str | None] | WfrunError | None
-"""Size in bytes and digest of a file that was copied, or why it was not; None: it is no small file.
-"""
+"""Size in bytes and digest of a file that was copied, or the error of one that was not; None if it
+is not a small file."""
 
 
 class SmallFile(NamedTuple):
@@ -55,8 +55,8 @@ class SmallFile(NamedTuple):
 
 
 class SmallCopy(NamedTuple):
-    """A file to be copied within this machine. It is compared if ``is_compared``, with ``digest``
-    unless that is None."""
+    """A file to be copied within this machine. If ``is_compared``, the digest of the copy is
+    computed, and compared with ``digest`` unless that is None."""
 
     source: Path
     temporary: Path
@@ -84,8 +84,8 @@ def _stat(path: str) -> Stat | WfrunError | None:
 
 
 def read_all(paths: Sequence[str]) -> list[bytes | WfrunError]:
-    """The content of each file, up to SHARED_BYTES + 1 of it: one that is longer is refused by its
-    size."""
+    """At most the first SHARED_BYTES + 1 bytes of each file, or its error. Whoever receives a
+    longer file refuses it by its size."""
     return [_read(path) for path in paths]
 
 
@@ -98,8 +98,8 @@ def _read(path: str) -> bytes | WfrunError:
 
 
 def lstat_all(paths: Sequence[str]) -> list[os.stat_result | None]:
-    """Status of each path, of a symbolic link itself; None if it is absent or cannot be looked
-    at."""
+    """Status of each path; for a symbolic link, its own. None if the path is absent or its status
+    cannot be read."""
     return [_lstat(path) for path in paths]
 
 
@@ -111,9 +111,9 @@ def _lstat(path: str) -> os.stat_result | None:
 
 
 def copy_all(copies: Sequence[SmallCopy], aborted: threading.Event) -> list[Copied]:
-    """Copy each file under its temporary name, make its content durable, and rename it; the names
-    of final outputs are durable, too. Returns sizes in bytes and digests, or errors; None for what
-    is no small file. Nothing is copied once ``aborted`` is set."""
+    """Copy each file under its temporary name, make its content durable, and rename it. The names
+    of final outputs are made durable, too. Returns for each file its size in bytes and digest, or
+    an error, or None if it is not a small file. Nothing is copied once ``aborted`` is set."""
 
     def copy(one: SmallCopy) -> Copied:
         return _copy(one, aborted)

@@ -48,15 +48,16 @@ async def following(
 
 
 def followed_bytes(whole: Content, start: int) -> int | None:
-    """The size of the part that a program writes from the byte ``start`` on, if it can be followed
-    and is to be compared. What an earlier copy has left may be written again."""
+    """The size of the part that a program writes, if its digest can be computed meanwhile and is to
+    be compared; else None. With ``start`` the part cannot be followed, since bytes that an earlier
+    copy has left may be written again."""
     is_compared = whole.verify or whole.digest is not None
     return whole.size_bytes if is_compared and not start else None
 
 
 async def follow_here(path: str, size_bytes: int) -> str | None:
-    """The digest of a file of this machine that is being written; None if it has to be read
-    back."""
+    """The digest of a file of this machine, computed while it is written; None if the file has to
+    be read back."""
     growing = GrowingDigest(os.fsencode(path), size_bytes)
     with contextlib.suppress(OSError):
         while (pause_s := await asyncio.to_thread(growing.look)) is not None:

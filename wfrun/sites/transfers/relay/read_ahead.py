@@ -59,8 +59,8 @@ class _Buffer:
                 return
 
     def close(self) -> None:
-        """Let nothing more be read. A cancellation is not enough: ``asyncio.wait_for`` of Python
-        3.11 and older, on which sources wait, ignores one that arrives together with the result."""
+        """Stop reading. A cancellation is not enough: sources wait on ``asyncio.wait_for``, which
+        in Python 3.11 and older ignores a cancellation that arrives together with the result."""
         self._is_closed = True
         self._room.set()
 

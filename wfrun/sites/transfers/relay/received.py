@@ -24,8 +24,9 @@ async def receive(
     *,
     verify: bool,
 ) -> Receipt:
-    """Write a file whose size the sender knows, as ``TransferMethod.copy`` does. ``sent`` has the
-    digest of ``data`` at the end; with ``verify`` what was written is compared with it."""
+    """Write a file whose size the sender knows, with the guarantees of ``TransferMethod.copy``.
+    ``sent`` has the digest of ``data`` once that has ended; with ``verify`` the written file is
+    compared with it."""
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
     guard = StallGuard(shown, destination.path)

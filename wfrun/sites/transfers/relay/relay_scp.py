@@ -48,7 +48,7 @@ Host *
   LogLevel ERROR
   ProxyCommand exit 255
 """
-"""If a master has ended, ssh would connect by itself: ProxyCommand makes that fail."""
+"""ProxyCommand keeps ssh from connecting by itself when a master has ended."""
 _PROGRAM = """\
 #!/bin/sh
 for word
@@ -56,14 +56,14 @@ do [ "$word" = source ] && exec {python} -I -S {limited} {most_bytes} "$@"
 done
 exec ssh "$@"
 """
-"""The program that scp starts for each end: what the source sends is limited, because scp copies
-until the source says that the file ends, and no limit of the system holds for what it passes on."""
+"""The program that scp starts for each end. It limits what the source sends: scp copies until the
+source says that the file ends, and no limit of the system applies to what scp passes on."""
 _GLOB = re.compile(r"[\\*?\[]")
 _REFUSED = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|[Qq]uota", re.IGNORECASE
 )
 _BESIDE_BYTES = 64 << 10
-"""Maximum that a source sends beside the file, apart from a 64th of it for the headers of SFTP."""
+"""Maximum number of bytes from a source besides the file and its SFTP headers, a 64th of it."""
 _FULL = re.compile("No space left on device")
 
 
@@ -103,7 +103,7 @@ class ScpRelay:
             return self._works
 
     async def copy(self, copy: RelayedCopy) -> str | None:
-        """Copy a file. Returns its digest, if it is to be compared. Raises the errors of
+        """Copy a file. Returns its digest, None if the file is not compared. Raises the errors of
         ``TransferMethod``."""
         writer, name = copy.writer, copy.destination.name
         hashing = asyncio.ensure_future(_digest(copy))  # beside the copy

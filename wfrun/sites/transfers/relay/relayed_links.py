@@ -11,8 +11,8 @@ from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 
 
 def with_methods(catalog: Catalog) -> Catalog:
-    """Give the catalog's transfer methods to each pair of remote sites whose link names none.
-    Files of this machine, and of local sites, go by the methods that can carry them."""
+    """Give the catalog's transfer methods to each pair of remote sites whose link names none. Other
+    pairs, with this machine or a local site, use all methods that can carry their files."""
     if not catalog.methods:
         return catalog
     links = {(link.source, link.destination): link for link in catalog.links}
@@ -24,10 +24,10 @@ def with_methods(catalog: Catalog) -> Catalog:
 
 
 def with_relayed_links(catalog: Catalog) -> Catalog:
-    """Add the link of each pair of sites that the catalog has none for, if one of the two is remote
-    and their links to this machine are known: copies between them stream through it. The bandwidth
-    is that of the slower of both ways, the latency their sum. The files of a local site are here.
-    """
+    """Add a link for each pair of sites without one in the catalog, if at least one of them is
+    remote and the links between them and this machine are known. Copies between the two stream
+    through this machine, so the bandwidth is the lower one of the two links, and the latency their
+    sum. The files of a local site are on this machine."""
     links = {(link.source, link.destination): link for link in catalog.links}
     known = {ends: link for ends, link in links.items() if link.has_speed}
     for source, destination in itertools.permutations(catalog.sites, 2):

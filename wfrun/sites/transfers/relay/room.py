@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 
 class Room:
-    """Room for a number of bytes, given in the order in which it is asked for."""
+    """A number of bytes of memory, granted to requests in the order in which they come."""
 
     def __init__(self, size_bytes: int) -> None:
         self._free_bytes = size_bytes

@@ -48,7 +48,8 @@ class StallGuard:
 
     async def watch(self, writing: Coroutine[None, None, None]) -> None:
         """Let a writer take the pieces. Cancels it and raises TransientError if it makes no
-        progress for STALL_S, or when it has all of them, for the time to read them again."""
+        progress for STALL_S. When the writer has all pieces, the limit is longer by the time to
+        read them again."""
         task = asyncio.ensure_future(writing)
         try:
             while not task.done():

@@ -31,8 +31,8 @@ from wfrun.sites.transfers.relay.stall import StallGuard
 from wfrun.sites.transfers.resume import resuming, trusted
 
 ROOM_BYTES = 4 << 20
-"""Maximum number of bytes of files that share messages in memory, for each pair of sites: two
-messages that are read, and two that are written."""
+"""Maximum number of bytes in memory, for each pair of sites, of files that share messages: two
+messages being read, and two being written."""
 
 
 class Stream:

@@ -27,11 +27,11 @@ from wfrun.sites.transfers.urls.source import check_allowed
 SILENCE_S = 60.0
 """Maximum wait for a connection, an answer or the next bytes."""
 MAX_RESUMES = 5
-"""Maximum number of times in a row that a download goes on after it broke off."""
+"""Maximum number of consecutive resumptions of a download that breaks off."""
 RESUMED_BYTES = 16 << 20
-"""Bytes of one connection after which the count begins anew: a large file may break off often."""
+"""Number of bytes over one connection after which resumptions are counted from 0 again."""
 RESUME_DELAY_S = 1.0
-"""Wait before the first of them, doubled for each further one."""
+"""Delay before the first resumption in seconds, doubled for each further one."""
 _ERRORS = (OSError, ValueError, http.client.HTTPException)
 """What the library raises. They include InvalidURL and errors of certificates."""
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
@@ -39,8 +39,8 @@ _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirection to a host that may be asked, and from https to https alone. The library
-    itself refuses other schemes."""
+    """Follows a redirection only to a host that may be asked, and from https only to https. The
+    library itself refuses other schemes."""
 
     max_redirections = 5
 
@@ -89,8 +89,8 @@ def _opener(hosts: frozenset[str]) -> urllib.request.OpenerDirector:
 async def open_http(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-    """``OpenUrl`` for http and https. A download that breaks off goes on where it stopped, if the
-    server can say that the file is the same."""
+    """``OpenUrl`` for http and https. A download that breaks off is resumed, if the server can tell
+    that the file has not changed."""
     download = _Download(check_allowed(url, hosts).text(), _opener(hosts))
     await download.begin()
     try:
@@ -108,7 +108,8 @@ class _Download:
         self._response: http.client.HTTPResponse | None = None
         self._size_bytes: int | None = None
         self._same: str | None = None
-        """What the server knows this version of the file by; None: it cannot go on."""
+        """The server's ETag or date of this version of the file; None: the download cannot be
+        resumed."""
         self._came = 0
 
     async def begin(self) -> None:
@@ -160,7 +161,7 @@ class _Download:
             raise TransientError(f"{self._came} of {self._size_bytes} bytes came")
 
     async def _go_on(self) -> http.client.HTTPResponse:
-        """Ask for what is missing. Raises TransientError where it is not of the same file."""
+        """Request the missing bytes. Raises TransientError if the server has another file now."""
         assert self._same is not None
         wanted = {"Range": f"bytes={self._came}-", "If-Range": self._same}
         response = self._response = await self._ask(wanted)

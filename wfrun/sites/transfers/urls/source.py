@@ -9,7 +9,7 @@ from wfrun.engine.errors import InfeasibleError
 from wfrun.parsers.file_urls import RemoteUrl, remote_url, shown_url
 
 OpenUrl = Callable[[str, frozenset[str]], AbstractAsyncContextManager[AsyncIterator[bytes]]]
-"""Opens a URL, given the hosts that may be asked, and gives the content: all of it, or an error.
+"""Opens a URL, given the hosts that may be asked, and yields the whole content or raises an error.
 Raises InfeasibleError where a retry is pointless, TransientError for any other failure."""
 
 
@@ -19,8 +19,8 @@ def allowed_hosts(setting: str) -> frozenset[str]:
 
 
 def check_allowed(url: str, hosts: frozenset[str]) -> RemoteUrl:
-    """The parts of a URL, of which clients make their own. Raises InfeasibleError unless its host
-    may be asked."""
+    """The parts of a URL, from which clients build their own form of it. Raises InfeasibleError
+    unless its host may be asked."""
     try:
         found = remote_url(url)
     except ValueError as error:

@@ -25,8 +25,9 @@ from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.urls import SCHEMES
 
 RELAYED = frozenset({"sftp"})
-"""Schemes whose files go on to a site while they come. Those of others wait here: web servers break
-off long downloads, which go on where they stopped, and the client of GridFTP writes files."""
+"""Schemes whose files are passed on to a site while they arrive. Files of other schemes are stored
+here first: a download that a web server breaks off is resumed, and the client of GridFTP writes
+files."""
 MAX_FETCHES = 4
 """Maximum number of files that are fetched at a time: servers limit the connections of a client."""
 
@@ -45,10 +46,11 @@ def further_urls(workflows: Iterable[Workflow]) -> dict[str, tuple[str, ...]]:
 class UrlInputs:
     """Implements ``Transfer``: sources at ORIGIN may be URLs.
 
-    Each is fetched once into ``folder``, whole or not at all, also by an earlier engine of the run;
-    then ``transfer`` copies it. Those of RELAYED are written to the site at once. ``hosts`` are
-    those that may be asked. Where ``further`` has other URLs of the same file, each that fails is
-    left for the next one; so is a server that has failed with another file.
+    The file of a URL is fetched once into ``folder``, whole or not at all, and kept for later
+    engines of the run; then ``transfer`` copies it. Files of schemes in RELAYED are written to the
+    site directly. ``hosts`` are the hosts that may be asked. ``further`` has more URLs of a file:
+    if one fails, the next one is tried. URLs at servers that have failed with another file come
+    last.
     """
 
     def __init__(
@@ -117,8 +119,8 @@ class UrlInputs:
         return replace(receipts[0], fallback=left)
 
     async def _fetched(self, url: str, expected: Content) -> tuple[str, str]:
-        """The path of a file that was fetched, and which hosts were left for another one. Copies of
-        one file to several sites share it."""
+        """Fetch a file, once for all its copies. Returns its path, and a message about servers that
+        failed, empty if there is none to report."""
         name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         path, left = self._folder / name, ""
         while not path.exists():
@@ -135,8 +137,9 @@ class UrlInputs:
     async def _first(
         self, urls: Sequence[str], fetch: Callable[[str], Coroutine[None, None, None]]
     ) -> str:
-        """Fetch from the first URL that works. Returns which hosts were left, if it was not said
-        yet. Raises what the last one did, and TransientError if any of them may work later."""
+        """Fetch from the first URL that works. Returns a message about the servers that failed,
+        empty if all of them were reported before. If no URL works, raises an error with the
+        messages of all: TransientError if any of them is transient, else InfeasibleError."""
         errors: dict[str, WfrunError] = {}
         for url in sorted(urls, key=lambda each: _server(each) in self._failed):
             try:
