@@ -17,6 +17,9 @@ from pathlib import Path
 
 import yaml
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.testbed.fixture import bring_up_free
 from wfrun.engine.events import LauncherStarted
 from wfrun.runners.run.store.event_store import Store

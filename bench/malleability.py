@@ -22,6 +22,9 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.places import ROOT
 from tests.testbed.fixture import bring_up_free
 from tests.testbed.testbed import Testbed

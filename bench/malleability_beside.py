@@ -21,6 +21,9 @@ from random import Random
 from rich.console import Console
 from rich.table import Table
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.integration.jobs.coallocated import LocalJob
 from tests.integration.jobs.growing import BODIES, SLOTS, MalleableJobs
 from tests.testbed.fixture import bring_up_free

@@ -19,6 +19,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.integration.jobs.scavengers import SLOTS, Scavengers
 from tests.testbed.fixture import bring_up_free
 from wfrun.engine import events as ev

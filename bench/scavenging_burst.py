@@ -25,6 +25,9 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from bench.scavenging import quantile, use_of
 from tests.integration.jobs.coallocated import LocalJob
 from tests.integration.jobs.scavengers import SLOTS, Scavengers

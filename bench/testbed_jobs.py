@@ -26,6 +26,9 @@ from typing import NamedTuple
 
 import yaml
 
+# A script sees its own folder alone.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.testbed.fixture import bring_up_free
 from wfrun.engine import events as ev
 from wfrun.runners.run.store.event_store import Store
