@@ -324,10 +324,10 @@ def test_bags_are_simulated_as_they_would_be_run(user: User) -> None:
         out = user.wfrun(*both, "--policy", "fpf", *words).out
         return float(out.split()[-1])
 
-    # 40 and 50 start before there is a second bag. s-bot: 60 from 40 on, 1 from 50 on, then 2.
-    # s-u-rr: 1 from 40 on, 60 from 41 on, 2 from 50 on.
+    # s-bot: 40 and 50 from 0 on, 60 from 40 on, 1 from 50 on, then 2.
+    # s-u-rr: 40 and 1 from 0 on, 50 from 1 on, 2 from 40 on.
     assert short_s() == short_s("--selection", "s-bot") == 53
-    assert short_s("--selection", "s-u-rr") == 52
+    assert short_s("--selection", "s-u-rr") == 42
     assert_refused(user.ask(*both, "--selection", "s-bto"), 2, ["did you mean 's-bot'"])
     assert_refused(user.ask(*both, "--replicas", "9999"), 2, ["--replicas is 9999", "cores in all"])
     write_dax(generate("montage", 20, 1), user.folder / "montage.dax")
