@@ -22,8 +22,8 @@ from wfrun.engine.prediction.run_times import (
 from wfrun.engine.queues.queue_model import Predict
 
 UNKNOWN_S = 3600.0
-"""Expected run time, on the reference processor, of a task without any information. It is so long
-that an idle processor is preferred to a fast but busy one."""
+"""Expected run time, on the reference processor, of a task without any information. It is
+long, so that an idle processor is preferred to a fast but busy one."""
 
 
 class _Prediction:

@@ -13,9 +13,10 @@ RARE = 0.001
 
 
 def in_bursts(submitted_s: Sequence[float]) -> list[bool]:
-    """Whether each job is submitted in a burst. A burst is a five-minute interval with so many
-    submissions that less than one interval in 1,000 would have as many if they came at random (as a
-    Poisson process) at the mean rate of all jobs. The times are ascending."""
+    """Whether each job is submitted in a burst. The times are ascending.
+
+    A burst is a five-minute interval with an unlikely number of submissions: a Poisson process at
+    the mean rate of all jobs has as many or more in less than one interval of 1,000."""
     if not submitted_s:
         return []
     intervals = [int(at_s // INTERVAL_S) for at_s in submitted_s]

@@ -22,8 +22,8 @@ RETRY_S = 60.0
 PAUSE_S = 0.1
 """Time between its calls."""
 MAX_OPEN_FILES = 1 << 17
-"""Maximum to which the limit on open files is raised. Each task takes two files, and no node runs
-so many tasks."""
+"""Maximum to which the limit on open files is raised. Each task takes two files, so that it
+is enough for 65,000 tasks at a node."""
 RESERVED_FILES = 64
 """Open files of a launcher beside the logs of its tasks, generously."""
 
