@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.draw import commit, is_drawn
 from tests.network.fixture import _networks, network
 from tests.places import CORPUS, ROOT
 from tests.servers.fixture import faulty_ssh
@@ -76,6 +77,15 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which CI runs the slow tests in turns."""
+    parser.addoption(
+        "--share", type=int, default=1, metavar="N",
+        help="Of the tests that `make test` leaves out, run one in N, which the hash of the "
+        "commit draws, and all that are marked `always`.",
+    )  # fmt: skip
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use the testbed or the test network, and skip those that need an absent
@@ -104,6 +114,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("corpus") is not None and not CORPUS.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no corpus at {CORPUS} (WFRUN_CORPUS)"))
+    _draw(config, items)
+
+
+def _draw(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the slow tests that the commit does not draw."""
+    parts = config.getoption("--share")
+    if parts == 1:
+        return
+    now, left = commit(), []
+    for item in list(items):
+        is_slow = any(map(item.get_closest_marker, ("slow", "corpus", "testbed")))
+        is_optional = is_slow and item.get_closest_marker("always") is None
+        if is_optional and not is_drawn(item.nodeid, now, parts):
+            items.remove(item)
+            left.append(item)
+    config.hook.pytest_deselected(items=left)
 
 
 def _is_below(item: pytest.Item, *rooms: Path) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import INTEGRATION, SITES, WITH_LAUNCHERS
+from tests.draw import is_drawn
 from tests.places import ROOT
 
 KEY = re.compile(r'\b(?:request|shell)\(\s*f?"([a-z]+-?)[0-9{]')
@@ -34,3 +37,24 @@ def test_no_two_files_have_the_same_keys() -> None:
                 having.setdefault(start, set()).add(name)
     assert len(having) > 10
     assert not {start: names for start, names in having.items() if len(names) > 1}
+
+
+def test_each_commit_draws_its_share() -> None:
+    names = [f"test_{n}" for n in range(3000)]
+    first, second = ({n for n in names if is_drawn(n, commit, 3)} for commit in ("a", "b"))
+    assert 900 < len(first) < 1100
+    assert 250 < len(first & second) < 420
+
+
+def test_a_share_leaves_out_slow_tests_unless_they_are_marked() -> None:
+    files = ["tests/engine/model/test_model.py", "tests/engine/core/test_changes.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"]
+    command += ["--share", "1000000000", *files]
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    found = done.stdout.splitlines()
+    assert "tests/engine/model/test_model.py::test_every_rule_holds_in_fresh_worlds[11]" in found
+    quick = [name for name in found if name.startswith(files[1])]
+    assert quick
+    assert not [name for name in quick if "test_random_worlds_that_change" in name]

@@ -36,6 +36,7 @@ from wfrun.engine.model import (
 from wfrun.engine.tasks.bag import expand
 from wfrun.testing.fake_world import FakeWorld
 
+pytestmark = pytest.mark.always
 POLICIES = ("round-robin", "cluster-min", "file-aware", "heft", "single-cluster", "ect", "rr")
 SITES = ((4, 1.0), (2, 1.2), (2, 0.8))
 """Slots and speed of each site; fewer slots than the smallest worlds have eligible tasks."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.draw import commit
 from tests.engine.model.explore import RULES, explore
 from tests.engine.model.mutants import ENGINE, MUTANTS, Mutant
 from tests.engine.model.world_of import (
@@ -20,6 +19,7 @@ from tests.engine.model.world_of import (
     world_of,
 )
 
+pytestmark = pytest.mark.always
 CHUNK = 25
 FRESH = 300
 """Number of worlds whose seeds are drawn from the commit."""
@@ -91,16 +91,7 @@ def test_every_rule_holds_where_one_was_broken(seed: int) -> None:
 def fresh_seeds() -> list[int]:
     """Seeds that are others for each commit: each looks at worlds which nobody has seen.
     Without git they are always the same."""
-    here = Path(__file__).parent
-    command = ["git", "rev-parse", "HEAD"]
-    try:
-        found = subprocess.run(
-            command, check=False, cwd=here, capture_output=True, text=True, timeout=20
-        )
-        commit = found.stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        commit = ""
-    return Random(f"fresh {commit}").sample(range(1_000_000, 1_000_000_000), FRESH)
+    return Random(f"fresh {commit()}").sample(range(1_000_000, 1_000_000_000), FRESH)
 
 
 @pytest.mark.slow
