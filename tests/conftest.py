@@ -6,9 +6,11 @@ Property tests draw the same examples at every run, so that a failure repeats.
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import the modules of all tests in shares, one for each worker process. The first import of
+    a module rewrites its assertions and keeps the result, which takes longer than the collection of
+    all tests; otherwise each worker would rewrite all of them at the same time."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or session.config.args != session.config.getini("testpaths"):
+        return
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))[number::workers]:
+        with suppress(Exception, pytest.skip.Exception):  # Collecting the module shows the error.
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option by which CI runs the slow tests in turns."""
     parser.addoption(
@@ -96,7 +111,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     fixed keys of attempts: a launcher that recovers the attempts of a dead one kills all processes
     with their keys on the machine.
     """
+    seen: set[tuple[Path, str]] = set()
     for item in items:
+        if item.get_closest_marker("cases") is not None:
+            function = item.path, item.nodeid.partition("[")[0]
+            if function in seen:
+                item.add_marker("slow")
+            seen.add(function)
         if _is_below(item, INTEGRATION):
             item.add_marker("slow")  # Played back batch systems take as long as real ones.
         with_launchers = item.path.parent == SITES or _is_below(item, *WITH_LAUNCHERS)

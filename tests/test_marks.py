@@ -46,6 +46,7 @@ def test_each_commit_draws_its_share() -> None:
     assert 250 < len(first & second) < 420
 
 
+@pytest.mark.slow
 def test_a_share_leaves_out_slow_tests_unless_they_are_marked() -> None:
     files = ["tests/engine/model/test_model.py", "tests/engine/core/test_changes.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"]

@@ -27,6 +27,7 @@ SAYS = {
 }
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "method", ["place", "__init__", pytest.param("view", marks=pytest.mark.slow)]
 )

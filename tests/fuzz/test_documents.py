@@ -15,6 +15,7 @@ from tests.fuzz.worker import document
 COUNT = 100
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name", FORMATS)
 def test_mutated_documents_are_read_or_refused(name: str) -> None:
     defects = command.fuzz(name, seed=1, first=0, end=COUNT)

@@ -263,6 +263,7 @@ def test_users_see_why_a_site_has_no_more_launchers() -> None:
     } <= found
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("seed", range(60))
 def test_random_worlds(seed: int) -> None:
     """Each task is done once, whatever sites, local users and engines do."""

@@ -155,6 +155,7 @@ def test_time_is_changed_and_no_arrival_lost() -> None:
     assert at_five - at_eight == pytest.approx(9 * 3600)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("load", [0.2, 0.6, 0.95])
 def test_the_load_is_exact_and_bags_are_the_same_at_all_loads(
     load: float, average: BotWorkload
@@ -307,6 +308,7 @@ def test_estimates_are_wrong_by_so_much(inaccuracy: float, average: BotWorkload)
 # What cannot be
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

@@ -93,6 +93,7 @@ def test_the_same_seed_gives_the_same_workflow_and_another_another(family: str) 
     assert generate(family, 200, seed=8) != first
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_large_workflow_is_sound_and_of_the_size_asked_for(family: str) -> None:
     workflow = generate(family, 20_000, seed=1)

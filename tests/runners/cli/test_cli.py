@@ -107,6 +107,7 @@ def test_policies_are_listed_with_what_they_use(user: User) -> None:
     assert rows["heft"][3] == "K"
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "family", ["montage", "cybershake", "inspiral", "sipht", "epigenomics", "bag", "layered"]
 )

@@ -357,6 +357,7 @@ def lines_in(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_an_interrupted_grid_keeps_what_is_done_and_leaves_no_process(
     user: User, number: signal.Signals

@@ -19,6 +19,7 @@ from wfrun.parsers.logs import read_gwf
 KINDS = sorted(path.name for path in (DATA / "logs").iterdir() if path.is_dir())
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_exported(user: User, kind: str) -> None:
     events, documents = read(kind, str(user.folder))

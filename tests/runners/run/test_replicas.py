@@ -41,6 +41,7 @@ def check_quiet(user: User, run: Path) -> None:
     assert attempts_alive(read_state(RunDir(run)).run_id) == []
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "options",
     [
@@ -87,6 +88,7 @@ def test_a_replica_beside_a_hung_attempt_does_its_task(user: User) -> None:
     assert read_state(RunDir(run)).sites[0].failed == 0
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("seed", some(range(20), quick=2))
 def test_killed_at_random(user: User, seed: int) -> None:
     """Engines and launchers, also both; each time the run is resumed, if it has to be."""

@@ -18,6 +18,7 @@ sizes, seeds and platforms."""
 PLATFORMS = (sites((16, 1.0)), sites((8, 2.0), (16, 1.0), (32, 0.5)))
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "family", ["montage", "cybershake", "inspiral", "sipht", "epigenomics", "layered"]
 )

@@ -135,6 +135,7 @@ def test_the_throttle_bounds_what_is_dispatched_and_so_what_is_asked_for() -> No
     assert run.state.now_s == pytest.approx(200 + 20 * LATENCY_S, abs=0.5)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("policy", sorted(PLACEMENT))
 def test_every_policy_gets_through(policy: str) -> None:
     random = Random(policy)

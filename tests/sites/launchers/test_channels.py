@@ -72,6 +72,7 @@ async def rig(
     await rig.close()
 
 
+@pytest.mark.cases
 async def test_lines_go_both_ways_in_order(rig: Rig) -> None:
     rig.start()
     link = await rig.handler.hello(0)
@@ -99,6 +100,7 @@ async def test_20_megabytes_both_ways(rig: Rig) -> None:
     assert all(len(line["text"]) == 10_000 for line in rig.handler.said[0][1:])
 
 
+@pytest.mark.cases
 async def test_reconnects_after_the_agent_is_killed(rig: Rig) -> None:
     rig.start()
     await rig.handler.hello(0)

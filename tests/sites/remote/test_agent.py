@@ -253,6 +253,7 @@ async def test_pings_keep_it_alive(transport: LocalTransport) -> None:
     await host.close()
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     ("last_words", "reason"),
     [
@@ -324,6 +325,7 @@ async def talk(transport: LocalTransport) -> Talk:
     return talk
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "text", [b"", b"{", b"[]", b"3", b"\xff", b'{"id":"x","ask":"ping"}', b'{"ask":"ping"}']
 )
@@ -334,6 +336,7 @@ async def test_what_is_no_request_is_answered(talk: Talk, text: bytes) -> None:
     assert (await talk.hear())[0]["id"] == 5
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "request_",
     [

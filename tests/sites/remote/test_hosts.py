@@ -46,6 +46,7 @@ async def host() -> AsyncIterator[AgentHost]:
     await transport.close()
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_odd_names_pass_all_questions(host: AgentHost, tmp_path: Path, name: str) -> None:
     top = f"{tmp_path}/{name}"

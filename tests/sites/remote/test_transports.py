@@ -139,6 +139,7 @@ async def test_files_arrive_as_they_were(transport: Transport, tmp_path: Path, s
     assert await contents(transport, path) == data
 
 
+@pytest.mark.cases
 async def test_a_large_file_both_ways(transport: Transport, tmp_path: Path) -> None:
     block = os.urandom(1 << 20)
     sent, came = hashlib.sha256(), hashlib.sha256()

@@ -250,6 +250,7 @@ RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
 OFTEN = ("done", "no log", "a log that is cut", "a later version", "lost pages of a checkpoint")
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     "what", [what if what in OFTEN else pytest.param(what, marks=pytest.mark.slow) for what in RUNS]
 )

@@ -81,6 +81,7 @@ def shown(app: WatchApp) -> list[str]:
     return found
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (20, 6)])
 async def test_every_view_fits_and_escapes(engine: Engine, size: tuple[int, int]) -> None:
     keys = engine.start_all()

@@ -93,6 +93,7 @@ def test_the_index_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (state_directory() / "runs").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("what", ["writable", "link", "folder", "owner"])
 def test_an_index_of_others_is_not_used(elsewhere: User, what: str) -> None:
     file = state_directory() / "runs"

@@ -189,6 +189,7 @@ def test_an_input_that_a_task_changes_stays_as_it_was(user: User) -> None:
 # Limits
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("policy", ["file-aware", "round-robin", "cluster-min"])
 def test_the_throttle_bounds_what_runs(user: User, policy: str) -> None:
     """Tasks count those that run beside them, themselves included."""

@@ -105,6 +105,7 @@ def check_quiet(user: User, run: Path) -> None:
     assert attempts_alive(read_state(RunDir(run)).run_id) == []
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(("seed", "policy"), some(enumerate(POLICIES), quick=3))
 def test_killed_at_three_random_moments(user: User, seed: int, policy: str) -> None:
     """Ten runs, which makes thirty moments."""
@@ -129,6 +130,7 @@ def test_killed_at_three_random_moments(user: User, seed: int, policy: str) -> N
     check_quiet(user, run)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_before_anything_is_done(user: User, seed: int) -> None:
     """Either it was started, and can be resumed, or nothing ran and the user is told so."""

@@ -15,6 +15,7 @@ LINES = (
 )
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
 def test_the_site_goes_on(user: User, line: str) -> None:
     """The run is continued, and each task runs."""

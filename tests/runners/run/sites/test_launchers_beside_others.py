@@ -28,6 +28,7 @@ def held_s(state: RunState, index: int) -> float:
     )
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("policy", sorted(set(PLACEMENT) - {"single-cluster"}))
 def test_a_site_without_launchers_leaves_work_for_them(policy: str) -> None:
     run = Run(tasks_of([10.0] * 400), [site("a"), DESK, site("b")], ev.Settings(policy))

@@ -185,6 +185,7 @@ def statements() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield "CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM events; END", ()
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("number", range(len(list(statements()))))
 def test_hostile_contents(
     whole: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch

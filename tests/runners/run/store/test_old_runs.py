@@ -54,6 +54,7 @@ def line_of(workflow: Workflow, task: int) -> str:
     return workflow.tasks[task].id if workflow.bag is None else f"{workflow.name}-{task + 1}"
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     ("kind", "stood"),
     [

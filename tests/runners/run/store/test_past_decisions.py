@@ -52,6 +52,7 @@ def decisions(path: Path) -> list[tuple[int, ev.AttemptPlaced, PastDecision]]:
         return [(seq, e, past_decision(store, documents, seq, e)) for seq, e in placed]
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("policy", PLACEMENT)
 def test_every_placement_of_a_log_went_to_the_site_with_the_best_scores(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def slow_run(
     return [found[number] for number in range(len(jobs))]
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("policy", ["wf", "fcm", "ca"])
 @pytest.mark.parametrize("poll", [None, 7])
 @pytest.mark.parametrize("blocks", [False, True])

@@ -186,6 +186,7 @@ def test_both_implementations_allocate_alike(name: str, seed: int) -> None:
     assert list(found.start_s) == pytest.approx([job.start_s for job in expected])
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("name", NAMES)
 def test_both_implementations_allocate_alike_among_overdue_jobs(name: str, seed: int) -> None:

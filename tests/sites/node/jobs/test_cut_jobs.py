@@ -120,6 +120,7 @@ def test_a_task_that_survives_a_warning(job: JobRig) -> None:
     assert record["doubt"] == "its job had received a signal"
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(
     ("environ", "is_doubted"),
     [
@@ -150,6 +151,7 @@ def test_how_near_an_end_is_doubted(walltime_s: float, near_s: float) -> None:
     assert cuts.near_of(walltime_s) == near_s
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_that_reaches_a_launcher_after_its_task(
     engine: Engine, tmp_path: Path, number: int

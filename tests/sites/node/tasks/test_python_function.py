@@ -116,6 +116,7 @@ def test_arguments_and_results(talk: Talk) -> None:
     assert wait_for_death([interpreter])
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize(
     ("function", "words", "code", "out", "err"),

@@ -32,6 +32,7 @@ def test_same_schedule_with_overruns_and_cancellations(name: str, workload: Work
     assert live(workload, make_lrm(name, workload.processors)) == expected
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(200), deadline=None)
 @given(workload=workloads())
@@ -119,6 +120,7 @@ def test_same_easy_schedule_of_longer_queues_at_fractions_of_seconds() -> None:
         assert live(workload, make_lrm("easy", 6)) == expected, f"seed {seed}"
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(200), deadline=None)
 @given(workload=workloads(cancels=False))
