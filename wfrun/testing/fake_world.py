@@ -164,7 +164,8 @@ class FakeWorld:
         self._push(at_s, event)
 
     def at(self, at_s: float, callback: Callback) -> None:
-        """Call a function at a time, even while there is no engine."""
+        """Call ``callback`` when the virtual clock reaches ``at_s``, even while there is no engine.
+        The engine gets the event that it returns, if any."""
         self._push(at_s, callback)
 
     def _push(self, at_s: float, what: ev.Event | Callback) -> None:

@@ -24,7 +24,8 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationError(Exception):
-    """The traceback of an error in the process of the simulation."""
+    """The traceback, as text, of an error that another process raised while it simulated: the cause
+    of that error when it is raised again here."""
 
 
 def no_progress(done: int, cells: int) -> None:

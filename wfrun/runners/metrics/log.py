@@ -355,7 +355,8 @@ class TimeSpans:
         """Begin of the span that is open now."""
 
     def set(self, holds: bool, at_s: float) -> None:
-        """The condition holds, or does not, from now on."""
+        """Begin a span at ``at_s`` if the condition ``holds`` from then on; end the open span there
+        if it does not. Nothing happens if it has not changed. ``at_s`` never decreases."""
         if holds and self._since_s is None:
             self._since_s = at_s
             if self._ends_s and self._ends_s[-1] >= at_s:

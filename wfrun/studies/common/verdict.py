@@ -84,8 +84,8 @@ class Decided:
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """The statement that the mean of the differences is negative, or, if not ``strict``, at most
-    zero."""
+    """The statement that the mean of ``difference`` over the repetitions is negative, or, if not
+    ``strict``, at most zero. Student's confidence interval of the mean decides."""
 
     difference: Sample
     strict: bool = True

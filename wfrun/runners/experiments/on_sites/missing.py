@@ -164,8 +164,9 @@ would be shorter than LEAST_S."""
 
 
 def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
-    """Number of cells of a task; ``cell_s`` is the run time of a cell, None if it is longer than
-    a task should be."""
+    """Number of cells that one task simulates. A task runs for about WANTED_S; for less if there
+    are too few cells for TASKS_PER_SLOT tasks on each of the ``slots``, but for LEAST_S at least.
+    ``cell_s`` is the measured run time of a cell, None if it is longer than WANTED_S."""
     if cell_s is None:
         return 1
     cell_s = max(cell_s, 1e-6)

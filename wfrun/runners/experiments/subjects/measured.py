@@ -110,6 +110,8 @@ def _at(names: set[str], overheads: Overheads) -> Overheads:
 
 
 def measured_by(run: rundir.RunDir, state: RunState) -> Overheads:
-    """What a run has measured. Raises InvalidError for a damaged log."""
+    """The overheads that a run has measured at its sites and links, from the first ``_MAX_EVENTS``
+    events of its log. ``state`` is the state of the run after its log. Raises InvalidError for a
+    damaged log."""
     with closing(Store(run.path)) as store:
         return measure(islice(store.load(), _MAX_EVENTS), state)
