@@ -136,6 +136,7 @@ _BURSTS = CauseTable(
     "From which load on tasks wait (claims 21 to 24)",
     "NSL of selection policies with FPLT.",
     [
+        CauseLine("base", {"load": 0.6, "arrival": "even"}, "load of 60%, evenly spread"),
         CauseLine("base", {"load": 0.6}, "load of 60%"),
         CauseLine("base", {"load": 0.7}, "load of 70%"),
         CauseLine("base", {"load": 0.8}, "load of 80%"),

@@ -15,7 +15,8 @@ The simulations confirm the best and the worst architecture, and the gain from k
 selection policy matters at loads of 80% and more, not from 50% on. At 95% the NSL of S-T is six
 times that of S-BoT. S-BoT is within 11% of the best selection policy, but much better than S-T
 alone; S-U-T is not the best fair policy. Very inaccurate estimates increase the NSL by up to 47%.
-Some of the other claims contradict each other or the model of the thesis.
+Three of the four main claims that do not hold contradict other statements of the thesis, as do some
+details.
 """
 """The conclusions of the thesis, and which of them hold here."""
 

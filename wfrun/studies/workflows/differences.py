@@ -9,7 +9,8 @@ where not all is known.
 HEFT is the best and Round Robin the worst here, too, and more knowledge is better in general. With
 many tasks a throttle and Single Cluster help, as it says. For one large workflow a throttle helps
 with background load more than without, Single Cluster is not the best, and whether regard for
-transfers pays is not distinguishable. Some of its claims are against the waits in its own tables.
+transfers pays is not distinguishable; without background load the thesis' own Table 6.3 is against
+it. Some other claims are against the waits in its tables, too.
 """
 """The conclusions of the thesis, and which of them hold here."""
 
