@@ -56,6 +56,11 @@ def test_the_version(user: User) -> None:
     assert re.fullmatch(r"wfrun, version \d+\.\d+\.\d+\n", user.wfrun("--version").out)
 
 
+def test_the_package_is_the_command() -> None:
+    command = [sys.executable, "-m", "wfrun", "--version"]
+    assert subprocess.check_output(command, text=True, timeout=60).startswith("wfrun, version ")
+
+
 @pytest.mark.parametrize("words", ["--help", "run --help", "generate --help"])
 def test_help_imports_little(words: str) -> None:
     """So that it is quick, as completion is."""
