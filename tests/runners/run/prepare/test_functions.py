@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,30 @@ def test_what_can_not_be_passed_on(flow: FunctionWorkflow, tmp_path: Path) -> No
         FunctionWorkflow("x", tmp_path / "absent.py")
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("text",), r"(?s)args is 'text'.*write a list"),
+        ((7,), r"(?s)args is 7.*write a list"),
+        (({1, 2},), r"(?s)args is \{1, 2\}.*in the order of"),
+        (({"n": 1},), r"(?s)args is \{'n': 1\}.*kwargs"),
+        (([], [1]), r"(?s)kwargs is \[1\].*dict"),
+        (([], {1: 2}), r"(?s)1 cannot be the name of an argument.*text"),
+    ],
+)
+def test_arguments_that_no_call_can_have(
+    flow: FunctionWorkflow, given: tuple[Any, ...], says: str
+) -> None:
+    with pytest.raises(InvalidError, match=says):
+        flow.call("square", *given)
+    assert len(flow.workflow().tasks) == 0
+
+
+def test_arguments_are_read_once(flow: FunctionWorkflow) -> None:
+    flow.call("square", (n for n in [7]))  # type: ignore[arg-type]
+    assert '"args": [7]' in flow.workflow().tasks[0].arguments[3]
+
+
 def test_functions_that_are_not_there(flow: FunctionWorkflow, tmp_path: Path) -> None:
     def square(x: int) -> int:
         return x * x
@@ -92,5 +117,9 @@ def test_functions_that_are_not_there(flow: FunctionWorkflow, tmp_path: Path) ->
             call("sqare")
         with pytest.raises(InvalidError, match=r"(?s)no function 'grep'.*a program is a `Task`"):
             call("grep")
+    with pytest.raises(InvalidError, match=r"(?s)is not the path of a Python file.*json/__init__"):
+        FunctionWorkflow("x", json)  # type: ignore[arg-type]
+    with pytest.raises(InvalidError, match=r"(?s)is not the path of a Python file.*a \.py file"):
+        wfrun.function_bag("b", square, "square", points=[{"x": 1}])  # type: ignore[arg-type]
     (tmp_path / "made.py").write_text("from model import *\nglobals()['made'] = print\n")
     assert FunctionWorkflow("made", tmp_path / "made.py").call("made").id == "made-0"

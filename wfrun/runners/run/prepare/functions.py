@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 import msgspec
@@ -43,7 +45,13 @@ class Call(msgspec.Struct, frozen=True):
     """Name of the file with its return value as JSON; a final output if no other call uses it."""
 
 
-def _module(module: str | Path) -> Path:
+def _module(module: object) -> Path:
+    if not isinstance(module, (str, os.PathLike)):
+        file = getattr(module, "__file__", None)
+        raise InvalidError(
+            f"{short(module)} is not the path of a Python file",
+            hint=f"write {file!r}" if isinstance(file, str) else "give the path of a .py file",
+        )
     path = Path(module).absolute()
     if not path.is_file() or path.suffix != ".py" or path.name == python_function.NAME:
         raise InvalidError(f"{module} is not a Python file", hint="give the path of a .py file")
@@ -88,6 +96,32 @@ def _check_function(function: object, module: Path, names: frozenset[str] | None
         + f"tasks call functions of {module.name}; a program is a `Task` of a `Workflow`, or the "
         "command of a `bag`",
     )
+
+
+def _arguments(args: object, kwargs: object, source: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call. Raises InvalidError for a text or a mapping in place of a list, and
+    for named arguments that are no mapping from texts."""
+    if isinstance(args, (str, bytes, Mapping, Set)) or not isinstance(args, Iterable):
+        raise InvalidError(
+            f"args is {short(args)}, and no list of arguments",
+            source=source,
+            hint="named arguments are `kwargs`"
+            if isinstance(args, Mapping)
+            else "write a list, in the order of the function's parameters",
+        )
+    named = {} if kwargs is None else kwargs
+    if not isinstance(named, Mapping):
+        raise InvalidError(
+            f"kwargs is {short(named)}, and no dict of named arguments", source=source
+        )
+    for name in named:
+        if not isinstance(name, str):
+            raise InvalidError(
+                f"{short(name)} cannot be the name of an argument",
+                source=source,
+                hint="write names as text",
+            )
+    return list(args), dict(named)
 
 
 def function_bag(
@@ -210,18 +244,19 @@ class FunctionWorkflow:
         ``runtime_s`` is the expected run time.
 
         The call runs in a process and a sandbox of its own; an exception fails the task. Raises
-        InvalidError for arguments that JSON cannot express, for a file that is written twice, and
-        if ``function`` is not the name of a function of the file.
+        InvalidError for arguments that are no list or that JSON cannot express, for a file that is
+        written twice, and if ``function`` is not the name of a function of the file.
         """
         _check_function(function, Path(self._source), self._functions)
+        given, given_by_name = _arguments(args, kwargs, self._source)
         inputs = [name for name, _ in names_of("inputs", inputs, self._source)]
         outputs = [name for name, _ in names_of("outputs", outputs, self._source)]
         number = len(self._tasks)
         call = Call(f"{function}-{number}", f"{function}-{number}.json")
-        places: list[tuple[int | str, Any]] = [*enumerate(args), *(kwargs or {}).items()]
+        places: list[tuple[int | str, Any]] = [*enumerate(given), *given_by_name.items()]
         calls = [(place, value.file) for place, value in places if isinstance(value, Call)]
-        plain = [None if isinstance(value, Call) else value for value in args]
-        named = {k: v for k, v in (kwargs or {}).items() if not isinstance(v, Call)}
+        plain = [None if isinstance(value, Call) else value for value in given]
+        named = {k: v for k, v in given_by_name.items() if not isinstance(v, Call)}
         words = self._words(call, {"args": plain, "kwargs": named, "files": calls})
         task = Task(
             id=call.id,
