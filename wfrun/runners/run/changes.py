@@ -25,8 +25,10 @@ def changed_run(
     catalog: Catalog | None,
     written: Callable[[Setting], str] = as_argument,
 ) -> ev.RunChanged | None:
-    """The change of a run to the options ``given``, by field of `Settings`, and to ``catalog``. The
-    value None of an option, or no catalog, keeps what the run has. Returns None if nothing changes.
+    """Return the change of a run to the options ``given``, by field of `Settings`, and to
+    ``catalog``; None if nothing changes. An option whose value is None keeps its present value.
+    Without a catalog the run keeps its sites and links. ``written`` gives the name of an option for
+    messages.
 
     Raises InvalidError for options that are wrong or that a resume cannot change, for sites that
     changed in more than their limits and their access, and for a task that fits no site.
@@ -65,7 +67,7 @@ def changed_run(
 
 
 def present_of(state: RunState) -> ev.RunChanged:
-    """The change that changes nothing."""
+    """The change of a run to its present settings, sites and links, which has no effect."""
     specs = tuple(site.spec for site in state.sites)
     return ev.RunChanged(0.0, state.settings, specs, tuple(state.links), state.left_sites)
 
@@ -110,8 +112,8 @@ def _settings(
 
 
 def _check_same_site(before: SiteSpec, now: SiteSpec, catalog: Catalog) -> None:
-    """Raise InvalidError if an entry of the catalog means another place than before, because the
-    run has files and attempts there."""
+    """Raise InvalidError if the kind, directory or ``dispatch`` of a site differs from before. The
+    run has files and attempts at the earlier place."""
     for what, then, new in (
         ("kind", before.kind, now.kind),
         ("directory", before.directory, now.directory),
@@ -146,7 +148,7 @@ def _check_fits(state: RunState, sites: list[SiteSpec]) -> None:
 
 
 def described(state: RunState, change: ev.RunChanged) -> Iterator[str]:
-    """What a change replaces, for the user."""
+    """Yield a line for each option and site that a change modifies, for the user."""
     before = present_of(state)
     for setting in all_settings().values():
         then, now = getattr(before.settings, setting.name), getattr(change.settings, setting.name)

@@ -15,7 +15,7 @@ from wfrun.runners.run.directory.lock import uptime_s
 from wfrun.runners.run.store.storable import storable
 
 LAG_S = 0.2
-"""``lag_s`` of real time."""
+"""``lag_s`` of `WallClock`, in seconds."""
 
 
 class Clock(Protocol):
@@ -32,12 +32,14 @@ class Clock(Protocol):
         """Queue an event for the next call of ``next``."""
 
     def call_at(self, at_s: float, event: Event) -> None:
-        """Queue an event at a time, or now if the time has passed."""
+        """Queue an event for the time ``at_s``, or at once if this time has passed."""
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """Wait for events and return all events since the last call, in order. ``lags``: some
-        events are not committed yet; the list is empty when they must be committed now. Raises the
-        error given to ``fail``."""
+        """Wait for events and return all events since the last call, in order.
+
+        With ``lags`` the caller holds uncommitted events. An empty list then means that the caller
+        must commit these now. Raises the error given to ``fail``.
+        """
 
     def fail(self, error: BaseException) -> None:
         """Make ``next`` raise this error: the run cannot continue."""
@@ -102,10 +104,11 @@ class WallClock:
 
 
 class VirtualClock:
-    """Virtual time: ``next`` jumps to the earliest time at which something is due.
+    """Virtual time: ``next`` jumps to the earliest time at which a function or an event is due.
 
-    Items due at the same time are processed by rank, then in the order of scheduling. Posted events
-    are due at once. Simulated sites use ``schedule`` for their internal steps.
+    Functions due at the same time are called by rank, the lowest first, then in the order of
+    scheduling. Posted events are due at once. Simulated sites use ``schedule`` for their internal
+    steps.
     """
 
     lag_s = 0.0
@@ -124,15 +127,16 @@ class VirtualClock:
         self.schedule(at_s, partial(self.post, event))
 
     def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
-        """Call a function at a time. Functions of a lower rank come first."""
+        """Schedule a call at the time ``at_s``, or now if this time has passed. Of the calls due at
+        the same time, those of a lower rank come first."""
         self._serial += 1
         if at_s < self._now_s:
             at_s = self._now_s
         heappush(self._due, (at_s, rank, self._serial, call))
 
     async def next(self, *, lags: bool = False) -> list[Event]:
-        """Return all events of the earliest time that has any. Raises LostError if nothing is due
-        at any time."""
+        """Advance to the earliest time that has an event, and return all events of this time.
+        Raises LostError if nothing is due at any time."""
         due, posted = self._due, self._posted
         while not posted or (due and due[0][0] == self._now_s):
             if not due:

@@ -30,16 +30,16 @@ _ORDERS = (
     act.ResizeAttempt,
 )
 _BAD_ANSWER = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""What code raises for content that it does not expect. Content of one site or server must not end
+"""Errors that code raises for unexpected content. The content of one site or server must not end
 the run."""
 
 
 class Dispatcher:
-    """Passes actions to sites and transfers, in tasks of the running event loop.
+    """Passes actions to sites and transfers, in asyncio tasks.
 
-    An unexpected error in one of these tasks ends the run: the clock's ``next`` raises it. An error
-    that may come from the content of a copy only fails the copy, since servers and sites decide
-    what a copy reads.
+    An unexpected error in such a task ends the run: the clock's ``next`` raises the error. During a
+    copy, the errors of `_BAD_ANSWER` only fail the copy, since servers and sites decide what a copy
+    reads.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Dispatcher:
         self._requests = requests
         self._records = records
         self._recorded: list[list[ev.AttemptEnded]] = [[] for _ in sites]
-        """Ends that are to be checked, by site."""
+        """Ends of attempts that wait for a check, by site."""
         self._orders: list[asyncio.Queue[act.Action]] = [asyncio.Queue() for _ in sites]
         self._tasks: set[asyncio.Task[None]] = set()
         self._removals = Removals(sites, self._spawn)
@@ -91,8 +91,9 @@ class Dispatcher:
             self._orders[action.site].put_nowait(action)
 
     def check(self, event: ev.AttemptEnded) -> None:
-        """Check the end of an attempt that a site has read from its record, or that missed an
-        input, then post it."""
+        """Start the check of an attempt's end, and post the end afterwards. The end was read from
+        an exit record, or its cause is a missing input. An attempt that has ended already is
+        ignored."""
         site = self._requests.site_of(event.key)
         if site is None:
             return  # it has ended
@@ -109,8 +110,9 @@ class Dispatcher:
     async def _post_ends(
         self, site: int, outcomes: Mapping[str, Outcome], at_s: Mapping[str, float]
     ) -> None:
-        """Post the ends of attempts. The loss of inputs that they missed is posted first, so that
-        the core does not submit them again without these inputs."""
+        """Post the ends of attempts, with the times ``at_s`` by key. If an attempt missed inputs
+        that the site has lost, the loss is posted first, so that the core does not submit the
+        attempt again without these inputs."""
         lost = await self._records.lost_inputs(site, outcomes)
         if lost:
             self._clock.post(ev.FilesLost(self._clock.now(), site, lost))
@@ -183,7 +185,8 @@ class Dispatcher:
         return self._requests.attempt(key, workflow, task, site)
 
     async def _cancel_later(self, index: int, action: act.CancelAttempts) -> None:
-        """Cancel after the current searches: the site does not know their attempts before."""
+        """Cancel attempts once the current searches have ended. Until then the site does not know
+        the attempts that are searched for."""
         if searches := list(self._searches[index]):  # they may have just ended
             await asyncio.wait(searches)
         await self._sites[index].cancel(action.keys, queued_only=action.queued_only)

@@ -3,7 +3,8 @@
 event = await clock.next() → log.append → core.step → log.commit → dispatch(actions)
 
 Events that lead to no action are committed a little later, together with others, because a commit
-costs a disk write. If the engine dies before, the sites report these events to the next engine.
+costs a disk write. If the engine dies before this commit, the sites report these events to the next
+engine.
 """
 
 from __future__ import annotations

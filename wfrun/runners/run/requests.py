@@ -110,8 +110,9 @@ class AttemptRequests:
         return None if attempt is None else attempt.site
 
     def outputs(self, key: str, outcome: Outcome) -> dict[str, Content]:
-        """Expected contents of the stored outputs of an attempt, according to its exit record, by
-        their names in the store. Empty if the attempt has ended."""
+        """Expected contents of the outputs of an attempt, by their names in the store. Sizes and
+        digests are those of ``outcome``, read from the exit record. Empty if the attempt has
+        ended."""
         attempt = self._state.attempts.get(key)
         if attempt is None:
             return {}
@@ -126,8 +127,9 @@ class AttemptRequests:
         }
 
     def stored_inputs(self, keys: Iterable[str]) -> dict[str, tuple[tuple[int, int], Content]]:
-        """The inputs of open attempts that their site has according to the log. By their names in
-        its store: (workflow, file), and the expected content."""
+        """The inputs of these open attempts that, according to the log, the site of the attempt
+        has. Returns by name in the store: (workflow, file), and the expected content. The content
+        has a digest only if ``checksums`` is ``all``."""
         by_digest = self._state.settings.checksums == "all"
         inputs: dict[str, tuple[tuple[int, int], Content]] = {}
         for attempt in map(self._state.attempts.get, keys):
@@ -157,8 +159,9 @@ class AttemptRequests:
         return False
 
     def _expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time in seconds, by which a launcher returns an attempt that is too long for
-        its remaining time. None: unknown, or no launcher runs the attempt."""
+        """Expected run time of a task at a site, in seconds. A launcher returns an attempt that
+        would take longer than the launcher's remaining time. None: unknown, or no launcher runs the
+        attempt."""
         spec = self._specs[site]
         if self._launchers is None or spec.access is None or spec.access.launchers is None:
             return None
@@ -173,13 +176,14 @@ class AttemptRequests:
         return self._state.find(Launchers)
 
     def content(self, number: int, file: int) -> Content:
-        """What a file has to contain, as far as the run knows."""
+        """Expected content of a file, as far as the run knows it."""
         w = self._state.workflows[number]
         sha256 = sha256_of_image(w.workflow, file)
         return w.content(file) if sha256 is None else replace(w.content(file), sha256=sha256)
 
     def path(self, number: int, file: int, site: int) -> str:
-        """Where a file is at a site: its name in the store, or its path at ORIGIN."""
+        """Location of a file: its name in the store of a site; at ORIGIN its path, or the URL of an
+        initial input."""
         workflow = self._state.workflows[number].workflow
         if site != ORIGIN:
             return stored_as(self._state.workflows[number], file)
@@ -192,7 +196,8 @@ class AttemptRequests:
         return record.url
 
     def source_path(self, number: int, file: int, site: int) -> str:
-        """Where a copy finds a file at a site: as `path`, or where its replica catalog says."""
+        """Location from which a copy reads a file: the path in the replica catalog if the site has
+        the original of the file, otherwise that of `path`."""
         w = self._state.workflows[number]
         if site != ORIGIN and w.originals.get(file, 0) >> site & 1:
             return original_path(w.workflow.files[file], self._specs[site].name)

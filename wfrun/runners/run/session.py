@@ -90,13 +90,13 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 REQUEST_POLL_S = 0.5
-"""Interval between two looks for requests of the user, in seconds."""
+"""Interval at which the engine looks for requests of the user, in seconds."""
 LEAVE_S = 10.0
 """Maximum time from the third interrupt to the end of the process, in seconds. The process does not
 wait longer, because a site, or a file system whose server is gone, may never answer. The log is
 then as complete as after a crash."""
 INTERRUPTED = 130
-"""The exit status of a process that ends in this way."""
+"""Exit status of a process that ends `LEAVE_S` after the third interrupt."""
 
 
 class Session:
@@ -128,15 +128,15 @@ class Session:
         self._documents: dict[str, Workflow]
         """The workflows of the run by digest."""
         self._plan: Plan | None = None
-        """The run to start; None for a resumed run."""
+        """The checked run to start; None for a resumed run."""
         self._digests: list[str] = []
         self._arrivals_s: Sequence[float] = ()
         self.reuse: Reuse | None = None
-        """What a new run takes over from earlier ones; None for a resumed or emulated run."""
+        """Tasks that a new run reuses from earlier runs; None for a resumed or emulated run."""
         self._reused: Sequence[tuple[ev.ReusedTasks, ...]] = ()
-        """Tasks that earlier runs did, by workflow."""
+        """Reused tasks whose outputs were taken over, by workflow."""
         self.change: ev.RunChanged | None = None
-        """The change of a resumed run, logged once the sites are open; None: there is none."""
+        """Change of a resumed run, logged once the sites are open; None: nothing changes."""
         self._unreachable: dict[int, str] = {}
         """Sites that left the catalog and cannot be reached, with the reasons."""
         self._lost: LostFiles = ()
@@ -176,7 +176,7 @@ class Session:
 
     @property
     def logged(self) -> int:
-        """Events in the log so far."""
+        """Number of events in the log so far."""
         return self._store.next_seq
 
     def start(
@@ -187,11 +187,14 @@ class Session:
         reuse: str = "none",
         arrivals_s: Sequence[float] = (),
     ) -> None:
-        """Make the run directory and its store. Nothing is started yet. Raises InvalidError and
-        InfeasibleError, and then leaves nothing behind.
+        """Make the run directory and its store. Nothing is started yet.
 
         ``reuse``: an earlier run whose tasks this one reuses, ``auto`` or ``none``. ``arrivals_s``:
         when each workflow is added, in seconds after the start, ascending; empty: all at the start.
+
+        Raises InvalidError for a run directory, a run to reuse, a notification or a metrics file
+        that cannot be used, and InfeasibleError if files cannot be read or written. Nothing is left
+        behind then.
         """
         check_targets(plan.settings)
         check_metrics_file(plan.settings)
@@ -228,13 +231,14 @@ class Session:
         change: Callable[[RunState], ev.RunChanged | None] | None = None,
         keeps_history: bool = True,
     ) -> None:
-        """Take over a run: lock it, and read its state from its log. If the run is done, driving it
-        only removes the files that it may still have at its sites.
+        """Take over a run: lock it, and read its state from its log. If the run is done, ``drive``
+        only removes the files that are left at its sites.
 
         ``dead_hosts`` are names of hosts that the user states to be down. ``change`` is called with
         the state, unless the run is done, and returns the change of the run. ``keeps_history``:
         extend the history file that the run began with. Raises InvalidError if another process
-        drives the run, or may drive it on another host, and what ``change`` raises.
+        drives the run, or may drive it on another host, if the run was never started, and what
+        ``change`` raises.
         """
         self.run, self._dead_hosts = run, tuple(dead_hosts)
         # A request from before this moment was for an earlier engine. One that is written once the
@@ -282,8 +286,10 @@ class Session:
             )  # fmt: skip
 
     async def drive(self) -> RunState:
-        """Run to the end. Raises InfeasibleError if a site cannot be opened, or the start cannot be
-        logged; no task has then been started, and the directory of a new run is removed."""
+        """Drive the run to its end, and return its state. Raises KeyboardInterrupt after the third
+        interrupt, or after an interrupt before the loop begins. Raises InfeasibleError if a site
+        cannot be opened, or the start cannot be logged. Then no task has been started, and the
+        directory of a new run is removed."""
         sites = self._make_sites()
         links = self._plan.catalog.links if self._plan else (self.change or self.state).links
         router = make_transfer(sites, links, self.run.outputs, self._settings.verifies_copies)
@@ -366,8 +372,9 @@ class Session:
         return [self.run.site_directory(spec, self._site_directory) for spec in self._specs]
 
     async def _find_lost(self, sites: Sequence[AnySite]) -> None:
-        """Remove partial copies that an earlier engine left, and find the files that sites have
-        lost. A change of the run is logged before, because it numbers the sites."""
+        """Log the change of a resumed run and the loss of its unreachable sites, remove partial
+        copies that an earlier engine left, and find the files that sites have lost. The change is
+        logged first, because it numbers the sites."""
         if self.state.ended != "done":
             now_s = self._clock.now()
             if self._unreachable and self.change is None:
@@ -383,7 +390,7 @@ class Session:
         self._lost = await find_lost(self.state, sites, requests, self._unreachable)
 
     async def _take_over(self, sites: Sequence[AnySite]) -> None:
-        """Take the outputs of reused tasks over."""
+        """Take over the outputs of reused tasks."""
         self._reused = [()] * len(self._digests)
         if self.reuse is not None and self.reuse.count:
             self._reused = await take_over(self.reuse, self.run, sites)
@@ -459,7 +466,8 @@ class Session:
         self._log(self._notifier.ended())
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for sites outside the loop. Raises KeyboardInterrupt after an interrupt."""
+        """Run ``work``, which waits for sites, while the loop does not run. If the user interrupts,
+        cancels ``work`` and raises KeyboardInterrupt."""
         self._interrupted.clear()
         task = asyncio.create_task(work)
         interruption = asyncio.create_task(self._interrupted.wait())
@@ -472,9 +480,9 @@ class Session:
 
     async def _open(self, sites: Sequence[AnySite], opened: list[AnySite]) -> None:
         """Open all sites concurrently, so that the slowest determines the time. Waits until each
-        site is open or has failed, then raises InfeasibleError for those that cannot be opened. In
-        a new run sites that are out of reach count as such, unless the user wants to wait for
-        them."""
+        site is open or has failed. Then raises InfeasibleError for the sites that cannot be opened.
+        In a new run a site that is out of reach also counts as failed, unless the option ``wait``
+        is set."""
         results = await asyncio.gather(
             *(site.open(self._post) for site in sites), return_exceptions=True
         )

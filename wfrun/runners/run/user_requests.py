@@ -1,9 +1,10 @@
-"""Requests of the user to the engine that drives a run: a file each in the folder ``requests`` of
+"""Requests of the user to the engine that drives a run, one file each in the folder ``requests`` of
 the run directory.
 
-Another process writes the file, under its final name and whole. The engine posts an event for it,
-and removes it once the event is in the log: a request whose file is gone was taken. Beside one that
-it refuses, such as to cancel a task that has just ended, it leaves the reason.
+Another process writes each file atomically. The engine posts an event for a request, and removes
+the file once the event is in the log. So a missing file means that the request was taken. If the
+engine refuses a request, such as the cancellation of a task that has just ended, it replaces the
+file by one with the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from wfrun.runners.run.directory.run_directory import RunDir, is_driven
 
 _LOGGER = logging.getLogger(__name__)
 MAX_BYTES = 4096
-"""Maximum size of the file of a request."""
+"""Maximum size of the file of a request, in bytes."""
 MAX_READ = 100
 """Maximum number of files read in one look, so that many requests do not delay the run."""
 REFUSED = ".refused"
@@ -60,7 +61,8 @@ class RaisePriority(
     tag_field="request",
     tag="raise-priority",
 ):
-    """Let a workflow go before the others, or a task before the others of its workflow."""
+    """Request to run a workflow before all others, or a task before the other tasks of its
+    workflow."""
 
     workflow: int
     task: int | None = None
@@ -69,7 +71,7 @@ class RaisePriority(
 class CancelTask(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="request", tag="cancel-task"
 ):
-    """Cancel a task, and what depends on it."""
+    """Request to cancel a task. The tasks that depend on it are blocked."""
 
     workflow: int
     task: int
@@ -127,7 +129,7 @@ def _site_event(request: PauseSite | FreeSite, state: RunState) -> ev.Event:
 
 
 def effect(request: Request, state: RunState) -> str:
-    """What a request does, for the user."""
+    """Describe the effect of a request, for the user."""
     if isinstance(request, PauseSite):
         return f"site {request.site} gets no more tasks; those that run there go on"
     if isinstance(request, FreeSite):
@@ -213,8 +215,8 @@ class RequestReader:
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.Event]:
-        """The events of new requests, in the order of writing. Invalid requests are refused, with a
-        warning."""
+        """Read at most `MAX_READ` new requests, and return their events in the order of writing. An
+        invalid request is refused, with a warning."""
         found = [path for path in _files(self._run) if path not in self._posted]
         events = []
         for path in found[:MAX_READ]:

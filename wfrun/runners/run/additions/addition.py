@@ -1,12 +1,13 @@
-"""Requests of the user to add documents to a run: a file each in the folder ``additions`` of the
+"""Requests of the user to add documents to a run, one file each in the folder ``additions`` of the
 run directory.
 
-The process of the user checks the documents as at the start of a run, and writes the workflows. The
-file is durable before the user is answered. An engine that drives the run takes it at once, another
-one when the run is resumed: it stores the workflows, posts their events, and removes the file once
-these are in the log. Until then the file stands for the request, so that an engine that dies loses
-nothing; an event names its request, so that the next engine adds nothing twice. Beside a file that
-the engine refuses it leaves the reason.
+The user's process checks the documents as at the start of a run, and writes the workflows to the
+file of a request. The file is durable before the user is answered. If an engine drives the run, it
+takes the request at once, otherwise the next engine takes it when the run is resumed. The engine
+stores the workflows, posts their events, and removes the file once the events are in the log. If
+the engine dies before that, the file is still there, so that the request is not lost. Each event
+names its request, so that no engine adds a workflow twice. If the engine refuses a request, it
+replaces the file by one with the reason.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ SUFFIX = ".addition"
 REFUSED = ".refused"
 """Ending of the name of a file with the reason why a request is not carried out."""
 MAX_FILES = 1_000_000
-"""Maximum number of files of the first document of a run for which their names are compared with
-the folder of a further document. The answer then takes at most a second."""
+"""Maximum number of files of the first document of a run for which `check_addition` looks for
+outputs in the folder of a further document. The check then takes at most a second."""
 POLL_S = 0.05
 """Interval at which a writer checks whether its request was taken, in seconds."""
 
@@ -105,7 +106,7 @@ def refuse_ended(state: RunState, run: RunDir) -> None:
 
 
 def digests_of(state: RunState) -> dict[str, int]:
-    """Number of the workflow of a run with each digest; the lowest one if several are equal."""
+    """Numbers of the workflows of a run by digest. Of equal workflows, the lowest number."""
     digests = {id(workflow): digest for digest, workflow in state.documents.items()}
     found: dict[str, int] = {}
     for w in state.workflows:
@@ -128,8 +129,9 @@ def refuse_known(workflow: Workflow, digest: str, known: Mapping[str, int]) -> N
 
 
 def _check_folders(state: RunState, workflows: Iterable[Workflow]) -> None:
-    """Raise InvalidError if the outputs of a workflow would be among those of the first one, which
-    uses the whole output folder if the run began with this workflow alone."""
+    """Raise InvalidError if the output folder of a workflow is also a folder of the first
+    workflow's outputs. This can happen only if the run began with a single workflow, which uses the
+    whole output folder."""
     if state.expected != 1 or not state.workflows:
         return
     first = state.workflows[0].workflow
@@ -170,9 +172,9 @@ def write_addition(run: RunDir, workflows: Sequence[Workflow]) -> Path:
 
 
 def await_answer(run: RunDir, written: Path) -> bool:
-    """Wait until an engine takes a request; returns False if no engine drives the run. The request
-    then waits for `wfrun resume`. Raises InvalidError if the engine has refused it. If the run has
-    ended, withdraws the request and raises InvalidError."""
+    """Wait until an engine has taken a request. Returns False if no engine drives the run: the
+    request then waits for `wfrun resume`. Raises InvalidError if the engine refused the request, or
+    if all tasks of the run are done; in this case the request is withdrawn."""
     while written.exists():
         if not is_driven(run):
             state = read_state(run)
@@ -193,7 +195,7 @@ def await_answer(run: RunDir, written: Path) -> bool:
 
 
 def effect(run: RunDir, workflows: Sequence[Workflow], *, taken: bool) -> Iterable[str]:
-    """What a request does, for the user, a line for each workflow."""
+    """Describe the effect of a request for the user, one line for each workflow."""
     for workflow in workflows:
         what = "bag" if workflow.bag is not None else "document"
         of = f" of {name_line(workflow.owner)}" if workflow.owner else ""

@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Submissions:
-    """Takes the requests to add documents, and numbers the workflows that join the run."""
+    """Turns requests to add documents into events, and numbers the workflows that join the run."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class Submissions:
         """Events that are not in the log yet, by the file of their request."""
 
     def read(self, now_s: float) -> list[ev.WorkflowAdded]:
-        """The events of new requests, in the order of writing. Invalid requests are refused, with a
-        warning."""
+        """Take new requests, and return their events in the order of writing. An invalid request is
+        refused, with a warning."""
         if not self._state.run_id:
             return []  # The first workflows of the run come first.
         events: list[ev.WorkflowAdded] = []
@@ -72,7 +72,8 @@ class Submissions:
         return events
 
     def _take(self, path: Path, now_s: float) -> list[ev.WorkflowAdded]:
-        """The events of a request, without those of workflows that are added already."""
+        """Store the workflows of a request, and return their events. Workflows that this request
+        has added already are left out."""
         workflows = {
             f"{path.stem}.{number}": workflow for number, workflow in enumerate(_decoded(path))
         }
@@ -103,8 +104,8 @@ class Submissions:
         return events
 
     def next_arrival_s(self) -> float | None:
-        """When the next workflow is due that was planned at the start; None: all have arrived, or
-        the run has not begun."""
+        """Time at which the next workflow planned at the start is due, in seconds since the epoch.
+        None: all have arrived, or the run has not begun."""
         arrivals = self._state.arrivals
         return arrivals[self._arrived()][1] if self._arrived() < len(arrivals) else None
 

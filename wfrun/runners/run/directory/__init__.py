@@ -1,1 +1,2 @@
-"""The directory of a run: whose it is, who drives it, where the user's others are."""
+"""The run directory: its owner, the engine that drives the run, and the index of the user's
+runs."""

@@ -1,4 +1,4 @@
-"""Whether this user may read a run, which may be another user's."""
+"""Checks whether this user may read a run directory, which may belong to another user."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from wfrun.engine.errors import InfeasibleError
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Raise InfeasibleError if a directory or a file exists and this user may not read it, with the
-    name of its owner."""
+    """Raise InfeasibleError, with the name of the owner, if this user may not read an existing
+    directory or file."""
     try:
         is_folder = path.is_dir()
         if not path.exists() or os.access(path, os.R_OK | (os.X_OK if is_folder else 0)):

@@ -6,13 +6,15 @@ that no reader ever keeps an engine out. The file names its holder and is touche
 (heartbeat), because flock may not reach other hosts, and because a server of a network file system
 may keep the lock of a host that is down.
 
-Who takes a lock whose holder did not say that it ended:
+When an engine may take over a lock whose holder did not record its end:
 
-- the holder ran under this boot: the system has released the lock of a dead process;
-- this machine has restarted since: the holder is dead;
-- this machine may have restarted under another host name (same machine id): the holder is dead once
-  its heartbeat is silent for ``PATIENCE_S``; cloned machines may share an id;
-- another machine: the user must say that the host is dead, and its heartbeat must be silent.
+- the holder ran under the present boot of this machine: always, since the system has released the
+  lock of a dead process;
+- this machine has restarted since: always, since the holder is dead;
+- this machine may have restarted under another host name (same machine id): once the holder's
+  heartbeat is silent for ``PATIENCE_S``, since cloned machines may share an id;
+- the holder ran on another machine: once the user says that the host is dead, and the heartbeat is
+  silent for ``PATIENCE_S``.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ class Lock:
             raise
 
     def _take(self, dead_hosts: Collection[str]) -> int:
-        """The locked lock file, which replaces that of a dead host."""
+        """Open and lock the lock file; returns its descriptor. The lock file of a holder on a dead
+        host is replaced. Raises InvalidError if another engine holds or takes the lock."""
         fd = _locked(self._path, self._judge)
         if fd is not None:
             return fd
@@ -149,7 +152,8 @@ class Lock:
         os.close(self._fd)
 
     def remove(self) -> None:
-        """Remove the lock file and release the lock. An engine that waits for it makes another."""
+        """Remove the lock file and release the lock. An engine that waits for the lock makes a new
+        file."""
         with contextlib.suppress(OSError):
             if _is_file(self._fd, self._path):
                 self._path.unlink()
@@ -194,7 +198,7 @@ def _locked(path: Path, judge: Judge | None) -> int | None:
 
 
 def _remove_unused(path: Path) -> None:
-    """Remove an empty lock file where nobody can lock it."""
+    """Remove an empty lock file on a file system without locks."""
     with contextlib.suppress(OSError):
         if path.stat().st_size == 0:
             path.unlink()
@@ -252,8 +256,9 @@ def _is_here(holder: Holder) -> bool:
 
 
 def _refuse_living(path: Path, holder: Holder, dead_hosts: Collection[str]) -> None:
-    """Raise InvalidError if ``holder``, the engine that the lock file names, may be alive. This
-    process may have got the lock nevertheless, because locks do not always reach other hosts."""
+    """Raise InvalidError if ``holder``, the engine that the lock file names, may be alive. May wait
+    for a heartbeat for ``PATIENCE_S``. The holder may be alive although this process has the lock,
+    because locks do not always reach other hosts."""
     here = identity()
     if _is_here(holder) or has_restarted(msgspec.to_builtins(holder), here):
         return

@@ -31,7 +31,7 @@ class RunDir:
     """Paths of one run."""
 
     judge: Judge | None = None
-    """Raises an error for opened files of other users. Set for a run that executes
+    """Raises an error for opened files of other users. Set for a run that is resumed or reused
     (``wfrun.runners.run.directory.trust``); None if the run is only read or new, or if the user
     trusts it."""
 
@@ -63,7 +63,7 @@ class RunDir:
 
     @property
     def notifications(self) -> Path:
-        """The output of notifications."""
+        """File with the output of notifications."""
         return self.path / "notifications.log"
 
     @property
@@ -72,7 +72,7 @@ class RunDir:
 
     @property
     def requests(self) -> Path:
-        """Other requests of the user, a file each."""
+        """Directory of the user's other requests, one file each."""
         return self.path / "requests"
 
     @property
@@ -93,16 +93,16 @@ class RunDir:
             ) from error
 
     def site_directory(self, spec: SiteSpec, name: str) -> Path:
-        """The directory of a local site for this run. ``name`` is the name of this directory if the
-        catalog states the directory in which to make it."""
+        """The directory of a local site for this run: the folder ``name`` in the directory that the
+        catalog states for the site, otherwise a folder in the run directory."""
         if spec.directory is None:
             return (self.path / "sites" / spec.name).absolute()
         return Path(spec.directory) / name
 
 
 def find(run: str | None) -> RunDir:
-    """Find a run by its path, its name in ``wfrun-runs`` or in the index of the user's runs, or
-    ``last`` (or None), the run anywhere that was active last.
+    """Find a run by its path, by its name in ``wfrun-runs`` or in the index of the user's runs, or
+    as ``last`` (or None): the most recently active of all runs.
 
     A starting run is found once its engine holds the lock. Raises InvalidError if there is no such
     run, and InfeasibleError if this user may not read it.
@@ -135,9 +135,10 @@ def find(run: str | None) -> RunDir:
 
 
 def existing(*, here: bool = False) -> list[RunDir]:
-    """The runs of the user, in the order of their last activity: those in ``wfrun-runs``, including
-    runs that are starting or that this user may not read, and unless ``here`` those of this user in
-    the index. Raises InfeasibleError if this user may not read ``wfrun-runs``."""
+    """The runs of the user, the most recently active run last. These are the runs in
+    ``wfrun-runs``, including runs that are starting or that this user may not read. Unless
+    ``here``, also the runs in the index that this user owns. Raises InfeasibleError if this user
+    may not read ``wfrun-runs``."""
     refuse_unreadable(RUNS)
     paths = list(RUNS.iterdir()) if RUNS.is_dir() else []
     if not here:
@@ -151,7 +152,7 @@ def existing(*, here: bool = False) -> list[RunDir]:
 
 def names(runs: Sequence[RunDir]) -> list[str]:
     """For each run a text by which ``find`` finds it: its name if the run is in ``wfrun-runs`` or
-    no other of the runs has this name, otherwise its path."""
+    if no other of these runs has this name, otherwise its path."""
     many = Counter(run.name for run in runs)
     return [
         run.name if run.path.parent == RUNS or many[run.name] == 1 else str(run.path)

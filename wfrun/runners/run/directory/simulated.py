@@ -1,4 +1,4 @@
-"""How logs of simulated runs differ."""
+"""The run id that marks the logs of simulated runs."""
 
 SIMULATED_ID = "s"
 """Id of simulated runs. Ids of real ones are longer."""

@@ -1,5 +1,6 @@
-"""Whose run directory this is. To resume a run is to execute the commands in its log, so a
-directory that other users own, may write or may exchange is used only when the user says so."""
+"""Checks that no other user controls a run directory. Resuming a run executes the commands in its
+log. So a directory that other users own, may write or may exchange is used only if the user
+explicitly trusts it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _OTHERS_ENTER = stat.S_IXGRP | stat.S_IXOTH
 
 
 class OwnRun(RunDir):
-    """A run that executes. Its directory, log, journal and lock must belong to the user, and nobody
-    else may write or exchange them.
+    """A run that is resumed or reused. Its directory, log, journal and lock must belong to the
+    user, and nobody else may write or exchange them.
 
     ``Lock`` and ``Store`` get ``judge`` and check the lock and the log again once they are opened.
     Nobody else can exchange the files at these paths in between.
@@ -84,7 +85,7 @@ class OwnRun(RunDir):
 
 
 class TrustedRun(OwnRun):
-    """A run that executes because the user trusts it, whoever owns it."""
+    """A run that the user trusts (``--trust``), whoever owns it. Nothing is checked."""
 
     def __init__(self, run: RunDir) -> None:
         RunDir.__init__(self, run.path)

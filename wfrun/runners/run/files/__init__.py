@@ -1,1 +1,1 @@
-"""Files of a run on the submit host and at its sites: where they are found, put and removed."""
+"""Files of a run on the submit host and at its sites: location, naming, removal."""

@@ -21,8 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 CLEAN_S = 120.0
 """Maximum time for a site to remove a run's files, in seconds."""
 CLEAN_SOON_S = 5.0
-"""Maximum time in seconds for a site that did not end its superseded attempts before the run was
-done: it has had time for them already."""
+"""Maximum time for a site to remove a run's files, in seconds, if superseded attempts are left
+there. Such a site has had time to end them, so it probably does not answer."""
 
 
 async def clean_sites(
@@ -32,12 +32,12 @@ async def clean_sites(
     unreachable: Collection[int] = (),
 ) -> list[int]:
     """Remove the run's files from all sites, concurrently. A site that fails causes a warning.
-    Returns the numbers of the sites that have no files of the run left; sites that keep files of
-    failed attempts are not among them.
+    Returns the numbers of the sites that have no files of the run left. A site that keeps the files
+    of failed attempts is not among them.
 
-    ``early`` are the events of sites in a session that found its run done, which must first end
-    attempts that are left. None: the session that ran it to its end. ``unreachable`` sites are left
-    out.
+    ``early`` are the events that sites posted in a session that resumed a run already done; such a
+    session first ends the attempts that are left at the sites. ``early`` is None in the session
+    that drove the run to its end. ``unreachable`` sites are left out.
     """
     reached = [number for number in range(len(sites)) if number not in unreachable]
     done = await asyncio.gather(*(_clean(state, n, sites[n], early) for n in reached))
@@ -49,8 +49,8 @@ async def clean_sites(
 
 
 async def remove_directories(sites: Sequence[AnySite]) -> None:
-    """Remove the directories of a run that does not start from the clusters that are in reach. A
-    cluster where this fails keeps an empty directory."""
+    """Remove the directories of a run that cannot start, at all clusters within reach. A cluster
+    where the removal fails keeps an empty directory."""
     remote = (site for site in sites if not isinstance(site, LocalSite))
     removals = (asyncio.wait_for(_remove_directory(site), CLEAN_SOON_S) for site in remote)
     await asyncio.gather(*removals, return_exceptions=True)

@@ -1,4 +1,5 @@
-"""The images of containers that are files of the submit host: inputs of the tasks that use them.
+"""Container images that are files of the submit host. Such an image becomes an input of the tasks
+that use it.
 
 So an image is copied to each site once, by the run's transfers. Its checksum is computed here, and
 compared at each site before its first use there.
@@ -29,8 +30,8 @@ _CHUNK_BYTES = 1 << 20
 def bag_with_image(
     bag: Bag, read: ReadDocument, places: Sequence[Path], *, remote_sites: bool
 ) -> Bag:
-    """Add the image of the bag's container to its inputs if it is a file of this machine. Raises
-    InvalidError for one that is missing or has another checksum."""
+    """Add the image of the bag's container to the bag's inputs if it is a file of this machine.
+    Raises InvalidError for an image that is missing or has another checksum."""
     container = bag.resources.container
     if container is None or not container.is_file:
         return bag
@@ -113,7 +114,8 @@ def _find(
 def _staged(
     container: Container, path: Path, number: int, source: str, line: int | None
 ) -> Container:
-    """The container with its image as an input."""
+    """The container with its image as an input, named by ``number``. Raises InvalidError if the
+    checksum of the image is not that of the document."""
     sha256 = _sha256(path) if path.is_file() else ""
     if container.sha256 and sha256 != container.sha256:
         raise InvalidError(

@@ -25,7 +25,7 @@ class _Refused(NamedTuple):
     url: str
     reason: str
     host: str
-    """Empty: allowing its host would not help."""
+    """Host of the URL; empty if allowing the host would not help."""
 
 
 class InputPlaces:
@@ -50,9 +50,10 @@ class InputPlaces:
         self._refused: list[_Refused] = []
 
     def locate(self, file: File, *, required: bool) -> File | None:
-        """The file with its places at sites, and with its path on this machine and true size or
-        else the URLs to fetch it from. None if it is at no place that can be used; ``check`` raises
-        an error for such a file if it is ``required``."""
+        """Return the file with its location: places at sites, and either path and size on this
+        machine or URLs to fetch it from. Returns None if no place can be used. ``check`` raises an
+        error for such a file if it is ``required``. Raises InvalidError for a path at a site with
+        control characters."""
         sources, sha256 = self._sources(file)
         there = [self._at_site(source) for source in sources]
         held = tuple(source for source in there if source is not None)
@@ -100,13 +101,14 @@ class InputPlaces:
         return None
 
     def _path(self, name: str, urls: Sequence[str]) -> Path | None:
-        """The path on this machine: where the catalog says, else by the name of the file."""
+        """The path of a file on this machine, from its URLs or else by its name in the searched
+        places; None: the file is not on this machine."""
         named = [path for path in map(local_path, urls) if path is not None]
         candidates = [*(self._folder / path for path in named), *(p / name for p in self._places)]
         return next((c.absolute() for c in candidates if c.exists()), None)
 
     def _refusal(self, name: str, url: str) -> _Refused | None:
-        """Why a URL is not fetched; None if it is."""
+        """Why a URL may not be fetched; None if it may."""
         # Imported lazily: few runs fetch files, and the libraries of the schemes take long.
         from wfrun.sites.transfers.urls.source import allowed_hosts
 
@@ -139,7 +141,8 @@ class InputPlaces:
 
 
 def _path_behind(url: str, site: SiteSpec) -> str | None:
-    """The path at a site that its GridFTP server shows under a URL; None for other URLs."""
+    """The path in the file system of a site that its GridFTP server offers under a URL; None for
+    other URLs."""
     server = None if site.access is None else site.access.gridftp
     if server is None or not url.startswith(f"{server.url}/"):
         return None

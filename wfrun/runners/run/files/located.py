@@ -1,4 +1,4 @@
-"""Files and programs that documents name: where they are, and messages for missing ones."""
+"""Locates files and programs that documents name, and makes the messages for missing ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_program(path: Path) -> bool:
 
 
 def find_locked(paths: Iterable[Path]) -> Path | None:
-    """The first of the paths that is a file that may not be executed."""
+    """The first path of a file that may not be executed; None: there is no such file."""
     # os.path takes names that no file can have, from hostile documents.
     files = (path for path in paths if os.path.isfile(path))
     return next((path for path in files if not os.access(path, os.X_OK)), None)
@@ -42,8 +42,8 @@ def locked_program(path: Path, source: str, line: int | None = None) -> InvalidE
 
 
 def in_path(program: str, path: str | None) -> Iterator[Path]:
-    """The paths at which the program is sought: in the folders of ``path``, or of the PATH if it is
-    None."""
+    """The paths at which a program is sought: in the folders of ``path``; None: of the environment
+    variable PATH."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return (Path(folder) / program for folder in folders if folder)
 
@@ -54,7 +54,7 @@ def is_inside(path: str, folder: Path) -> bool:
 
 
 def some(names: Iterable[str]) -> str:
-    """The first names of a list, and how many more there are."""
+    """The first `SHOWN` names of a list, and the number of further names, for messages."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return ", ".join(listed[:SHOWN]) + more

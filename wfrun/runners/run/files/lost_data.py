@@ -1,8 +1,9 @@
-"""Compares what the log and exit records say of files with the stores of the sites.
+"""Compares the log and exit records with the files in the stores of the sites.
 
-A record may survive a power loss that its outputs do not: nobody waits until they are on the disk.
-So an end that is only read from a record counts after its outputs were found in the store. What a
-living launcher reports itself needs no look: while it lives, its machine has lost nothing.
+An exit record may survive a power loss while the outputs of its attempt do not, because nobody
+waits until outputs are on the disk. So a success that is read from an exit record counts only once
+the outputs are found in the store. An end that a live launcher reports is not checked: while the
+launcher lives, its machine has lost nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from wfrun.runners.run.requests import AttemptRequests
 from wfrun.sites.stored import matches, measure_here
 
 RETRY_S = 1.0
-"""Interval between questions to a site that does not answer."""
+"""Interval between requests to a site that does not answer, in seconds."""
 LostFiles = tuple[tuple[int, int, int], ...]
-"""(workflow, file, site) of each."""
+"""(workflow, file, site) of each lost file; the site may be ORIGIN."""
 MAX_NAMED = 3
 """Maximum number of files that a message names."""
 
@@ -38,8 +39,8 @@ class RecordCheck:
         self._requests = requests
 
     async def checked(self, site: int, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
-        """The outcomes by key. An outcome is ``lost`` if an output is missing in the store or
-        differs. Waits until the site answers."""
+        """Return the outcomes by key; ``lost`` replaces a success if an output is missing in the
+        store or differs. Waits until the site answers."""
         outputs = {
             key: self._requests.outputs(key, outcome)
             for key, outcome in outcomes.items()
@@ -56,9 +57,10 @@ class RecordCheck:
     async def lost_inputs(
         self, site: int, outcomes: Mapping[str, Outcome]
     ) -> tuple[tuple[int, int], ...]:
-        """(workflow, file) of each missing input of attempts that missed one. Waits until the site
-        answers, because a node does not suffice: if its view of a shared file system is old, or it
-        does not see it, it misses files that exist."""
+        """(workflow, file) of each input that attempts with the cause ``staging`` missed and that
+        is not in the store of the site. Waits until the site answers. The report of a node does not
+        suffice: a node that sees the shared file system late, or not at all, misses files that
+        exist."""
         missed = (key for key, outcome in outcomes.items() if outcome.cause == "staging")
         inputs = self._requests.stored_inputs(missed)
         contents = {name: content for name, (_, content) in inputs.items()}
@@ -84,10 +86,10 @@ async def find_lost(
     requests: AttemptRequests,
     unreachable: Collection[int] = (),
 ) -> LostFiles:
-    """The files, as (workflow, file, place), that are missing in the store of a site, or differ
-    there. All files at ``unreachable`` sites count, because nobody waits for these sites. No file
-    of another site out of reach counts, because nothing is known of it. With ``checksums all`` also
-    outputs at ORIGIN."""
+    """The files, as (workflow, file, place), that the log places in the store of a site but that
+    are missing or differ there. All files at ``unreachable`` sites count as lost, because nobody
+    waits for these sites. At another site that does not answer no file counts as lost. If
+    ``checksums`` is ``all``, lost outputs at ORIGIN are included."""
     by_digest = state.settings.checksums == "all"
     lost: list[tuple[int, int, int]] = []
     for index, site in enumerate(sites):

@@ -1,4 +1,4 @@
-"""Where the outputs of a run are on the submit host."""
+"""Paths of the outputs of a run on the submit host."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class OutputPaths:
 
     def path(self, workflow: Workflow, number: int, file: int) -> Path:
         """The path of an output of a workflow. Under emulation final outputs may share a name; all
-        but the first get the id of their task as a suffix. Whoever writes to the path checks that
-        it is in its folder."""
+        but the first get the id of their task as a suffix. The caller must check that the path is
+        in its folder before writing to it."""
         record = workflow.files[file]
         if not record.collect:
             return self._run.reused.absolute() / stored_name(workflow, number, file)

@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger(__name__)
 BATCH_FILES = 1000
 """Maximum number of files in one request to a site."""
 RETRY_S = 10.0
-"""Interval between requests to a site that does not answer."""
+"""Interval between requests to a site that does not answer, in seconds."""
 END_S = 10.0
 """Maximum time for which the end of a run waits for its last removals, in seconds. Remaining files
 are removed with the run's directory at the site."""
@@ -25,8 +25,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Removals:
-    """The files to be removed, by site. Further files wait while a site removes some, so that a
-    slow site gets few requests."""
+    """Removes files from sites in batches, one request to a site at a time. Further files wait
+    until the request has ended, so that a slow site gets few requests."""
 
     def __init__(self, sites: Sequence[Site], spawn: Spawn) -> None:
         """``spawn`` starts a task, and handles its unexpected errors."""
@@ -36,7 +36,7 @@ class Removals:
         self._removing: list[frozenset[str]] = [frozenset() for _ in sites]
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
-        """Replaced after each request."""
+        """Set after each request to a site, and then replaced."""
 
     def add(self, site: int, names: Sequence[str]) -> None:
         """Remove files, given by their names in the store of the site."""
@@ -45,8 +45,8 @@ class Removals:
             self._workers[site] = self._spawn(self._serve(site))
 
     async def settle(self, site: int, name: str) -> None:
-        """Wait until nothing removes this file, which is about to be copied to the site again. A
-        removal of it that has not begun is cancelled."""
+        """Prepare to copy a file to a site again: cancel a removal of the file that waits, and wait
+        for a removal under way."""
         while True:
             self._waiting[site].pop(name, None)
             if name not in self._removing[site]:
@@ -54,7 +54,7 @@ class Removals:
             await self._changed.wait()
 
     async def finish(self) -> None:
-        """Wait for the removals, but not long."""
+        """Wait for the removals, at most `END_S`."""
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=END_S)
 

@@ -24,6 +24,6 @@ def stored_name(workflow: Workflow, number: int, file: int, variant: int = 0) ->
 
 
 def stored_as(w: WorkflowState, file: int) -> str:
-    """The stored name under which tasks read a file: that of the attempt that did the producing
-    task. The file may not exist yet."""
+    """The stored name under which tasks read a file. For an output, it is the name of the attempt
+    that completed the producing task. The file may not exist yet."""
     return stored_name(w.workflow, w.index, file, w.variant_of(file))

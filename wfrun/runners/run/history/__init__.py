@@ -1,1 +1,1 @@
-"""What earlier runs have measured: run times, links, overheads of sites."""
+"""Measurements of earlier runs: run times, link speeds, overheads of sites."""

@@ -1,7 +1,7 @@
-"""The file of the history across runs, and what is done about one that cannot be used.
+"""The history file, in which the runs of a user share their measurements.
 
-One SQLite file for all runs of a user, which several runs may use at once. It only improves
-predictions, fairness and choices of links, so a run goes on without it and says so once.
+It is one SQLite file, which several runs may use at once. It only improves predictions, fairness
+and choices of links. So a run that cannot use the file warns once, and goes on without it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ APPLICATION_ID = 0x7766_726E
 """``PRAGMA application_id`` of the file: ``wfrn``."""
 
 _READ_TIMEOUT_S = 2.0
-"""Maximum wait for a run that writes the file, in seconds. It delays the start of a run."""
+"""Maximum wait of a reader for another run that writes the file, in seconds. This wait delays the
+start of a run."""
 _WRITE_TIMEOUT_S = 10.0
-"""The same for a run that has something to add."""
+"""Maximum wait of a writer for another run that writes the file, in seconds."""
 
 _STATEMENTS = (
     """CREATE TABLE classes (
@@ -65,7 +66,8 @@ class HistoryFile:
         self.has_failed = False
 
     def read(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
-        """What ``work`` reads; ``default`` if there is no file or it cannot be read."""
+        """Call ``work``, and return its result; ``default`` if there is no file, or, with a
+        warning, if the file cannot be read."""
         if self.has_failed:
             return default
         try:
@@ -79,7 +81,7 @@ class HistoryFile:
 
     def write(self, work: Callable[[sqlite3.Connection], _T], default: _T) -> _T:
         """Call ``work`` in one transaction, and return its result. Makes the file if it is absent.
-        If the file cannot be written, nothing is written and ``default`` is returned."""
+        If the file cannot be written, warns, writes nothing and returns ``default``."""
         if self.has_failed:
             return default
         try:
@@ -103,7 +105,8 @@ class HistoryFile:
         self.warn(what, f"{error}; going on without it")
 
     def warn(self, what: str, error: str) -> None:
-        """Warn of the history."""
+        """Warn that the history cannot be ``what``, such as read or written, with the cause
+        ``error``."""
         _LOGGER.warning(
             "%s: the history of earlier runs cannot be %s: %s. Name another file with --history, "
             "or do without: --no-history",
@@ -134,7 +137,7 @@ def history_file(
 
 
 def state_directory() -> Path:
-    """Where wfrun keeps what belongs to the user and to no run."""
+    """The directory of the user's files that belong to no single run, such as the history."""
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(home).expanduser() / "wfrun"
 

@@ -1,4 +1,4 @@
-"""Run times from the logs of runs that did not add them to the history themselves."""
+"""Reads the observations for the history from the logs of runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from wfrun.runners.run.store.log_errors import replay
 
 
 def harvest_of_run(run: RunDir, *, emulated: bool) -> Harvest:
-    """What a run has learned, from its log, whether or not it had a history itself. Raises the
-    errors of `Store`, and InvalidError for an emulated run unless ``emulated``.
+    """Replay the log of a run, and return its observations for the history, whether or not the run
+    used a history. Raises the errors of `Store`, InvalidError for a run that was never started, and
+    InvalidError for an emulated run unless ``emulated``.
 
-    Cost: that of a replay of the whole log."""
+    Cost: that of a replay of the whole log.
+    """
     store = Store(run.path)
     try:
         core = Core(store.workflows())
@@ -32,7 +34,7 @@ def harvest_of_run(run: RunDir, *, emulated: bool) -> Harvest:
 
 
 def made_up(run: RunDir, how: str) -> InvalidError:
-    """The error for a run whose times are not those of its sites."""
+    """The error for an emulated or simulated run, whose times are not those of its sites."""
     return InvalidError(
         f"the run {run.name} was {how}: its times are not those of the sites",
         source=str(run.path),

@@ -1,8 +1,9 @@
-"""Links across runs: what the latest copies between two places have shown.
+"""History of links: the latest copies between two places, from which latency and bandwidth are
+estimated.
 
-A table of the history file (`wfrun.runners.run.history.history_file`). Places are named by user and
-host, since two catalogs may call different sites by one name. Runs that end at once extend it one
-after another, and none loses what the others have added: each copy is a row.
+It is a table of the history file (`wfrun.runners.run.history.history_file`), with one row per copy.
+So runs that end at the same time lose none of each other's copies. Places are named by user and
+host, since two catalogs may give different sites the same name.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class PlacePair(NamedTuple):
 
 
 class KnownLink(NamedTuple):
-    """A link as copies of earlier runs have shown it."""
+    """Bandwidth and latency of a link, estimated from copies of earlier runs; None if unknown."""
 
     bandwidth_bytes_per_s: float | None
     latency_s: float | None
@@ -68,13 +69,14 @@ class KnownLink(NamedTuple):
     at_s: float
     """End of the latest copy, in seconds since the epoch."""
     method: str
-    """Transfer method of the latest copy; empty if unknown."""
+    """Transfer method that the run with the latest copy recorded for the link; empty if unknown."""
 
 
 def place_of(spec: SiteSpec | None) -> str:
-    """The place of a site's files, by user and host as the catalog states them; None: this machine.
+    """Name of the place of a site's files: user, first host, port and SSH configuration, as the
+    catalog states them. The name of this machine for a site without hosts, and for None.
 
-    With an SSH configuration of its own, the same user and host name another place.
+    The SSH configuration is included, because it can map the same user and host to another place.
     """
     if spec is None or spec.access is None or not spec.access.hosts:
         return socket.gethostname()
@@ -86,7 +88,8 @@ def place_of(spec: SiteSpec | None) -> str:
 
 
 def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
-    """The pairs of places among the sites and ORIGIN, where the two places differ."""
+    """Yield (source, destination, their places) for all ordered pairs of sites and ORIGIN at
+    different places."""
     places = {ORIGIN: place_of(None), **{n: place_of(spec) for n, spec in enumerate(sites)}}
     for source, destination in itertools.permutations(places, 2):
         if places[source] != places[destination]:
@@ -96,9 +99,9 @@ def pairs_of(sites: Sequence[SiteSpec]) -> Iterator[tuple[int, int, PlacePair]]:
 def read_links(
     file: HistoryFile, settings: Settings, catalog: Catalog, at_s: float
 ) -> list[ev.LinksRead]:
-    """What earlier runs have learned of the links of a run. Empty if the run copies nothing between
-    hosts, if it is emulated (its times are not those of its links), or if the file cannot be
-    read."""
+    """The event with the bandwidth and latency of a run's links, as measured by earlier runs or
+    derived by `links_through_origin`. Empty if the run copies nothing between hosts, if it is
+    emulated (its times are not those of its links), or if the file cannot be read."""
     if settings.emulate or not any(pairs_of(catalog.sites)):
         return []
     known = load_links(file)
@@ -118,7 +121,8 @@ def read_links(
 def by_names(
     known: Mapping[PlacePair, KnownLink], sites: Sequence[SiteSpec]
 ) -> Iterator[tuple[tuple[str, str], KnownLink]]:
-    """The known links of these sites by their names in the catalog."""
+    """Yield the known links between these sites and ORIGIN, with (source, destination) as named in
+    the catalog."""
     names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
     for source, destination, pair in pairs_of(sites):
         if pair in known:
@@ -126,7 +130,7 @@ def by_names(
 
 
 def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> list[LinkSpec]:
-    """The known links for which the catalog states no speed."""
+    """The known links of known bandwidth for which the catalog states no speed."""
     listed = {(link.source, link.destination): link for link in catalog.links}
     return [
         replace(
@@ -143,8 +147,8 @@ def missing_links(known: Mapping[PlacePair, KnownLink], catalog: Catalog) -> lis
 def links_through_origin(
     known: Mapping[PlacePair, KnownLink], catalog: Catalog
 ) -> dict[tuple[str, str], LinkSpec]:
-    """Links between sites, derived from the links between them and this machine. Only pairs for
-    which neither the catalog nor a copy states a speed."""
+    """Links between sites, derived from the links between these sites and this machine. Contains
+    only pairs of sites for which neither the catalog nor a copy gives a speed."""
     stated = {(link.source, link.destination): link for link in catalog.links}
     stated |= {(link.source, link.destination): link for link in missing_links(known, catalog)}
     whole = with_relayed_links(replace(catalog, links=tuple(stated.values())))
@@ -157,8 +161,8 @@ def links_through_origin(
 
 
 def load_links(file: HistoryFile) -> dict[PlacePair, KnownLink] | None:
-    """All links of a history file. Returns None, with a warning, if it cannot be read. Damaged rows
-    are skipped, with a warning."""
+    """All links of a history file. Returns None, with a warning, if the file cannot be read.
+    Damaged rows are skipped, with a warning."""
     rows: list[_Row] = file.read(
         lambda db: db.execute(
             "SELECT source, destination, at_s, size_bytes, value, method FROM link_copies "
@@ -177,7 +181,7 @@ def load_links(file: HistoryFile) -> dict[PlacePair, KnownLink] | None:
 def _is_sound(
     source: object, destination: object, at_s: object, size: object, value: object, method: object
 ) -> bool:
-    """Whether wfrun may have written a row: others may write the file, too."""
+    """Whether the values of a row are valid. Other programs may write the file, too."""
     return (
         isinstance(source, str) and isinstance(destination, str) and isinstance(method, str)
         and isinstance(at_s, float) and abs(at_s) < _VALUES[1]
@@ -187,7 +191,7 @@ def _is_sound(
 
 
 def _known(rows: Iterable[_Row]) -> dict[PlacePair, KnownLink]:
-    """The links of sound rows, the latest first."""
+    """Estimate the links from valid rows, which are sorted by time, the latest first."""
     samples: defaultdict[PlacePair, list[LinkSample]] = defaultdict(list)
     methods: dict[PlacePair, str] = {}
     for source, destination, at_s, size_bytes, value, method in rows:
@@ -206,8 +210,8 @@ def _link(samples: Sequence[LinkSample], method: str) -> KnownLink:
 
 
 def add_links(file: HistoryFile, state: RunState) -> None:
-    """Add the copies of a run to the history file that it read. Call it when the run, or a session
-    of it, has ended."""
+    """Add the copies of a run to the history file, if the run read the links of a history at its
+    start. Call this when the run, or a session of it, has ended."""
     if state.link_history is None:
         return
     pairs = {(s, d): pair for s, d, pair in pairs_of([site.spec for site in state.sites])}

@@ -1,5 +1,6 @@
-"""How long a task holds its cores beside its run, as the starts at a full site show it: the batch
-system's prologue and epilogue, the start of a job and of its shell, the next scheduling pass."""
+"""Estimates how long a task holds its cores beyond its run time, from the starts of tasks at a full
+site. Causes are the batch system's prologue and epilogue, the start of a job and of its shell, and
+the wait for the next scheduling pass."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 
 class Stay(NamedTuple):
-    """An attempt at a site."""
+    """Times of an attempt at a site, in seconds since the epoch, and its cores."""
 
     submitted_s: float
     started_s: float
@@ -19,20 +20,21 @@ class Stay(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """A change of the number of cores that the site's tasks may use."""
+    """A change of the number of cores that the site's tasks may use; ``cores`` is the
+    difference."""
 
     at_s: float
     cores: int
 
 
 def holds_s(stays: Iterable[Stay], capacity: Iterable[Capacity], start_s: float) -> Iterator[float]:
-    """Times from the end of a task to the start of the next one on its cores. Counts only tasks
-    that waited for cores alone: a task that was submitted before its cores were free, and started
-    more than ``start_s`` after its submission, the time that a start takes at a site with free
+    """Yield the times, in seconds, from the end of a task to the start of the next task on its
     cores.
 
-    Logs do not say which cores a task had. Cores are assumed to be taken in the order in which they
-    became free, which does not change the sum.
+    Includes only tasks that waited for nothing but cores: the task was submitted before its cores
+    were free, and started more than ``start_s`` after its submission. ``start_s`` is the time that
+    a start takes at a site with free cores. Logs do not say which cores a task had. Cores are
+    assumed to be taken in the order in which they became free, which does not change the sum.
     """
     events: list[tuple[float, int, int, float]] = []
     for at_s, cores in capacity:
@@ -65,7 +67,8 @@ class _FreeCores:
             self.take(-cores)
 
     def take(self, cores: int) -> float:
-        """Take cores. Returns when the last of them became free; -inf if there are too few."""
+        """Take cores. Returns the time at which the last of these cores became free; -inf if there
+        are too few."""
         freed_s = -inf
         while cores > 0 and self._groups:
             freed_s, there = self._groups.popleft()

@@ -1,8 +1,9 @@
-"""What a run has measured of its sites beside the run times of tasks: starts, reports, copies.
+"""The overheads that a run has measured at its sites and links: starts and reports of tasks, and
+copies of files.
 
-The times are those between the events of the log, and the start and the end of a task by its exit
-record. A start counts only if the site had room for the task when it was submitted: the rest of the
-wait is that of a queue, which simulations compute themselves.
+Starts and ends of tasks are those of the exit records; all other times are those of events in the
+log. A start is measured only if the site had free cores for the task at its submission. Otherwise
+the wait includes time in a queue, which simulations compute themselves.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from wfrun.engine.model import ORIGIN, LinkSpec, Task
 from wfrun.runners.run.history.occupancy import Capacity, Stay, holds_s
 
 _KEPT = 0.95
-"""Share of the values that count, from the smallest on. The largest values are from pauses and lost
-connections."""
+"""Share of the measured values that enter a mean: the smallest ones. The largest values come from
+pauses and lost connections."""
 _LARGE_BYTES = 1 << 20
-"""Size from which the time of a copy shows the bandwidth."""
+"""Minimum size of a file whose copy shows the bandwidth, in bytes."""
 
 
 class SiteOverheads(msgspec.Struct, frozen=True):
@@ -34,10 +35,11 @@ class SiteOverheads(msgspec.Struct, frozen=True):
     """Median time from the submission of an attempt, or of a launcher, to its start, at a site with
     free cores."""
     end_s: float
-    """From the end of a task to its report: polling of the queue, and collection of its record."""
+    """Mean time from the end of a task to the report of this end. It includes polling of the queue,
+    and collection of the task's record."""
     hold_s: float | None = None
-    """Time from the end of a task to the start of the next task on its cores, if that task waited
-    for them. None: no task had to wait."""
+    """Mean time from the end of a task to the start of the next task on its cores, if that task
+    waited for these cores. None: no task had to wait."""
 
 
 class Overheads(msgspec.Struct, frozen=True):
@@ -50,7 +52,8 @@ class Overheads(msgspec.Struct, frozen=True):
 
 
 def measure(events: Iterable[ev.Event], state: RunState) -> Overheads:
-    """The overheads in the events of a run. ``state`` is the state of the run after them."""
+    """Compute the overheads from the events of a run. ``state`` is the state of the run after these
+    events."""
     measured = _Measured(state)
     for event in events:
         measured.add(event)
@@ -68,7 +71,7 @@ class _Measured:
         self._state = state
         self._placed: dict[str, ev.AttemptPlaced] = {}
         self._room: dict[str, bool] = {}
-        """Attempts at the sites, each with whether its site had room for it."""
+        """By submitted attempt: whether its site had free cores for it at the submission."""
         self._arrived_s: dict[tuple[int, int, int], float] = {}
         """When each file arrived at each site."""
         self._busy: defaultdict[int, int] = defaultdict(int)
@@ -112,7 +115,7 @@ class _Measured:
             self._resize(event, 0)
 
     def _resize(self, event: ev.LauncherStarted | ev.LauncherEnded, cores: int) -> None:
-        """A launcher has this number of cores from now on."""
+        """Note that a launcher has ``cores`` cores from this event on."""
         before = self._launchers.get(event.key, 0)
         self._launchers[event.key] = cores
         self._capacity[event.site].append(Capacity(event.at_s, cores - before))

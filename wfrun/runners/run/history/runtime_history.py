@@ -2,9 +2,10 @@
 that owners have used. `wfrun.runners.run.history.link_history` keeps links in the same file
 (`wfrun.runners.run.history.history_file`).
 
-A class keeps the observations that ended last, and the file the classes that ended last. Both
-follow from the set of all observations alone, each of which has the key of its attempt. So runs may
-add theirs in any order, at once and repeatedly: nothing is lost and nothing counts twice.
+A class keeps the observations with the latest ends, and the file keeps the classes with the latest
+ends. Each observation has the key of its attempt. So the content depends only on which observations
+were added. Runs may add observations in any order, concurrently and repeatedly: none is lost and
+none counts twice.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ MAX_READ = 15_000
 """Maximum number of observations that a run reads, so that each predictor is ready in time.
 Observations of the applications of the run are read first."""
 MAX_USAGES = 20_000
-"""Maximum number of rows, each with the CPU time of an owner in a run. Those that ended last are
-used."""
+"""Maximum number of rows, each with the CPU time of an owner in a run. The rows with the latest
+ends are kept."""
 WRITE_INTERVAL_S = 300.0
 """Interval at which a run adds its ended tasks to the history, in seconds. Other current runs then
 see them, and after a crash little is missing until the run is resumed."""
 
 _MAX_AHEAD_S = 86_400.0
-"""Maximum time by which the end of an observation may be later than now, in seconds. Later ends are
-from a wrong clock, and would remain the latest of their class for ever."""
+"""Maximum time by which the end of an observation may be later than now, in seconds. Later ends
+come from a wrong clock, and would remain the latest of their class for ever."""
 _MAX_BODY_BYTES = 100_000
-"""Maximum size of a body, in bytes. A larger one is damaged: an observation takes some 80 bytes."""
+"""Maximum size of the stored observations of a class, in bytes. Larger content is damaged: an
+observation takes some 80 bytes."""
 _MAX_CORES = 2**31
 _Row = tuple[float, float, str, float | None, float | None]
 """An `Observation` in the file."""
@@ -57,8 +59,8 @@ _encode = msgspec.json.encode
 
 
 class StoredClass(NamedTuple):
-    """A class as the file identifies it, with the place of its site, because two catalogs may give
-    different machines the same name."""
+    """A class as the file identifies it. The place of the site is included, because two catalogs
+    may give different machines the same name."""
 
     kind: Class
     place: str
@@ -116,8 +118,8 @@ def _rows_of(
     places: Mapping[str, str],
     applications: set[str],
 ) -> list[tuple[int, Class]]:
-    """The rows of the classes of these owners at these places. Classes of the applications come
-    first, and within each group the latest first."""
+    """Row number and class of these owners' classes at these places. Classes of ``applications``
+    come first, and within each group the class with the latest end."""
     marks = ",".join("?" * len(owners))
     cursor = db.execute(
         "SELECT rowid, owner, application, cores, site, place FROM classes "
@@ -147,7 +149,8 @@ def _read_body(db: sqlite3.Connection, row: int) -> list[Observation] | None:
 
 
 def _observations_of(body: object) -> list[Observation] | None:
-    """The plausible observations of a body; None for a body that no run wrote."""
+    """The plausible observations in the stored content of a class; None for content that no run
+    wrote."""
     if not isinstance(body, bytes):
         return None
     try:
@@ -160,7 +163,7 @@ def _observations_of(body: object) -> list[Observation] | None:
 
 
 def _latest(observations: Iterable[Observation]) -> list[Observation]:
-    """Those that a class keeps, the oldest first."""
+    """The `MAX_OBSERVATIONS` latest observations, which a class keeps, the oldest first."""
     return sorted(observations, key=lambda o: (o.ended_s, o.key))[-MAX_OBSERVATIONS:]
 
 
@@ -192,15 +195,16 @@ def _read_usage(db: sqlite3.Connection, owners: Sequence[str]) -> dict[str, floa
 
 
 class Harvest(NamedTuple):
-    """What a run adds to the history."""
+    """The observations and the CPU use that a run adds to the history."""
 
     classes: dict[StoredClass, list[Observation]]
     usage: list[tuple[str, str, float, float]]
-    """(run, owner, CPU seconds, time) by owner."""
+    """(run, owner, CPU seconds, time of the run's last event) by owner."""
 
 
 def harvest_of(state: RunState) -> Harvest:
-    """What a run has learned until now, for the sites of its catalog."""
+    """The observations of a run until now at the sites of its catalog, and the CPU use of its
+    owners."""
     places = {site.spec.name: place_of(site.spec) for site in state.sites}
     observed, usages = state.get(Observations).by_class, state.find(Usages)
     used_by = {} if usages is None else usages.by_owner
@@ -219,7 +223,7 @@ def harvest_of(state: RunState) -> Harvest:
 
 
 def _is_text(*names: str) -> bool:
-    """Whether SQLite can hold names: no bytes that are not UTF-8."""
+    """Whether SQLite can store names, which must be valid UTF-8."""
     with suppress(UnicodeEncodeError):
         "".join(names).encode()
         return True
@@ -227,8 +231,9 @@ def _is_text(*names: str) -> bool:
 
 
 def add_history(file: HistoryFile, harvest: Harvest) -> int:
-    """Add what a run has learned to the history, except what is already there. Returns the number
-    of new observations."""
+    """Add the observations and the CPU use of a run to the history. Removes the oldest classes and
+    usages beyond `MAX_CLASSES` and `MAX_USAGES`. Returns the number of observations that were not
+    there before."""
     if not harvest.classes and not harvest.usage:
         return 0
 
@@ -275,7 +280,8 @@ def _merge(db: sqlite3.Connection, kind: StoredClass, latest: Iterable[Observati
 
 
 async def keep_history(file: HistoryFile, state: RunState) -> None:
-    """Add what a run has learned at intervals, until this is cancelled."""
+    """Add the observations of a run to the history every `WRITE_INTERVAL_S`, until cancelled, or
+    until the file cannot be used."""
     while not file.has_failed:
         await asyncio.sleep(WRITE_INTERVAL_S)
         # In a thread: another run may hold the file for some time.

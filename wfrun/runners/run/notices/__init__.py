@@ -1,1 +1,1 @@
-"""What a run tells others: notifications, and numbers for Prometheus."""
+"""Notifications of a run, and its metrics for Prometheus."""

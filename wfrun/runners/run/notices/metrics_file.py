@@ -1,5 +1,5 @@
-"""A file with the numbers of a run for Prometheus: the text format that the textfile collector of
-its node_exporter reads.
+"""The metrics file of a run for Prometheus, in the text format that the textfile collector of
+node_exporter reads.
 
 Source: https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4, and
 https://prometheus.io/docs/practices/naming/ for names and units.
@@ -25,9 +25,9 @@ from wfrun.parsers.atomic import write_file
 
 _LOGGER = logging.getLogger(__name__)
 INTERVAL_S = 15.0
-"""Interval between two writes, in seconds: the usual one at which Prometheus asks."""
+"""Interval between two writes, in seconds: the usual scrape interval of Prometheus."""
 FIRST_S = 1.0
-"""Time until the first one, in seconds."""
+"""Delay of the first write, in seconds."""
 
 Labels = tuple[tuple[str, str], ...]
 Samples = Iterator[tuple[Labels, float]]
@@ -122,7 +122,7 @@ METRICS = (
     Metric("wfrun_site_head_node_cpu_seconds_total", "counter", "CPU time used on the head node.",
            _by_site(lambda site: site.head_cpu_s)),
 )  # fmt: skip
-"""All metrics; docs/metrics-file.md lists them. Each sample has the label ``run``, too."""
+"""All metrics, as docs/metrics-file.md lists them. Each sample also has the label ``run``."""
 
 
 def as_text(state: RunState, run: str) -> str:
@@ -141,7 +141,7 @@ def _escaped(text: str) -> str:
 
 
 def check_metrics_file(settings: Settings) -> None:
-    """Raise InvalidError for a file that cannot be written."""
+    """Raise InvalidError if the settings name a metrics file that cannot be written."""
     path = Path(settings.metrics_file)
     if not settings.metrics_file:
         return
@@ -159,14 +159,14 @@ def check_metrics_file(settings: Settings) -> None:
 
 
 class MetricsFile:
-    """Writes the file while a run is driven. One that cannot be written is a single warning."""
+    """Writes the metrics file while a run is driven. If the file cannot be written, warns once."""
 
     def __init__(self, state: RunState, run: str) -> None:
         self._state, self._run = state, run
         self._has_failed = False
 
     async def watch(self) -> None:
-        """Write soon, then at intervals, and when cancelled."""
+        """Write after `FIRST_S`, then every `INTERVAL_S`, and once more when cancelled."""
         delay_s = FIRST_S
         try:
             while True:

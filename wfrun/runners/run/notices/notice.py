@@ -1,4 +1,4 @@
-"""What a notification says: JSON for programs, variables for shell commands, a line for people."""
+"""Content of a notification: JSON for programs, variables for shell commands, a line for people."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from wfrun.engine.explain.visible import message_block, name_line
 from wfrun.runners.run.directory.run_directory import RunDir
 
 VERSION = 1
-"""Version of the JSON. Further members do not change it."""
+"""Version of the JSON. An added member does not change the version."""
 MAX_REASON = 4000
-"""Maximum number of characters of a reason: messages hold the output of tasks."""
+"""Maximum length of a reason, in characters. Reasons may contain the output of tasks."""
 
 
 class Notice(NamedTuple):
-    """What happened."""
+    """An occurrence of which the user is notified."""
 
     on: str
-    """As the option ``on`` names it."""
+    """Kind of the occurrence, as in the option ``on``."""
     site: str | None
     reason: str
-    """Why; foreign text."""
+    """Why this occurred; may contain output of tasks and hosts."""
     at_s: float
 
 
 def as_payload(notice: Notice, state: RunState, run: RunDir) -> dict[str, Any]:
-    """The members of the JSON; docs/notifications.md describes them. Texts are visible text."""
+    """The members of the JSON; docs/notifications.md describes them. Control characters in texts
+    are escaped."""
     reason = message_block(notice.reason[:MAX_REASON])
     counts = state.counts
     return {
@@ -73,7 +74,7 @@ def _text(notice: Notice, state: RunState, run: RunDir) -> str:
 
 
 def as_variables(payload: Mapping[str, Any]) -> dict[str, str]:
-    """The environment variables of a command."""
+    """The environment variables of a notification command."""
     names = ("on", "text", "run", "directory", "host", "outcome", "reason", "site")
     values = {f"WFRUN_{name.upper()}": payload[name] or "" for name in names}
     return values | {f"WFRUN_TASKS_{k.upper()}": str(n) for k, n in payload["tasks"].items()}

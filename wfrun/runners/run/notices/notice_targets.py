@@ -1,7 +1,7 @@
 """Carries out one notification: a shell command, or JSON that is posted to a URL.
 
-Both are a process of a group of its own, for a limited time. Its input and output are files: a
-process that it leaves behind can hold no pipe of the engine.
+Both run for a limited time, as a process in a process group of its own. Input and output of the
+process are files. So processes that it leaves behind hold no pipe of the engine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 def check_targets(settings: Settings) -> None:
-    """Raise InvalidError for a target that cannot work."""
+    """Raise InvalidError for a command or URL of the option ``on`` that cannot work."""
     for name, target in settings.on.items():
         if "\0" in target:
             raise InvalidError(f"--on {name}: the command has a NUL character")
@@ -46,7 +46,7 @@ def check_targets(settings: Settings) -> None:
 
 
 def _expanded(name: str, url: str) -> str:
-    """The URL with the values of environment variables, so that secrets in it are on no command
+    """The URL with the values of environment variables. So secrets in the URL appear in no command
     line and in no log. Raises InvalidError, which does not show the URL."""
     for match in _VARIABLE.finditer(url):
         variable = match[1] or match[2]
@@ -77,7 +77,8 @@ def _expanded(name: str, url: str) -> str:
 async def carry_out(
     target: str, payload: Mapping[str, Any], variables: Mapping[str, str], run: RunDir
 ) -> str:
-    """Run the command, or post to the URL. Returns why this failed; empty: it succeeded."""
+    """Run the command, or post to the URL. Returns the reason of a failure; empty after a
+    success."""
     try:
         said = json.dumps(payload, indent=2).encode() + b"\n"
         if _SCHEME.match(target):
@@ -122,7 +123,7 @@ async def _run(
 
 
 async def _until_end(process: asyncio.subprocess.Process, output: IO[bytes]) -> str:
-    """Wait for the end of a process. Returns why it failed; empty: it succeeded."""
+    """Wait for the end of a process. Returns the reason of a failure; empty after a success."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + LIMIT_S
     waiter = asyncio.ensure_future(process.wait())

@@ -1,8 +1,8 @@
 """Notifies the user of a run by commands and URLs, as the option ``on`` says.
 
-The user is notified of each occurrence once. The log has the end of each notification, so that an
-engine that takes the run over repeats only those that were under way: at least once, and twice only
-if wfrun was killed in between.
+The user is notified of each occurrence once. The end of each notification is logged, so that an
+engine that takes over the run repeats only notifications that were under way. Thus a notification
+is sent at least once, and twice only if wfrun was killed meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 LOOK_S = 0.5
-"""Interval between two looks for logins and stalls, in seconds."""
+"""Interval at which logins and stalls are looked for, in seconds."""
 AT_ONCE = 4
 """Maximum number of notifications that are carried out at the same time."""
 MOVES = (
@@ -47,16 +47,17 @@ class Notifier:
         now: Callable[[], float],
         connections: Mapping[int, Connection],
     ) -> None:
-        """``connections`` are those that may need a login, by site."""
+        """``connections`` are the connections that may need a login, by site."""
         self._run, self._state, self._now, self._connections = run, state, now, connections
         self._logins: dict[int, str] = {}
-        """The logins that the log has, or will have."""
+        """Sites that need a login, with the question, according to events logged or posted."""
         self._begun: dict[Occurrence, asyncio.Task[None]] = {}
         """Notifications under way, and notifications whose end is not in the log."""
         self._ended: list[ev.NotificationEnded] = []
         """Ends that are not in the log."""
         self._moved_s = 0.0
-        """Time of the last movement, by the event loop."""
+        """Time of the last event of `MOVES`, in seconds of the event loop's clock; 0 before the
+        first."""
         self._is_stalled = False
         self._places = asyncio.Semaphore(AT_ONCE)
         self._failed: set[str] = set()
@@ -72,7 +73,7 @@ class Notifier:
         self.start_due()
 
     def start_due(self) -> None:
-        """Start those that the log implies."""
+        """Start the notifications that are due according to the log."""
         notifications = self._state.find(Notifications)
         for occurrence in () if notifications is None else tuple(notifications.due()):
             self._start(occurrence)
@@ -93,7 +94,7 @@ class Notifier:
             await asyncio.wait(self._begun.values())
 
     def ended(self) -> list[ev.NotificationEnded]:
-        """The ends that are not in the log yet; each is returned once."""
+        """Take the ends of notifications that are not in the log yet; each is returned once."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -105,7 +106,7 @@ class Notifier:
         await self.finish()
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the notifications under way."""
         await end_tasks(list(self._begun.values()))
 
     def _login_changes(self) -> list[ev.Event]:

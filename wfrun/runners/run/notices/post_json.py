@@ -1,8 +1,9 @@
 """A program of its own that posts JSON: ``python post_json.py TIMEOUT_S``.
 
-The first line of its input is the URL, the rest the JSON. It is a process, so that a server that
-answers slowly, or a name that does not resolve, holds no thread of the engine, and can be ended.
-Redirects are not followed: the JSON goes to the server that the user named, and to no other.
+The first line of its input is the URL, the rest the JSON. In a process of its own, a server that
+answers slowly or a name that does not resolve blocks no thread of the engine, and the post can be
+killed. Redirects are not followed: the JSON goes to the server that the user named, and to no
+other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def main() -> str | None:
-    """Post the notification. Returns why this failed. A message shows at most the host of a URL."""
+    """Post the notification. Returns the reason of a failure; None after a success. The reason
+    shows at most the host of the URL."""
     url = sys.stdin.buffer.readline().decode().strip()
     headers = {"Content-Type": "application/json", "User-Agent": "wfrun"}
     request = Request(url, sys.stdin.buffer.read(), headers)
