@@ -48,7 +48,7 @@ _STATEMENTS = (
     f"PRAGMA user_version = {VERSION}",
 )
 """``classes``: the latest run times of each class of tasks at each site
-(`wfrun.runners.run.history.runtime_history`). ``usage``: the CPU time of each owner by run.
+(`wfrun.runners.run.history.runtime_history`). ``usage``: the core seconds of each owner by run.
 ``link_copies``: each row is a `wfrun.engine.files.link_samples.LinkSample`; a resumed run writes
 the copies of its first part to the same rows again."""
 _NAMES = frozenset({"classes", "classes_by_end", "usage", "link_copies", "run_times"})

@@ -1,5 +1,5 @@
-"""History across runs: the latest run times of each class of tasks at each site, and the CPU time
-that owners have used. `wfrun.runners.run.history.link_history` keeps links in the same file
+"""History across runs: the latest run times of each class of tasks at each site, and the core
+seconds that owners have used. `wfrun.runners.run.history.link_history` keeps links in the same file
 (`wfrun.runners.run.history.history_file`).
 
 A class keeps the observations with the latest ends, and the file keeps the classes with the latest
@@ -39,7 +39,7 @@ MAX_READ = 15_000
 """Maximum number of observations that a run reads, so that each predictor is ready in time.
 Observations of the applications of the run are read first."""
 MAX_USAGES = 20_000
-"""Maximum number of rows, each with the CPU time of an owner in a run. The rows with the latest
+"""Maximum number of rows, each with the core seconds of an owner in a run. The rows with the latest
 ends are kept."""
 WRITE_INTERVAL_S = 300.0
 """Interval at which a run adds its ended tasks to the history, in seconds. Other current runs then
@@ -75,8 +75,9 @@ def read_history(
     *,
     usage: bool = False,
 ) -> ev.HistoryRead:
-    """Read the run times of the owners of the workflows at these sites, and with ``usage`` the CPU
-    time of these owners. The event has neither if the file cannot be read."""
+    """Read the run times of the owners of the workflows at these sites, and with ``usage`` the core
+    seconds that these owners used in earlier runs. The event has neither if the file cannot be
+    read."""
     owners = sorted({workflow.owner for workflow in workflows})
     applications = set[str]()
     for workflow in workflows:
@@ -195,16 +196,16 @@ def _read_usage(db: sqlite3.Connection, owners: Sequence[str]) -> dict[str, floa
 
 
 class Harvest(NamedTuple):
-    """The observations and the CPU use that a run adds to the history."""
+    """The observations and the core seconds of owners that a run adds to the history."""
 
     classes: dict[StoredClass, list[Observation]]
     usage: list[tuple[str, str, float, float]]
-    """(run, owner, CPU seconds, time of the run's last event) by owner."""
+    """(run, owner, core seconds, time of the run's last event) by owner."""
 
 
 def harvest_of(state: RunState) -> Harvest:
-    """The observations of a run until now at the sites of its catalog, and the CPU use of its
-    owners."""
+    """The observations of a run until now at the sites of its catalog, and the core seconds that
+    its owners used in ended attempts."""
     places = {site.spec.name: place_of(site.spec) for site in state.sites}
     observed, usages = state.get(Observations).by_class, state.find(Usages)
     used_by = {} if usages is None else usages.by_owner
@@ -231,9 +232,9 @@ def _is_text(*names: str) -> bool:
 
 
 def add_history(file: HistoryFile, harvest: Harvest) -> int:
-    """Add the observations and the CPU use of a run to the history. Removes the oldest classes and
-    usages beyond `MAX_CLASSES` and `MAX_USAGES`. Returns the number of observations that were not
-    there before."""
+    """Add the observations and the core seconds of a run to the history. Removes the oldest classes
+    and usages beyond `MAX_CLASSES` and `MAX_USAGES`. Returns the number of observations that were
+    not there before."""
     if not harvest.classes and not harvest.usage:
         return 0
 

@@ -50,7 +50,8 @@ class Notifier:
         """``connections`` are the connections that may need a login, by site."""
         self._run, self._state, self._now, self._connections = run, state, now, connections
         self._logins: dict[int, str] = {}
-        """Sites that need a login, with the question, according to events logged or posted."""
+        """Sites that need a login, with what the user has to do, according to events logged or
+        posted."""
         self._begun: dict[Occurrence, asyncio.Task[None]] = {}
         """Notifications under way, and notifications whose end is not in the log."""
         self._ended: list[ev.NotificationEnded] = []

@@ -1,4 +1,4 @@
-"""The checks of the stage *check* that jobs have alone: what `wfrun jobs` can run."""
+"""Checks of the stage *check* that apply only to the jobs of `wfrun jobs`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from wfrun.parsers.syntax.sections import nearest
 
 
 def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
-    """Raise InvalidError, with the line, for a job that has several sizes or components which the
-    settings do not choose from, and for one without a run time if ``timed``."""
+    """Raise InvalidError, with the line, for a job that the settings do not allow: a job with
+    several sizes unless the settings choose a size, and a job with components unless the settings
+    choose their sites. With ``timed``, also for a job without a run time."""
     workflow = read.workflow
     if settings.malleable:
         _check_malleable(read)
@@ -42,7 +43,8 @@ def check_jobs(read: ReadDocument, settings: Settings, *, timed: bool) -> None:
 
 
 def _check_malleable(read: ReadDocument) -> None:
-    """Raise InvalidError, with the line, for a job that cannot run among malleable ones."""
+    """Raise InvalidError, with the line, for a job that a run with ``--malleable`` cannot place: a
+    job with components, or with several sizes but not malleable."""
     workflow = read.workflow
     for number in workflow.components:
         raise _refusal(
@@ -73,8 +75,8 @@ def check_claims(
     settings: Settings,
 ) -> None:
     """Raise InvalidError, with the line, for the first job that the policy ``settings.place``
-    cannot place even if all sites are idle. ``workflow`` is the document's workflow as it runs;
-    ``masks`` has the sites that each of its requests fits."""
+    cannot place even if all sites are idle. ``workflow`` is the resolved workflow of the document.
+    ``masks`` has, by resource request, the mask of the sites that the request fits."""
     for number, components in workflow.components.items():
         mask = masks[workflow.tasks[number].resources]
         if fault := _claim_fault(components, mask, catalog, settings):
@@ -94,7 +96,7 @@ def _refusal(read: ReadDocument, number: int, message: str, hint: str | None) ->
 def _claim_fault(
     components: Components, mask: int, catalog: Catalog, settings: Settings
 ) -> tuple[str, str | None] | None:
-    """Why a job can never be placed, and a hint; None: it can be."""
+    """Why a job can never be placed, and a hint; None if it can be placed."""
     names = [site.name for site in catalog.sites]
     widths = (f"{s.name}: {width_of(s, components.ppn)}" for s in catalog.sites)
     offer = f"a component can have: {', '.join(widths)}"

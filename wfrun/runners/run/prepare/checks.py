@@ -43,10 +43,9 @@ def check(
 ) -> CheckedDocument:
     """Check a document: its run times, and that each task fits a site.
 
-    ``as_jobs``: each task is a job of its own, as in `wfrun jobs`, and has one size, or divisions
-    over sites, only where the settings choose; ``timed``: it needs a run time;
-    ``now_s``: see `late_warning`. Raises InvalidError for what cannot be run, with the line of a
-    bag or a job.
+    ``as_jobs``: the tasks are parallel jobs of `wfrun jobs`, which `check_jobs` checks. ``timed``:
+    each such job needs a run time. ``now_s``: see `late_warning`. Raises InvalidError for a
+    document that cannot be run, with the line of a bag or a job.
     """
     read, workflow = found.read, found.workflow
     warnings = list(_check_runtimes(read, policy, settings))
@@ -83,7 +82,7 @@ def _smallest(workflow: Workflow) -> str:
 
 
 def _container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
-    """Warnings for sites that cannot run the containers of a workflow, which others can."""
+    """Warnings for sites that cannot run a container of a workflow and so get no task in it."""
     tasks = workflow.tasks if workflow.bag is None else workflow.tasks[:1]
     containers = dict.fromkeys(task.resources.container for task in tasks)
     return [
@@ -99,10 +98,11 @@ def _container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
 def _check_runtimes(
     read: ReadDocument, policy: type[Placement], settings: Settings
 ) -> Iterator[str]:
-    """Give the warnings of a document, and one for unknown run times.
+    """Yield the warnings of a document, and one for unknown run times.
 
-    Emulation and policies that plan with run times replace unknown ones by a mean. Raises
-    InvalidError for a bag without an estimate where there is no mean to take.
+    Emulation and policies that plan with run times replace an unknown run time by a mean, or by 1 s
+    if no run time is known. Raises InvalidError for a bag without an estimate if the policy plans
+    with run times, and is ``ect`` or binds tasks late.
     """
     workflow = read.workflow
     source, bag, count = workflow.source, workflow.bag, len(workflow.tasks)
@@ -140,9 +140,10 @@ def _no_estimate(read: ReadDocument, bag: Bag, policy: type[Placement]) -> Inval
 def _check_fits(
     read: ReadDocument, workflow: Workflow, catalog: Catalog, *, sized: bool
 ) -> dict[Resources, int]:
-    """Raise InvalidError for a task that fits no site; of a bag or a parallel job, with the line of
-    the request. ``sized``: moldable jobs may have any of their sizes, otherwise the smallest. Gives
-    the mask of the sites that each request of other tasks fits."""
+    """Raise InvalidError for a task that fits no site; for a bag or a parallel job with the line of
+    the request. ``sized``: moldable jobs may have any of their sizes, otherwise the smallest.
+    Returns by resource request the mask of the sites that it fits. The result is empty for a bag,
+    and leaves out moldable jobs if ``sized``."""
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)

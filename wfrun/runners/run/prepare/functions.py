@@ -37,7 +37,7 @@ _MAKE_NAMES = frozenset(
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call. As an argument of another call it stands for its return value."""
+    """A call of a function. As an argument of another call, it stands for its return value."""
 
     id: str
     """The id of its task."""
@@ -77,7 +77,8 @@ def _names(module: Path) -> frozenset[str] | None:
 
 
 def _check_function(function: object, module: Path, names: frozenset[str] | None) -> None:
-    """Raise InvalidError if a file has no function of this name."""
+    """Raise InvalidError if ``function`` is not a name, or if the file has no function of this
+    name. ``names`` are those of `_names`."""
     if not isinstance(function, str):
         name = getattr(function, "__name__", "")
         raise InvalidError(

@@ -1,4 +1,5 @@
-"""Owners of documents: whose use of the sites their tasks count as."""
+"""Owners of documents. The usage of a site by a task counts for the owner of the task's
+document."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from wfrun.parsers.syntax.limits import label_fault
 
 
 def check_owner(owner: str) -> None:
-    """Raise InvalidError for a text that no document could name as its owner."""
+    """Raise InvalidError if the value of ``--owner`` is no valid name of an owner."""
     if fault := label_fault(owner) if owner.strip() else "is empty":
         raise InvalidError(f"the name {fault}", source="--owner")
 
 
 def with_owner(read: ReadDocument, owner: str) -> ReadDocument:
-    """A document that belongs to ``owner``. Raises InvalidError, with the line, if it names another
-    owner."""
+    """Return the document with ``owner`` as its owner. Raises InvalidError, with the line, if the
+    document names another owner."""
     workflow = read.workflow
     if workflow.owner == owner:
         return read

@@ -1,8 +1,8 @@
-"""What `wfrun jobs --pack` does before `prepare`: sizes and an order for all jobs, and the site and
-the allocation that they run in.
+"""What `wfrun jobs --pack` does before `prepare`: choose sizes and an order for all jobs, and the
+site and the allocation in which the jobs run.
 
-The order becomes the priorities of the tasks, so that everything that follows from the plan is in
-the workflow, and a resume needs nothing else.
+The order becomes the priorities of the tasks. So the workflow contains all that follows from the
+plan, and a resume needs nothing else.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class PackedPlan(NamedTuple):
 def packed_jobs(
     read: ReadDocument, processors: int, per_node: int | None = None
 ) -> list[PackedJob]:
-    """The jobs of a document with the sizes that fit into an allocation of ``processors``, of which
-    each node has ``per_node``; None: all are on one node. Raises InvalidError, with the line, for a
-    job without a run time, and for one that does not fit."""
+    """The jobs of a document, each with those of its sizes that fit into an allocation of
+    ``processors``. Each node of the allocation has ``per_node`` processors; None: all are on one
+    node. Raises InvalidError, with the line, for a job without a run time, and for one that does
+    not fit."""
     return [
         _packed_job(read, number, processors, per_node or processors)
         for number in range(len(read.workflow.tasks))
@@ -111,7 +112,7 @@ def plan_packing(
 
 
 def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
-    """The jobs with the sizes and the order of a plan, and its run times."""
+    """The workflow with the sizes, the order (as priorities) and the run times of a plan."""
     rank = {number: place for place, number in enumerate(plan.packing.order)}
     tasks = list(workflow.tasks)
     for number, task in enumerate(tasks):
@@ -131,8 +132,8 @@ def packed_workflow(workflow: Workflow, plan: PackedPlan) -> Workflow:
 
 
 def planned_schedule(state: RunState) -> PackedSchedule | None:
-    """The schedule to which a run was packed, computed from its workflow at the speed of its site.
-    None: its jobs are not packed."""
+    """The planned schedule of a packed run, computed from its workflow at the speed of its site.
+    None: the jobs of the run are not packed."""
     if state.settings.pack is None or state.settings.pack_processors is None:
         return None
     tasks = state.workflows[0].workflow.tasks
@@ -153,9 +154,10 @@ class PackedAllocation(NamedTuple):
 
 
 def allocations(catalog: Catalog, processors: int | None) -> list[PackedAllocation]:
-    """The allocation of each site: ``processors``, or as many as the site has. At a cluster with
-    launchers they are on the nodes of one launcher. Raises InvalidError if no site has that number
-    of processors."""
+    """The allocation that each site offers. It has ``processors``, or if None as many as the
+    launcher of a site with launchers, or all slots of another site. Nodes at a site with launchers
+    are as wide as those of its launcher. A site that cannot have such an allocation is left out.
+    Raises InvalidError if no site can."""
     found = [a for site in catalog.sites if (a := _allocation(site, processors)) is not None]
     if not found:
         most = max(site.slots for site in catalog.sites)
@@ -202,7 +204,8 @@ def choose_allocation(
 
 
 def _check_time(offer: PackedAllocation, end_s: float) -> None:
-    """Raise InvalidError for a plan that takes longer than the site allows a job."""
+    """Raise InvalidError if a plan takes longer than the walltime limit of the site's batch
+    system."""
     limit_s = offer.site.walltime_s
     if offer.site.has_batch_system and limit_s is not None and end_s > limit_s:
         raise InvalidError(

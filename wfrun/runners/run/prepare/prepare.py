@@ -32,7 +32,7 @@ from wfrun.runners.run.prepare.scavenging import check_options, scavengeable
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is going to be run, checked."""
+    """A run that can start: checked workflows, sites and settings."""
 
     workflows: list[Workflow]
     catalog: Catalog
@@ -62,12 +62,12 @@ def prepare(
 
     Without ``needs_files`` missing inputs and executables are warnings. ``at_sites``: emulated
     tasks run at the catalog's clusters, not at stand-ins on this machine. ``template``: for tables
-    and lists of commands. ``owner``: that of the documents, which must not name another one.
+    and lists of commands. ``owner``: owner of the documents; no document may name another owner.
     ``as_jobs``: see `check`; without ``needs_files`` such jobs need run times.
 
-    Raises InvalidError for the first document that is wrong, for all missing inputs and for all
-    missing executables of a document together, for a task that fits no site, and for settings that
-    contradict each other.
+    Raises InvalidError for the first document that is wrong, for a task that fits no site, and for
+    settings that contradict each other. One error names all missing inputs of a document, and one
+    all its missing executables.
     """
     policy = placement_class(settings.policy)
     placement_options(policy, settings.policy_options)
@@ -96,8 +96,8 @@ def check_documents(
     needs_files: bool = True,
     as_jobs: bool = False,
 ) -> list[CheckedDocument]:
-    """Read, resolve and check documents for the sites of a run; see `prepare`, which raises the
-    same."""
+    """Read, resolve and check documents for the sites of a run. Arguments and errors are those of
+    `prepare`."""
     policy = placement_class(settings.policy)
     if template is not None:
         _check_template(template, [d for d in documents if isinstance(d, Path)])
@@ -163,10 +163,12 @@ def _check_template(template: LineTemplate, paths: Sequence[Path]) -> None:
 
 
 def with_selection(settings: Settings, workflows: Sequence[Workflow], catalog: Catalog) -> Settings:
-    """Select bags one after another unless the settings name a selection policy.
+    """Return the settings, with the selection policy ``s-bot`` (one bag after another) if a
+    workflow is a bag and the settings name no selection policy.
 
-    Owners who scavenge select nothing: launchers pull tasks. Raises InvalidError for an unknown
-    selection policy, and for more replicas than cores.
+    With ``scavenge`` the settings are unchanged, because launchers pull tasks. Raises InvalidError
+    for an unknown selection policy, and if the sites have too few cores for a task and its
+    replicas.
     """
     if settings.scavenge:
         return settings

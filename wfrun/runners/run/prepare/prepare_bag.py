@@ -37,11 +37,11 @@ MAX_PROGRAMS = 10_000
 def with_files(
     read: ReadDocument, places: Sequence[Path], *, at_sites: bool, remote_sites: bool
 ) -> Workflow:
-    """Give inputs the absolute paths where they are and their true sizes. Find the program and the
-    image of a container.
+    """Find the inputs, the program and the container image of a bag. Return its workflow, whose
+    inputs have absolute paths and actual sizes.
 
-    With ``at_sites``, and in a container, a program is looked up there when its task starts, and a
-    program of the document's own becomes an input. Raises InvalidError for inputs, programs and
+    With ``at_sites``, or in a container, a program is looked up at the site when a task starts, and
+    a program of the document's own becomes an input. Raises InvalidError for inputs, programs and
     images that are missing.
     """
     bag = read.workflow.bag
@@ -57,8 +57,8 @@ def with_files(
 def _located(
     expansion: Expansion, file: BagFile, read: ReadDocument, places: Sequence[Path]
 ) -> BagFile:
-    """Find the files of a template. All of them are taken from the first place that has the first
-    one."""
+    """Find the files of an input template. The first place that has the first file must have all of
+    them."""
     written = file.name if file.url is None else local_path(file.url)
     assert written is not None, "what reads documents takes paths alone"
     count, _, reader = expansion.numbering(file.name + (file.url or ""))

@@ -1,4 +1,5 @@
-"""What `wfrun jobs` does before `prepare`: read the jobs; let sites run each as a batch job."""
+"""What `wfrun jobs` does before `prepare`: read the jobs, and let sites run each job as a batch
+job."""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ from wfrun.sites.batch.system import BatchJob, BatchSystem
 from wfrun.sites.kinds import make_batch_system
 
 DEFAULT_STRATEGY = "mst"
-"""The earliest start."""
+"""Default allocation strategy: minimum start time."""
 UNASKED_STRATEGY = "mlp"
-"""Strategy of runs with claims, which ask no strategy. It is one that needs no information about
-the sites."""
+"""Allocation strategy in the settings of runs with claims, which use no strategy. This one needs no
+information about the sites."""
 
 
 class JobDocuments(msgspec.Struct, frozen=True):
@@ -43,12 +44,12 @@ class JobDocuments(msgspec.Struct, frozen=True):
 
     read: list[ReadDocument]
     arrivals_s: list[float]
-    """Time at which each is submitted in a simulation, in seconds after the start."""
+    """Time at which each job is submitted in a simulation, in seconds after the start."""
     remarks: list[str]
-    """On what was mended or dropped of workload logs."""
+    """Remarks on lines of workload logs that were corrected or dropped."""
 
     def in_order(self) -> JobDocuments:
-        """The same in the order of submission."""
+        """These jobs in the order of submission."""
         order = sorted(range(len(self.read)), key=self.arrivals_s.__getitem__)
         read = [self.read[number] for number in order]
         return JobDocuments(read, [self.arrivals_s[number] for number in order], self.remarks)
@@ -61,10 +62,10 @@ def read_job_documents(
     together: bool = False,
     skip_bad_lines: bool = False,
 ) -> JobDocuments:
-    """Read documents of parallel jobs, and workload logs if jobs without a program can be run
-    (``synthetic``). ``together``: the jobs of a document are one workflow, whoever owns them.
-    ``skip_bad_lines``: lines of logs that cannot be read are dropped. Raises InvalidError, with
-    document and line."""
+    """Read documents of parallel jobs, and workload logs. Workload logs need ``synthetic``: jobs
+    without a program can be run. ``together``: the jobs of a document are one workflow, even if
+    they have several owners. ``skip_bad_lines``: lines of logs that cannot be read are dropped.
+    Raises InvalidError, with document and line."""
     known = formats_of("jobs")
     read: list[ReadDocument] = []
     arrivals_s: list[float] = []
@@ -124,8 +125,8 @@ def _check_synthetic(path: Path, synthetic: bool) -> None:
 
 
 def strategy(name: str) -> str:
-    """The name of an allocation strategy. Raises InvalidError, which suggests the most similar
-    one."""
+    """The name of an allocation strategy, if it is known. Otherwise raises InvalidError, which
+    suggests the most similar name."""
     strategies = {each.name: each for each in ALLOCATION_STRATEGIES}
     return look_up(strategies, name, "allocation strategy").name
 
@@ -137,16 +138,17 @@ def has_parallel_jobs(state: RunState) -> bool:
 
 
 def direct(catalog: Catalog) -> Catalog:
-    """The same sites, each with a batch job of its own for every job. Without launchers and arrays,
-    each job can be cancelled, and started by the batch system, alone."""
+    """The catalog with sites that run each job as a batch job of its own, without launchers and job
+    arrays. So each job can be cancelled separately, and the batch system can start it
+    separately."""
     return replace(catalog, sites=tuple(map(_direct, catalog.sites)))
 
 
 def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catalog:
-    """The same sites with launchers, which hold the processors of jobs and are as wide and as long
-    as the site allows. ``simulated``: processors of any site can be claimed. Raises InvalidError
-    for a site without a batch system unless ``simulated``, and for a link between nodes that the
-    policy needs and the catalog does not state."""
+    """The catalog with launchers at all sites. The launchers hold the processors of jobs, and are
+    as wide and as long as the site allows. ``simulated``: processors of any site can be claimed.
+    Raises InvalidError for a site without a batch system unless ``simulated``, and for a link
+    between nodes that the policy needs and the catalog does not state."""
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(
@@ -206,15 +208,15 @@ def _direct(site: SiteSpec) -> SiteSpec:
 
 
 def spanning(catalog: Catalog) -> Catalog:
-    """The same sites without a limit to one node: jobs of workload logs, which do not mention
-    nodes, may span several."""
+    """The catalog with sites where a job may span several nodes. Jobs of workload logs need this,
+    because the logs do not mention nodes."""
     sites = tuple(replace(site, node_cores=None) for site in catalog.sites)
     return replace(catalog, sites=sites)
 
 
 def _takes_several_nodes(system: BatchSystem, access: Access) -> bool:
-    """Whether the catalog lets a job have several nodes, which Grid Engine gives only by a parallel
-    environment of their number of cores."""
+    """Whether a job can have several nodes with the options of the catalog. In Grid Engine this
+    requires a parallel environment that places the job's cores on several nodes."""
     job = BatchJob(
         name="wfrun-nodes", count=1, nodes=2, cores=1, memory_bytes=0, gpus=0, walltime_s=None,
         queue=access.queue, account=access.account, options=(), avoid_nodes=(), log="", output="",

@@ -1,5 +1,5 @@
-"""The stage *resolve* of a run: files and programs that a document names are found, or it is scaled
-for emulation."""
+"""The stage *resolve* of a run: find the files and programs that a document names, or scale the
+document for emulation."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ResolvedDocument(msgspec.Struct, frozen=True):
     """The document as it is written, with the run times that it states."""
     workflow: Workflow
     fault: str | None = None
-    """What is missing of a document whose files are not needed; its workflow is then left as
-    written. None: nothing is missing."""
+    """Message about missing files of a document whose files are not needed; the workflow is then
+    left as written. None: nothing is missing."""
 
 
 def resolve(
@@ -50,10 +50,11 @@ def resolve(
     *,
     needs_files: bool = True,
 ) -> ResolvedDocument:
-    """Find the input files and programs of a document; ``inputs`` is searched before its folder.
+    """Find the input files and programs of a document, or scale the document for emulation.
+    ``inputs`` is searched before the document's folder.
 
-    Raises InvalidError for missing ones, and for outputs that cannot be kept in one folder, if
-    ``needs_files``.
+    Raises InvalidError for missing files, and for outputs that cannot be kept in one folder.
+    Without ``needs_files``, returns the error's message as ``fault``.
     """
     try:
         return ResolvedDocument(read, _found(read, catalog, settings, inputs, input_catalog))
@@ -88,9 +89,10 @@ def _found(
 
 
 def _check_outputs(workflow: Workflow) -> None:
-    """Raise InvalidError if a final output has the name of a folder in which another one is.
+    """Raise InvalidError if a final output has the name of a folder that contains another final
+    output.
 
-    All final outputs are collected into one folder, where the later one would replace the other.
+    All final outputs are collected into one folder, where one of the two would replace the other.
     """
     names = {file.url or file.name: file for file in workflow.files if file.collect}
     for name, file in names.items():
@@ -145,11 +147,12 @@ def _without_inputs(task: Task, absent: set[int]) -> Task:
 
 
 def _with_executables(workflow: Workflow, folder: Path, *, at_sites: bool) -> Workflow:
-    """Make relative paths of executables absolute. Raises InvalidError for all that are missing.
+    """Make relative paths of executables absolute. Raises one InvalidError for all missing
+    executables.
 
-    With ``at_sites``, and in a container, a program is looked up there when its task starts. A
-    relative path, or one in the document's folder, is a file of the document's own: it becomes an
-    input.
+    With ``at_sites``, or in a container, an executable is looked up at the site when its task
+    starts. A relative path, or a path in the document's folder, is a file of the document's own,
+    and becomes an input.
     """
     resolved: dict[tuple[str, str | None, bool], str | None] = {}
     missing: dict[str, list[Task]] = {}
@@ -207,7 +210,7 @@ def _carry(task: Task, executable: str, carried: dict[str, int], files: list[Fil
 
 
 def _resolve(executable: str, path: str | None, folder: Path, *, elsewhere: bool) -> str | None:
-    """What to put into argv[0]; None where there is no such program."""
+    """The executable as the task's argv[0]; None if there is no such program."""
     if executable.startswith("./"):
         return executable  # one of the task's inputs
     if elsewhere and not _is_own(executable, folder):

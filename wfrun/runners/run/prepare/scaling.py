@@ -1,4 +1,4 @@
-"""Emulation: sites, run times, sizes and links as the emulated run has them."""
+"""Scales sites, links, run times and file sizes for emulation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from wfrun.parsers.syntax.limits import MAX_BYTES
 def emulated(catalog: Catalog, time_scale: float, *, at_sites: bool) -> Catalog:
     """The sites and links of an emulated run.
 
-    Unless tasks run ``at_sites``, a local site of its size replaces each cluster. Transfers shrink
-    with the time scale, as run times do. Emulated tasks need no environment.
+    Unless tasks run ``at_sites``, each cluster is replaced by a local site of the same size.
+    Transfer times are multiplied by the time scale, as run times are. Emulated tasks need no
+    environment.
     """
     sites = tuple(replace(site, environment=None) for site in catalog.sites)
     links = tuple(_scaled_link(link, time_scale) for link in catalog.links)
@@ -60,8 +61,8 @@ def scaled(workflow: Workflow, settings: Settings) -> Workflow:
 
 
 def without_containers(workflow: Workflow) -> Workflow:
-    """A workflow whose tasks run at any site that has the resources, for simulations: their
-    catalogs describe machines, which may not exist."""
+    """The workflow without container requests, for simulations. A simulated site need not exist, so
+    whether it can run containers is unknown."""
     bag = workflow.bag
     if bag is not None:
         bare = replace(bag.resources, container=None)
@@ -78,7 +79,7 @@ def _emulated_request(asked: Resources) -> Resources:
 
 
 def _scaled_size(size_bytes: int | None, settings: Settings) -> int:
-    """A size in bytes, at most that which 64 bits hold with room to spare."""
+    """The scaled size in bytes, at most `MAX_BYTES`, which 64 bits hold; 0 if unknown."""
     return min(round((size_bytes or 0) * settings.size_scale), MAX_BYTES)
 
 

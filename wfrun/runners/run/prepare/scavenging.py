@@ -1,4 +1,5 @@
-"""What a run of owners who scavenge needs: sites with launchers, and options that go with it."""
+"""The sites and options of a run with ``--scavenge``: launchers of each owner take idle
+processors."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from wfrun.engine.policies.placement.base import BasePlacement
 from wfrun.engine.settings import Settings
 
 MAX_WALLTIME_S = 3600.0
-"""Walltime of the launchers of a site whose entry states none, in seconds. Short jobs start
-sooner."""
+"""Maximum walltime of the launchers of a site whose entry has no ``launchers``, in seconds. Short
+jobs start sooner."""
 
 
 def scavengeable(catalog: Catalog, *, simulated: bool = False) -> Catalog:
@@ -82,8 +83,8 @@ def check_options(settings: Settings, others: Mapping[str, object] = {}) -> None
 
 
 def check_bag(workflow: Workflow, line: int | None) -> None:
-    """Raise InvalidError for a bag with optional tasks. Such tasks are killed in favour of
-    mandatory ones, an order that runs of owners who scavenge do not have."""
+    """Raise InvalidError for a bag with optional tasks. Optional tasks are killed in favour of
+    mandatory ones, which a run with ``--scavenge`` does not do."""
     if workflow.bag is not None and workflow.bag.optional is not None:
         raise InvalidError(
             "a run with --scavenge has no optional tasks",

@@ -1,1 +1,1 @@
-"""Reuse: the tasks of a new run that an earlier one did, and their outputs."""
+"""Reuse: tasks of a new run that earlier runs did, and the outputs of these tasks."""

@@ -34,8 +34,9 @@ _LOGGER = logging.getLogger(__name__)
 MAX_RUNS = 10
 """Maximum number of earlier runs that ``--reuse auto`` reads, the latest first."""
 CHANGED_SLACK_S = 60.0
-"""Time between the end of a run and a later change of an output, in seconds, from which the output
-counts as edited. The clock of a file server may differ from ours by less."""
+"""Maximum time from the end of a run to the last change of an output, in seconds. An output that
+changed later counts as edited. The tolerance is for the clock of a file server, which may differ
+from ours."""
 
 
 class KeptFile(NamedTuple):
@@ -43,7 +44,7 @@ class KeptFile(NamedTuple):
 
     size_bytes: int
     path: str
-    """On this machine, or its name in the store of ``site``."""
+    """Path on this machine, or name in the store of ``site``."""
     site: SiteSpec | None
     """The site that has it; None: this machine."""
     directory: str
@@ -54,7 +55,7 @@ class KeptFile(NamedTuple):
 
 
 class EarlierRun:
-    """A run that has ended, or was interrupted, and what it has done."""
+    """An earlier run, ended or interrupted, with its state."""
 
     def __init__(self, run: RunDir, record: Record, state: RunState) -> None:
         self.run, self.record, self.state = run, record, state
@@ -62,7 +63,7 @@ class EarlierRun:
         self._requests = AttemptRequests(state, run, self._specs)
 
     def done_tasks(self, identifier: Identifier) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """Key, and (workflow, task), of each task that is done."""
+        """Yield the content key of each task that is done, and its (workflow, task)."""
         for w in self.state.workflows:
             keys = task_keys(w.workflow, self.record, identifier)
             for task, status in enumerate(w.status):
@@ -70,13 +71,14 @@ class EarlierRun:
                     yield keys[task], (w.index, task)
 
     def was_written(self, workflow: int, file: int) -> bool:
-        """Whether the task of a file wrote it. A task need not write an optional output."""
+        """Whether the task that produces a file has written it. A task need not write an optional
+        output."""
         w = self.state.workflows[workflow]
         return bool(w.present[file]) or file in w.lost
 
     def kept(self, workflow: int, file: int, sites: Sequence[SiteSpec]) -> KeptFile | None:
-        """The file at the first place that has it: this machine, then one of these ``sites``, which
-        is asked later. None: no place has it."""
+        """Find an output: on this machine, otherwise, according to the log, at one of ``sites``.
+        Whether a site still has the file is not checked here. None: no place has the file."""
         w = self.state.workflows[workflow]
         present, size_bytes = w.present[file], w.sizes[file]
         if present & self.state.network.bit(ORIGIN):
@@ -108,8 +110,8 @@ class EarlierRun:
 
 
 def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
-    """Whether the entry of a catalog and that of an earlier catalog name the same site with the
-    same directory. False for local sites."""
+    """Whether entries of two catalogs name the same site with the same directory. False for local
+    sites."""
     if site.access is None or earlier.access is None:
         return False
     return (site.name, site.directory, site.access.hosts, site.access.user, site.access.port) == (

@@ -1,8 +1,8 @@
-"""What a file was when a run read it: its identity, and the digest of its content.
+"""Identities of files at the time when a run read them, and digests of their contents.
 
 A run records the identities of its inputs in its log. A later run compares them: a file with the
-same path, size, time of change and inode has the same content, and is not read. So the
-records of earlier runs are also the cache of the digests.
+same path, size, time of change and inode has the same content, and is not read. So the records of
+earlier runs are also the cache of the digests.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from wfrun.sites.transfers.local.disk import open_regular
 SMALL_BYTES = 1 << 20
 """Maximum size of a file that is hashed even if no earlier run has a file like it."""
 MAX_HASHED_BYTES = 64 << 20
-"""Maximum number of bytes of such files that are hashed for a run: a start takes 0.1 s longer."""
+"""Maximum total size of the files of at most `SMALL_BYTES` that are hashed for a run, in bytes.
+Hashing them delays a start by 0.1 s."""
 _CHUNK_BYTES = 1 << 20
 _DIGEST_BYTES = 16
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):
-    """Identity of a file or directory at one time. The identity of a directory is made of those of
+    """Identity of a file or directory at one time. The identity of a directory combines those of
     its members."""
 
     size_bytes: int
@@ -40,7 +41,7 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a run has read on the submit host, by absolute path."""
+    """Identities of the files that a run read on the submit host, by absolute path."""
 
     names: tuple[str, ...] = ()
     """Names of its workflows."""
@@ -105,7 +106,8 @@ class Identifier:
         return identity
 
     def _is_wanted(self, size_bytes: int) -> bool:
-        """Whether to read a file of this size that no earlier run has read."""
+        """Whether to hash a file that no earlier run has read. Deducts the size of a small file
+        from the bytes that are left of `MAX_HASHED_BYTES`."""
         if size_bytes in self._sizes:
             return True
         if size_bytes > min(SMALL_BYTES, self._left_bytes):
@@ -157,8 +159,8 @@ def digest_of(path: str) -> bytes:
 
 
 def _tree(path: str) -> tuple[int, int, int]:
-    """Size in bytes, time of change and number of a directory: the total size of its files, their
-    latest change in nanoseconds, and a number that is made of all their paths and attributes."""
+    """Total size in bytes of a directory's files, their latest change in nanoseconds, and a number
+    computed from the paths and attributes of all files, in place of an inode."""
     size_bytes = changed_ns = 0
     total = hashlib.blake2b(digest_size=7)
     for name, member in _members(path):

@@ -1,7 +1,9 @@
-"""Content keys: what a task computes, from its command, environment, program and inputs.
+"""Content keys of tasks: digests of all that determines what a task computes, that is, its command,
+environment, program and inputs.
 
-The key of a task contains those of its predecessors, so a change of one changes all that depend on
-it. Resources, priorities and run times are no part of it: they do not change the outputs.
+The key of a task includes the keys of its predecessors, so a changed task changes the keys of all
+tasks that depend on it. Resources, priorities and run times are not included, because they do not
+change the outputs.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from wfrun.engine.tasks.bag import BagFiles
 from wfrun.runners.run.reuse.identities import Identifier, Record, identify_all
 
 MAX_FILES = 200_000
-"""Maximum number of initial inputs that are identified for a run. Tasks that read others are not
-reused."""
+"""Maximum number of initial inputs that are identified for a run. Tasks that read further inputs
+are not reused."""
 _CARRIED = ".wfrun-"
-"""Prefix of the folders in which a program of the document is sent to sites."""
+"""Prefix of the sandbox folders of programs that belong to a document and are sent to sites."""
 
 
 def make_record(workflows: Sequence[Workflow], catalog: Catalog, identifier: Identifier) -> Record:
@@ -59,7 +61,7 @@ def _input_paths(workflow: Workflow) -> Iterator[str]:
 
 
 def _distinct_programs(workflow: Workflow) -> Iterable[Task]:
-    """A task for each program of a workflow."""
+    """Tasks that together have all programs of a workflow."""
     if workflow.bag is not None and "{" not in workflow.bag.executable:
         return workflow.tasks[:1]
     return workflow.tasks
@@ -81,8 +83,8 @@ def _found(task: Task) -> str | None:
 
 
 def task_keys(workflow: Workflow, record: Record, identifier: Identifier) -> list[bytes]:
-    """The key of each task. Tasks with equal facts are numbered, so that each has a key of its own:
-    their results may differ, for example because of random numbers."""
+    """The content key of each task. Equal tasks are numbered, so that their keys differ: their
+    results may differ, for example because of random numbers."""
     keys: list[bytes] = [b""] * len(workflow.tasks)
     contents = _Contents(workflow, record, identifier, keys)
     seen: Counter[bytes] = Counter()
@@ -158,8 +160,9 @@ class _Contents:
         return self._keys[found.producer] + place.to_bytes(4, "big")
 
     def _program(self, task: Task, inputs: Mapping[str, bytes]) -> tuple[str, bytes]:
-        """Name and content of the program. The content is empty for a program that exists only at
-        the sites, and for one that is an input, whose content counts already."""
+        """Name of the program, and the token of its content. The token is empty for a program that
+        exists only at the sites, and for a program that is an input, since the inputs include its
+        content."""
         name = task.executable
         base = os.path.basename(name)
         if name.startswith(f"./{_CARRIED}"):

@@ -1,4 +1,4 @@
-"""Which tasks of a new run are reused, and where their outputs are."""
+"""Chooses the tasks of a new run that are reused, and finds their outputs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class ReusableTasks:
     def __init__(self, workflow: Workflow, sites: Sequence[SiteSpec]) -> None:
         self.workflow = workflow
         self.sources: dict[int, list[Source]] = {}
-        """By task: the runs that did it, the latest first."""
+        """By task: the earlier tasks with an equal key, that of the latest run first."""
         self.gone: dict[int, int] = {}
-        """Tasks that were done before and run again, each with an output that no longer exists."""
+        """By task that an earlier run did but that runs again: a needed output that no longer
+        exists."""
         self.reused: dict[int, Source] = {}
         self._sites = sites
         self._kept: dict[int, KeptFile | None] = {}
@@ -37,7 +38,8 @@ class ReusableTasks:
         keys: Sequence[bytes],
         runs: Sequence[tuple[EarlierRun, dict[bytes, tuple[int, int]]]],
     ) -> None:
-        """Find the tasks by their keys among those that these runs have done."""
+        """Set ``sources``: for each task, given by its key, the equal tasks that these runs have
+        done."""
         self._kept.clear()
         self.sources = {}
         for task, key in enumerate(keys):
@@ -46,8 +48,9 @@ class ReusableTasks:
                 self.sources[task] = found
 
     def choose(self, missing: Collection[int] = ()) -> None:
-        """Choose the tasks to reuse: those that were done before, unless an output is needed and no
-        longer exists. ``missing`` are files that were not found where they should be.
+        """Choose the tasks to reuse: those that earlier runs did, except tasks with a needed output
+        that no longer exists. ``missing`` are files that were not found at the place that ``kept``
+        gives.
 
         A file is needed if it is a final output, or if a task that runs reads it.
         """
@@ -74,7 +77,7 @@ class ReusableTasks:
         self.reused = reused
 
     def _is_gone(self, task: int, file: int, missing: Collection[int]) -> bool:
-        """Whether an output that was written is at no place."""
+        """Whether the earlier task wrote an output that no place has any more."""
         if not self.was_written(task, file):
             return False
         return file in missing or self.kept(task, file) is None
@@ -90,7 +93,7 @@ class ReusableTasks:
         return run.state.workflows[workflow].workflow.tasks[earlier].outputs[place]
 
     def kept(self, task: int, file: int) -> KeptFile | None:
-        """An output of a task as an earlier run has it; None if no earlier run has it."""
+        """The first copy of an output that an earlier run still has; None: there is none."""
         if file not in self._kept:
             found = None
             for source in self.sources[task]:
@@ -120,7 +123,7 @@ class ReusableTasks:
 
 
 class Reuse:
-    """What a new run takes over from earlier ones."""
+    """The tasks that a new run takes over from earlier runs."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class Reuse:
         identifier: Identifier,
     ) -> None:
         self.record = record
-        """What the new run reads itself."""
+        """Identities of the files that the new run reads on the submit host."""
         self.workflows = tasks
         self.runs = runs
         """The earlier runs that were read, the latest first."""
@@ -142,15 +145,16 @@ class Reuse:
         return sum(len(tasks.reused) for tasks in self.workflows)
 
     def by_run(self) -> Counter[str]:
-        """Number of reused tasks by the directory of their run."""
+        """Number of reused tasks by the directory of the earlier run."""
         return Counter(
             str(run.run.path) for tasks in self.workflows for run, _, _ in tasks.reused.values()
         )
 
 
 def plan_reuse(plan: Plan, choice: str) -> Reuse:
-    """Find the tasks of a new run that earlier ones did; ``choice`` is the value of ``--reuse``.
-    Connects to nothing. Raises InvalidError for a named run that cannot be reused."""
+    """Find the tasks of a new run that earlier runs did; ``choice`` is the value of ``--reuse``.
+    Connects to no site. Raises InvalidError for a named run that cannot be reused, and
+    InfeasibleError for an input that cannot be read."""
     tasks = [ReusableTasks(workflow, plan.catalog.sites) for workflow in plan.workflows]
     identifier = Identifier()
     runs: list[EarlierRun] = []
@@ -176,7 +180,7 @@ def _match(
     runs: Sequence[EarlierRun],
     identifier: Identifier,
 ) -> None:
-    """Find the tasks that these runs did."""
+    """Set the sources of all tasks from ``runs``, and choose the tasks to reuse."""
     record = make_record(plan.workflows, plan.catalog, identifier)
     done = [dict(run.done_tasks(identifier)) for run in runs]
     for one in tasks:

@@ -12,7 +12,7 @@ from wfrun.runners.run.reuse.plan import ReusableTasks, Reuse
 
 
 class RerunReason(NamedTuple):
-    """Why a task runs."""
+    """Why a task runs and is not reused."""
 
     task: str
     """Its id."""
@@ -20,14 +20,14 @@ class RerunReason(NamedTuple):
 
 
 def reasons(reuse: Reuse) -> Iterator[RerunReason]:
-    """Why tasks run although earlier runs are to be reused, a reason for each such task."""
+    """Yield the reason for each task that runs although the user asked to reuse earlier runs."""
     for tasks in reuse.workflows:
         yield from _Reasons(reuse, tasks).all()
 
 
 class _Reasons:
-    """Reasons of one workflow, found by comparison with the latest run that has a workflow of its
-    name."""
+    """Reasons for the tasks of one workflow, found by comparison with the latest run that has a
+    workflow of the same name."""
 
     def __init__(self, reuse: Reuse, tasks: ReusableTasks) -> None:
         self._reuse, self._tasks = reuse, tasks

@@ -1,4 +1,4 @@
-"""Takes the outputs of reused tasks over into a new run: by links or copies."""
+"""Takes the outputs of reused tasks over into a new run, by links or copies."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _PAIRS = 500
-"""Maximum number of files that one command at a site links."""
+"""Maximum number of files linked by one command at a site."""
 _COMMAND_S = 300.0
-"""Maximum time of that command, in seconds: a file that cannot be linked is copied."""
+"""Maximum time of a command that links up to `_PAIRS` files at a site, in seconds. A file that
+cannot be linked is copied."""
 _LINK = (
     "while IFS= read -r from && IFS= read -r to; do "
     'cp -al -- "$from" "$to" 2>/dev/null || cp -a -- "$from" "$to"; done'
@@ -52,9 +53,10 @@ _LINK = (
 async def take_over(
     reuse: Reuse, run: RunDir, sites: Sequence[AnySite]
 ) -> list[tuple[ReusedTasks, ...]]:
-    """Link or copy the outputs that a new run needs to its directory or within its sites. Returns
-    what each workflow takes over. A file that is not where it should be makes its task, and those
-    whose outputs this one needs, run again. Raises InfeasibleError if a file cannot be written."""
+    """Link or copy the outputs that a new run needs, to its directory or within its sites. Returns
+    what each workflow takes over. If a file is no longer there, its task runs again, and so do
+    reused tasks whose outputs are then needed but gone. Raises InfeasibleError if a file cannot be
+    written."""
     paths = OutputPaths(run, several=len(reuse.workflows) > 1)
     return [
         await _take_over(tasks, number, run, paths, sites)
@@ -87,8 +89,8 @@ async def _take_over(
 def _take_here(
     files: Mapping[int, KeptFile], targets: Mapping[int, Path], run: RunDir
 ) -> list[int]:
-    """Link or copy files of this machine. Returns those that were there. Raises InfeasibleError if
-    one cannot be written."""
+    """Link or copy files of this machine. Returns the files that were found. Raises InfeasibleError
+    if one cannot be written."""
     done = []
     folders: set[Path] = set()
     for file, kept in files.items():
@@ -117,7 +119,8 @@ def _take_here(
 
 
 def _link(source: Path, target: Path) -> None:
-    """Give a file a further name; copy a directory, a link, and to another file system."""
+    """Hard-link a file. A directory, a symbolic link, or a file on another file system is
+    copied."""
     if not source.is_symlink():
         with contextlib.suppress(OSError):
             os.link(source, target)
@@ -139,8 +142,9 @@ async def _take_at(
     files: Mapping[int, KeptFile],
     names: Mapping[int, str],
 ) -> list[int]:
-    """Link or copy files within a site, from the directory of the earlier run to that of this one.
-    Returns those that were there; none if the site does not answer."""
+    """Link or copy files within a site, from the directory of the earlier run to the directory of
+    this run. Returns the files that were found. If the site does not answer, warns, and returns the
+    files found until then."""
     done: list[int] = []
     try:
         store = os.path.dirname(site.store_path("x"))

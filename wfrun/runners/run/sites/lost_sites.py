@@ -1,4 +1,5 @@
-"""Sites that left the catalog and are out of reach: all that a run has there is lost."""
+"""Sites that left the catalog and are out of reach. Everything that a run has there counts as
+lost."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _LOGGER = logging.getLogger(__name__)
 def unreachable_of(
     left: Collection[int], results: Sequence[BaseException | None], events: Sequence[ev.Event]
 ) -> dict[int, str]:
-    """The sites ``left`` that cannot be reached, with the reasons. These are sites that left the
-    catalog, and that could not be opened or have since reported that they are out of reach."""
+    """The reasons why sites cannot be reached, by index. Contains only sites of ``left`` (they left
+    the catalog) that could not be opened or have since reported that they are out of reach."""
     found = with_unreachable(results, events) if left else []
     return {
         number: error.message
@@ -30,9 +31,9 @@ def unreachable_of(
 
 
 def lose_sites(state: RunState, unreachable: Mapping[int, str], now_s: float) -> list[ev.Event]:
-    """The ends, as lost, of all attempts and launchers at ``unreachable`` sites, which left the
-    catalog. ``unreachable`` has the reason by index of the site. Such an attempt may still write
-    files, but under names of its own that nothing reads."""
+    """Events that end all attempts and launchers at ``unreachable`` sites as lost, with a warning
+    for each site. These sites left the catalog; ``unreachable`` has the reason by index of the
+    site. Such an attempt may still write files, but under names of its own that nothing reads."""
     events: list[ev.Event] = []
     for index, reason in unreachable.items():
         name = state.sites[index].spec.name

@@ -1,4 +1,5 @@
-"""Jobs that a cluster keeps in its queue at the end of a run, although nothing of them is left."""
+"""Warns of batch jobs that stay in a cluster's queue after the run, with none of their tasks
+left."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from wfrun.sites.launchers.site import BatchLauncherSite
 _LOGGER = logging.getLogger(__name__)
 
 LOOK_S = 20.0
-"""Timeout of the look at a queue."""
+"""Timeout of the query of a queue, in seconds."""
 
 
 async def name_stuck_jobs(sites: Sequence[AnySite]) -> None:
-    """Warn of such jobs, with the command that removes them."""
+    """Warn of jobs of the run that stay in queues with nothing left to run, with the command that
+    removes them."""
     await asyncio.gather(*(_look(site) for site in sites))
 
 

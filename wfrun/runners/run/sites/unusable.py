@@ -16,8 +16,8 @@ _WAIT = "Correct its entry in the catalog, or leave it out. With --wait the run 
 def with_unreachable(
     results: Sequence[BaseException | None], events: Sequence[Event]
 ) -> list[BaseException | None]:
-    """The results of the openings, with an error also for each site that was opened but has
-    reported that it is out of reach."""
+    """The results of opening the sites. A site that was opened but has reported since that it is
+    out of reach gets an InfeasibleError."""
     reasons: dict[int, str] = {}
     for event in events:
         if isinstance(event, SitePaused):
@@ -35,7 +35,8 @@ def with_unreachable(
 def raise_unusable(
     results: Sequence[BaseException | None], sites: Sequence[Site], catalog: Catalog | None
 ) -> None:
-    """Raise one error for all sites that could not be opened; return if there is none."""
+    """Raise one InfeasibleError for all sites that could not be opened; any other error is raised
+    as it is. Return if there is no error."""
     failed: list[WfrunError] = []
     for site, error in zip(sites, results, strict=True):
         if isinstance(error, InfeasibleError):

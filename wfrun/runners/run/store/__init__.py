@@ -1,1 +1,1 @@
-"""The log of a run in its file, and the state of the run as bytes."""
+"""The log file of a run, and the serialized state of a run."""

@@ -1,10 +1,12 @@
-"""Checkpoints of a run: its state after some events, in its log file. Whoever needs the state of a
-run, to show it or to resume it, begins with one and replays the events after it.
+"""Checkpoints of a run: its state after some events, stored in its log file. To obtain the state of
+a run, whether to show or to resume the run, a reader loads a checkpoint and replays the events
+after it.
 
-They are a cache. The events alone are the truth: a checkpoint that is absent, damaged, of another
-version of wfrun, or in a file of another user is passed over. So is one that this user's wfrun has
-not made: a frozen state can change the classes that it is made of, and a log may be the copy of
-another user's. Each has a MAC under a key of the user's (`KEY_NAME` in their state directory).
+Checkpoints are a cache; the events alone are authoritative. A checkpoint is ignored if it is
+absent, damaged, of another version of wfrun, or in a file of another user. A checkpoint that this
+user's wfrun did not make is ignored, too, because loading a state can change classes of the engine,
+and a log may be a copy of another user's log. So each checkpoint has a MAC with a key of the user
+(file `KEY_NAME` in their state directory).
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ from wfrun.runners.run.store.log_errors import replay
 MIN_EVENTS = 20_000
 """Minimum number of events between two checkpoints; to replay them takes a quarter of a second."""
 SHARE = 0.04
-"""Maximum share of a run's time for which the engine writes checkpoints. Writing a checkpoint of a
-million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this share, not MIN_EVENTS, determines the
-interval from 2,700 events per second on."""
+"""Maximum share of a run's time that the engine spends on writing checkpoints. Writing a checkpoint
+of a million tasks takes 0.07 s (a bag) to 0.3 s. At 0.3 s this share, and not MIN_EVENTS,
+determines the interval if the run has more than 2,700 events per second."""
 BYTES_PER_EVENT = 5
 """Maximum size of all checkpoints but the last, in bytes per event of the log. It is a quarter of
 the size of the events."""
@@ -64,7 +66,7 @@ class CheckpointWriter:
         self._last, self._last_s = store.next_seq, now_s()
         """Number of events, and the time, at the last checkpoint."""
         self._interval = MIN_EVENTS
-        """Number of events until the next one."""
+        """Minimum number of events from the last checkpoint to the next."""
         self._works: bool | None = None
         """Whether states can be frozen, thawed and written; None: not tried yet."""
 
@@ -117,10 +119,12 @@ def surplus_of(stored: Sequence[tuple[int, int]], events: int) -> list[int]:
 def read_core(
     store: Store, before: int | None = None, documents: Mapping[str, Workflow] | None = None
 ) -> Core:
-    """The core of a run after all events of its log, or after the events ``before`` this number.
+    """The core of a run after all events of its log, or after the first ``before`` events.
+
     ``documents`` are the workflows if the caller has read them. Otherwise, if there is a
     checkpoint, workflows are read lazily, for readers that need few of their tasks. Raises what
-    ``Store.load`` and ``replay`` raise."""
+    ``Store.load`` and ``replay`` raise.
+    """
     with paused_gc():
         known = store.workflows(lazily=True) if documents is None else documents
         core = _latest(store, known, before)
@@ -146,8 +150,9 @@ def read_state(run: RunDir, timeout_s: float = START_WAIT_S) -> RunState:
 def _latest(
     store: Store, documents: Mapping[str, Workflow], before: int | None = None
 ) -> Core | None:
-    """The core at the latest usable checkpoint, at most ``before`` if given; the store then reads
-    the events after it. None: there is none, and the store reads from the start."""
+    """The core at the latest usable checkpoint, with ``before`` the latest after at most that many
+    events. Sets the store to read the events after it. None: there is no checkpoint, and the store
+    reads from the start."""
     store.next_seq = 0
     for seq, body in store.checkpoints(_stamp(), before):
         try:
@@ -167,14 +172,14 @@ def _latest(
 
 
 def sealed(seq: int, content: bytes) -> bytes | None:
-    """The content of a checkpoint after its MAC; None: this user has no key, and cannot make
+    """Prefix the content of a checkpoint with its MAC. None: this user has no key, and cannot make
     one."""
     key = _key(make=True)
     return None if key is None else _mac(key, seq, content) + content
 
 
 def _opened(seq: int, body: bytes) -> bytes | None:
-    """The content of a checkpoint that this user has sealed; None: they have not."""
+    """The content of a checkpoint if its MAC is that of this user; otherwise None."""
     key, content = _key(make=False), body[_MAC_BYTES:]
     if key is None or not hmac.compare_digest(_mac(key, seq, content), body[:_MAC_BYTES]):
         return None
@@ -186,7 +191,8 @@ def _mac(key: bytes, seq: int, content: bytes) -> bytes:
 
 
 def _key(*, make: bool) -> bytes | None:
-    """The key of this user, which nobody else may read."""
+    """The key of this user; None if there is none, or if others may read it. ``make``: make a key
+    if it is absent."""
     path = state_directory() / KEY_NAME
     with contextlib.suppress(OSError):
         if make and not path.exists():

@@ -1,4 +1,4 @@
-"""One pass over the log of a run, in which something is noted of each event."""
+"""Reads the log of a run in one pass, with a collector of facts about its events."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from wfrun.runners.run.store.log_errors import replay
 
 
 class Collector(Protocol):
-    """Notes what it needs of the events of a log."""
+    """Collects facts about the events of a log."""
 
     def passed(self, events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-        """Yield the events. The caller interprets each event before it asks for the next one."""
+        """Yield the events unchanged, and collect facts about them. The caller interprets each
+        event before it asks for the next one, so after a ``yield`` the state includes this
+        event."""
 
 
 C = TypeVar("C", bound=Collector)
 
 
 def collect(run: RunDir, collector_of: Callable[[RunState], C]) -> tuple[RunState, C, bool]:
-    """Read the log of a run, also while it is written. Returns its state, the collector of the
-    state, and whether an engine drove the run before the log was read. Raises what ``await_start``
-    and ``Store`` raise."""
+    """Read the log of a run, also while it is written. Returns the state of the run, the collector
+    that ``collector_of`` made, and whether an engine drove the run when reading began. Raises what
+    ``await_start`` and ``Store`` raise."""
     await_start(run)
     driven = is_driven(run)
     store = Store(run.path)

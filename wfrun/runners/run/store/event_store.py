@@ -99,8 +99,8 @@ def _is_large(workflow: Workflow) -> bool:
 
 
 class _Documents(dict[str, Workflow]):
-    """Workflows by digest. A workflow that is added to the run later is read from the log when it
-    is first asked for."""
+    """Workflows by digest. A workflow that was added to the run after this was made is read from
+    the log when it is first asked for."""
 
     def __init__(self, directory: Path, lazily: bool) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class Store:
         self.before_commit: Callable[[], None] | None = None
         """Called before each commit of events; an error that it raises prevents the commit."""
         self._is_log = False
-        """The tables of a log have been seen."""
+        """Whether the tables of a log have been found in the file."""
         with self._errors():
             self._db = self._open(create, write or _is_ours(self.path), judge)
 
@@ -304,14 +304,15 @@ class Store:
         return workflow if workflow.bag is None else expand(workflow.bag)
 
     def put_record(self, record: Record) -> None:
-        """Store what the run reads on the submit host, durably."""
+        """Store the record of the files that the run reads on the submit host, durably."""
         with self._errors():
             self._db.execute(_RECORDS)
             body = msgspec.msgpack.encode(record)
             self._db.execute("INSERT INTO records VALUES (?, ?)", (_digest(body), body))
 
     def record(self) -> Record | None:
-        """What the run has read; None in simulated runs."""
+        """The record of the files that the run has read; None if there is none, as in emulated and
+        simulated runs."""
         # It takes the transfer methods with it, which most readers of a log do without.
         from wfrun.runners.run.reuse.identities import Record
 
@@ -326,8 +327,8 @@ class Store:
             return msgspec.msgpack.decode(found[1], type=Record)
 
     def checkpoint_sizes(self) -> list[tuple[int, int]]:
-        """Size in bytes of each stored state, with the number of events before it, in ascending
-        order of that number."""
+        """(number of events before it, size in bytes) of each stored checkpoint, in ascending order
+        of the number."""
         with self._errors():
             if not self._has_table("checkpoints"):
                 return []
@@ -335,9 +336,9 @@ class Store:
             return self._db.execute(query).fetchall()
 
     def put_checkpoint(self, wfrun: str, body: bytes, surplus: Sequence[int] = ()) -> None:
-        """Store ``body``, the state after all events so far. ``wfrun`` identifies the code that
-        made it. Removes the ``surplus`` states, which are given by the numbers of events before
-        them."""
+        """Store ``body``, the checkpoint after all events so far. ``wfrun`` identifies the code
+        that made it. Removes the ``surplus`` checkpoints, each given by the number of events before
+        it."""
         if self.before_commit is not None:
             self.before_commit()
         with self._errors():
@@ -356,10 +357,10 @@ class Store:
                 raise
 
     def checkpoints(self, wfrun: str, before: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """The states that the code ``wfrun`` stored, each with the number of events before it, the
-        latest first. With ``before`` only states with at most this number of events before them.
-        Yields nothing from a file of another user, and no state after events that the log does not
-        have."""
+        """Yield the checkpoints that the code ``wfrun`` stored, each with the number of events
+        before it, the latest first. With ``before``, only those after at most this number of
+        events. Yields nothing from a file of another user, and no checkpoint after events that the
+        log does not have."""
         if not _is_ours(self.path):
             return
         # Damage of a cache is no damage of the log. Errors that concern both, the events show, too.
@@ -420,8 +421,9 @@ class Store:
         yield from self.load_more()
 
     def load_more(self) -> Iterator[AnyEvent]:
-        """Read the events after the last one that was read. Stops at the event that is the last
-        when reading begins, because an engine may write faster than a reader reads."""
+        """Read the events after the last one that was read, up to the last event in the log when
+        reading begins. Later events are left out, because an engine may write faster than a reader
+        reads."""
         decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
         last = self._last_row()
         while last is not None and (rows := self._rows(last)):
@@ -441,8 +443,8 @@ class Store:
                 yield from events
 
     def seek(self, seq: int) -> None:
-        """Continue reading at the group of events that contains event number ``seq``, or at the
-        start of the log if there is none."""
+        """Continue reading at the last group of events that begins at or before event number
+        ``seq``; at the start of the log if there is none."""
         with self._errors():
             (first,) = self._db.execute(
                 "SELECT max(first_seq) FROM events WHERE first_seq <= ?", (max(0, seq),)

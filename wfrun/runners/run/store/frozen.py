@@ -1,8 +1,8 @@
-"""The state of a run at one moment as bytes, and back: with it a reader of a long log need not
-replay all of it.
+"""Serializes the state of a run, and restores it, so that a reader of a long log need not replay
+all events.
 
-The bytes are a pickle in which documents are named by their digests. It holds nothing that the log
-does not imply, and is of use only to the wfrun that wrote it.
+The bytes are a pickle in which documents are named by their digests. They contain nothing that does
+not follow from the log, and only the wfrun that wrote them can read them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _OTHERS: dict[str, Any] = {
 
 
 def _document(digest: str) -> NoReturn:
-    """Stands for a document in the bytes."""
+    """Placeholder of a document in the pickle, which `thaw` replaces by the document."""
     raise pickle.UnpicklingError(f"{digest}: read in `thaw`")
 
 
 def _all_documents() -> NoReturn:
-    """Placeholder of a mapping of documents, in place of which `thaw` puts the mapping that it is
-    given."""
+    """Placeholder of the mapping of documents in the pickle, which `thaw` replaces by its
+    argument."""
     raise pickle.UnpicklingError("documents are read in `thaw`")
 
 
@@ -95,8 +95,8 @@ class _Thawer(pickle.Unpickler):
 
 
 def thaw(body: bytes, documents: Mapping[str, Workflow]) -> Core:
-    """The core whose state was frozen. Raises what pickle raises for bytes that `freeze` of this
-    version has not made."""
+    """Restore a core from the bytes of `freeze`. Raises what pickle raises for bytes that `freeze`
+    of this version has not made."""
     run = _Thawer(body, documents).load()
     if not isinstance(run, Run):
         raise pickle.UnpicklingError("it holds no run")

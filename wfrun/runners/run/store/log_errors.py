@@ -1,4 +1,4 @@
-"""Errors of a run's log: which are passing, and which mean that the file is damaged."""
+"""Errors of a run's log: which are transient, and which mean that the file is damaged."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PASSING = (
     "interrupted",
     "locking protocol",
 )
-"""Parts of SQLite's messages for errors that are not the file's. Python 3.10 has no error codes.
-Source: sqlite3ErrStr, SQLite 3.40."""
+"""Parts of SQLite's messages for errors that do not mean damage of the file. Python 3.10 has no
+error codes. Source: sqlite3ErrStr, SQLite 3.40."""
 _DAMAGED_HINT = (
     "wfrun has changed nothing in it. Restore it from a backup or a snapshot of the file system; "
     "the outputs collected so far are in outputs/"
@@ -32,8 +32,8 @@ _DAMAGED_HINT = (
 
 
 Judge = Callable[[Path, os.stat_result], None]
-"""Gets the path of a file and the status of what was opened. Raises InvalidError for a file of
-another user."""
+"""Called with the path of a file and the status of the opened file. Raises InvalidError for a file
+of another user."""
 
 
 def damaged(path: Path, what: str) -> InvalidError:
@@ -44,8 +44,8 @@ def damaged(path: Path, what: str) -> InvalidError:
 
 
 def unfinished(path: Path) -> InfeasibleError:
-    """The error for a log whose last commit an engine did not finish, where this process cannot
-    write: SQLite takes back such a commit before it reads."""
+    """The error for a log with an unfinished last commit that this process may not write. SQLite
+    must roll such a commit back before it reads."""
     return InfeasibleError(
         "an engine ended while it wrote to the log, which cannot be mended here, as it cannot be "
         "written",
@@ -127,7 +127,7 @@ class LogErrors:
 
 
 def _is_sound(path: Path) -> bool:
-    """Whether SQLite finds no damage in a file now."""
+    """Whether SQLite finds no damage in a file; True also if this cannot be determined now."""
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
         try:

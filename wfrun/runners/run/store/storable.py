@@ -1,4 +1,4 @@
-"""Events that UTF-8, and so the log and ``--json``, can hold."""
+"""Escapes undecodable bytes in events, since the log and ``--json`` are UTF-8."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Large workflows in the log's file: divided into parts, of which a reader loads those it needs.
+"""Large workflows in the log's file. They are divided into parts, of which a reader loads those it
+needs.
 
-To read all tasks and files of a workflow of a million tasks takes 4 s, and a gigabyte of memory; to
-show how far it is takes the names of a few. A part has 2,000 tasks, files, parents or children, in
-MessagePack. A document that is divided consists of the workflow without them and the digests of all
-parts; it is an array, whereas a document in one piece is a map.
+Reading all tasks and files of a workflow of a million tasks takes 4 s and a gigabyte of memory,
+whereas a progress display needs the names of a few tasks. A part has 2,000 tasks, files, parents or
+children, in MessagePack. A divided document consists of the workflow without these sequences and of
+the digests of all parts. It is encoded as an array, whereas an undivided document is a map.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class StoredSequence(Sequence[T], Generic[T]):
 
 
 class StoredParents(StoredSequence[Links]):
-    """The parents of tasks, with the inverse."""
+    """The predecessors of each task, and in ``children`` the successors."""
 
     children: StoredSequence[Links]
 
