@@ -1,1 +1,1 @@
-"""What users see of runs."""
+"""Shows runs to users: displays, tables, reports, explanations and exports."""

@@ -1,1 +1,1 @@
-"""The log of a run for people and programs."""
+"""Prints the log of a run, for people and for programs."""

@@ -96,8 +96,8 @@ def _file(state: RunState, workflow: int, file: int) -> str:
 
 
 def _of_key(state: RunState, key: str) -> str:
-    """The task of an attempt, with the number of the attempt unless it is the first. For the key of
-    a launcher, the key."""
+    """The task of an attempt, with the number of the attempt unless that is 1. The key itself if it
+    is that of a launcher."""
     numbers = _numbers(key)
     if numbers is None:
         return name_line(key)

@@ -1,5 +1,5 @@
-"""``wfrun events``: prints the log of a run, also while it grows, and the JSON Schema of the lines
-of ``--json``, made from the events themselves."""
+"""``wfrun events``: prints the log of a run, also while the log grows, and the JSON Schema of the
+lines of ``--json``, which is made from the classes of the events."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ INTERVAL_S = 0.5
 def print_events(
     run: RunDir, *, kinds: Collection[str], last: int | None, follow: bool, as_json: bool
 ) -> None:
-    """Print events of a run, those of some kinds alone if there are any. ``last``: only as many of
-    those that are there; None: all. ``follow``: also those to come, until no engine drives the run.
-    Raises the errors of ``await_start`` and ``Store``."""
+    """Print the events of a run; only events of these ``kinds``, unless ``kinds`` is empty.
+    ``last``: maximum number of present events that are printed, the last ones; None: all.
+    ``follow``: also print new events, until no engine drives the run. Raises the errors of
+    ``await_start`` and ``Store``."""
     await_start(run)
     with contextlib.ExitStack() as stack:
         store = Store(run.path)
@@ -60,7 +61,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def event_schema() -> str:
-    """The schema of a line: an event of any kind, with its number and the version of the log."""
+    """The JSON Schema of a line: an event of any kind, with its number and the version of the
+    log."""
     (event,), parts = msgspec.json.schema_components([AnyEvent], ref_template="#/$defs/{name}")
     schema: dict[str, Any] = {
         "$schema": _DIALECT,

@@ -1,1 +1,1 @@
-"""Why a task waits, or went where it is; why a site is idle."""
+"""Explains why a task waits, why it was placed at its site, and why a site is idle."""

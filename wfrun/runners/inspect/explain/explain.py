@@ -1,4 +1,4 @@
-"""``wfrun explain``: why a task waits, or why it went where it is, as records."""
+"""``wfrun explain``: why a task waits, or why it was placed at its site, as records."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from wfrun.runners.run.store.checkpoints import read_core
 from wfrun.runners.run.store.event_store import Store
 
 NEVER = "never"
-"""A time that does not come. JSON has no infinity."""
+"""Stands for an infinite time, which JSON cannot express."""
 MAX_TASKS = 3
 """Maximum number of tasks that are explained if several workflows of the run have a task with this
 id."""
 
 
 class ReasonRecord(msgspec.Struct, frozen=True):
-    """A reason why a task does not run, or what its attempt does."""
+    """Why a task does not run, or what its open attempt does."""
 
     kind: str
     text: str
     site: str | None
-    """The site that it is about."""
+    """The site that the reason concerns; None: no single site."""
     since_s: float | None
-    """Begin of what is waited for; None: unknown."""
+    """Start of the wait; None: unknown."""
     until_s: float | None
-    """When the waiting ends; None: unknown."""
+    """End of the wait; None: unknown."""
 
 
 class MoveRecord(msgspec.Struct, frozen=True):
@@ -56,11 +56,11 @@ class MoveRecord(msgspec.Struct, frozen=True):
 
     at_s: float
     site: str
-    """Where it goes."""
+    """The site that the job moves to."""
     expected_s: float | None
-    """When it was expected to end there; None: unknown."""
+    """Expected end of the job at ``site``; None: unknown."""
     stay_s: float | None
-    """When it was expected to end where it waited."""
+    """Expected end of the job where it waited; None: unknown."""
 
 
 class ExplainedAttempt(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class DecisionRecord(msgspec.Struct, frozen=True):
 
     policy: str
     attempt: int | None
-    """None: it is not decided yet."""
+    """Number of the attempt that was placed; None: the decision has not been taken yet."""
     at_s: float
     site: str | None
     """The site that the task went to, or would go to; None: it would stay unplaced."""
@@ -129,7 +129,7 @@ class PlannedRecord(msgspec.Struct, frozen=True):
 
     algorithm: str
     number: int
-    """Its place in the order, from 1."""
+    """Position of the job in the packing's order, from 1."""
     jobs: int
     processors: int
     start_s: float
@@ -137,7 +137,7 @@ class PlannedRecord(msgspec.Struct, frozen=True):
 
 
 class TryRecord(msgspec.Struct, frozen=True):
-    """A try to place a job on idle processors, which failed."""
+    """A failed try to place a job on idle processors."""
 
     at_s: float
     idle: dict[str, int]
@@ -151,16 +151,16 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     processors: dict[str, int]
     """Number of processors by site."""
     granted_s: float | None
-    """When all of them were there; None: they were not."""
+    """Time at which all processors of the claim were held; None: this has not happened."""
     ended_s: float | None
-    """When they were given back; None: they are held."""
+    """Time at which the processors were given back; None: the claim is open."""
     cause: str
     """Why the processors were given back: ``done``, ``late``, ``broken`` or ``cancelled``."""
     message: str
 
 
 class TaskExplanation(msgspec.Struct, frozen=True):
-    """What is known of a task."""
+    """Explanation of one task: its state, reasons, attempts and placement decision."""
 
     task: str
     parameters: str
@@ -190,7 +190,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     run: str
     state: str
-    """Of the run, as in ``wfrun status``."""
+    """State of the run, as in ``wfrun status``."""
     started_s: float
     now_s: float
     tasks: tuple[TaskExplanation, ...]
@@ -199,9 +199,10 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(run: RunDir, task: str, attempt: int | None = None) -> Explanation:
-    """Explain the tasks of a run with this id; ``attempt``: the attempt whose placement is
-    explained. Raises InvalidError if there is none, and the errors of ``await_start`` and
-    ``Store``."""
+    """Explain the tasks of a run that have the id ``task``. ``attempt`` is the number of the
+    attempt whose placement is explained; None: the last attempt, or for an eligible task the next
+    one. Raises InvalidError if there is no such task or attempt, and the errors of ``await_start``
+    and ``Store``."""
     await_start(run)
     driven = is_driven(run)
     with paused_gc(), closing(Store(run.path)) as store:
@@ -359,7 +360,8 @@ class _History:
                     self._moves[key] = MoveRecord(event.at_s, name, there_s, stay_s)
 
     def placement(self, number: int | None) -> tuple[int, ev.AttemptPlaced] | None:
-        """The placement of an attempt; of the last one, if ``number`` is None."""
+        """The placement of attempt ``number``, or of the last attempt if ``number`` is None, with
+        the number of the event. None: there is no such attempt."""
         found = [p for p in self._placed.values() if number in (None, _number(p[1].key))]
         return found[-1] if found else None
 

@@ -36,15 +36,15 @@ from wfrun.runners.run.store.event_store import Store
 
 
 class SiteNextTask(msgspec.Struct, frozen=True):
-    """The first eligible task whose allowed sites include this one; if there is none, the first
-    eligible task."""
+    """The first eligible task that may run at the site; if there is none, the first eligible
+    task."""
 
     workflow: str
     task: str
     obstacle: ReasonRecord | None
-    """Why the site cannot get it now; None: it can."""
+    """Why the site cannot get the task now; None: it can."""
     decision: DecisionRecord
-    """What the placement policy would decide now."""
+    """The decision that the placement policy would take now."""
 
 
 class SiteExplanation(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class SiteExplanation(msgspec.Struct, frozen=True):
 
     run: str
     state: str
-    """Of the run, as in ``wfrun status``."""
+    """State of the run, as in ``wfrun status``."""
     started_s: float
     now_s: float
     site: str
@@ -65,11 +65,11 @@ class SiteExplanation(msgspec.Struct, frozen=True):
     staging: int
     done: int
     failed: int
-    """Number of attempts, as those before."""
+    """Number of attempts, as ``running``, ``queued``, ``staging`` and ``done``."""
     reason: ReasonRecord | None
-    """Why it has idle cores; None: it has none, or the run has ended."""
+    """Why the site has idle cores; None: no core is idle, or the run has ended."""
     next_task: SiteNextTask | None
-    """None: no task is eligible, or the run places none."""
+    """None: no task is eligible, or the run places no tasks now."""
 
 
 def explain_site(run: RunDir, name: str) -> SiteExplanation:
@@ -170,7 +170,7 @@ def _used(found: SiteExplanation) -> str:
 
 
 def _why(found: SiteExplanation) -> str:
-    """Why it has idle cores."""
+    """Why the site has idle cores, or that it has none."""
     if found.reason is not None:
         return f"idle: {reason_line(found, found.reason, with_site=False)}"
     if found.state in ("running", "interrupted"):
@@ -179,7 +179,7 @@ def _why(found: SiteExplanation) -> str:
 
 
 def _next_parts(found: SiteExplanation, task: SiteNextTask) -> Iterator[RenderableType]:
-    """Where the next task would go, and why not here."""
+    """The site that the next task would get, and why this site does not get the task."""
     title = f"next task: {name_line(task.task)} of {name_line(task.workflow)}"
     yield Hanging(Text(title, style="bold"))
     if task.obstacle is not None and task.obstacle not in task.decision.others:

@@ -1,4 +1,5 @@
-"""Why a malleable job has, or had, its sizes: what it was offered and asked for, from the log."""
+"""Explains the sizes of a malleable job from the log: the nodes that the job was offered, and the
+processors that were reclaimed from it."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ _FOR = {
 
 
 class SizeRecord(msgspec.Struct, frozen=True):
-    """A size of a malleable job, and why it has it."""
+    """A size of a malleable job, and the reason for the size."""
 
     at_s: float
-    """From then on. Times as those of an attempt."""
+    """Time from which the job has this size, on the same scale as the times of an attempt."""
     size: int
     """In processors."""
     reason: str
@@ -32,7 +33,8 @@ class SizeRecord(msgspec.Struct, frozen=True):
 def size_records(
     state: RunState, store: Store, workflow: int, task: int
 ) -> tuple[tuple[SizeRecord, ...], str]:
-    """The sizes of a malleable job, and what bounds the present one; empty if it has none."""
+    """The sizes of a malleable job, in order of time, and what bounds its present size. The second
+    is empty if the job does not run; both are empty in a run without malleable jobs."""
     found = state.find(Malleability)
     if found is None:
         return (), ""
@@ -94,7 +96,8 @@ def _events_of(store: Store, key: str) -> Iterator[ev.Event]:
 
 
 def _claim_of(store: Store, key: str) -> str:
-    """The claim that an attempt runs in: its launcher names it."""
+    """Key of the claim in which an attempt runs, from the key of its launcher; empty if the attempt
+    has not started."""
     for _, event in store.find(b'"key":' + msgspec.json.encode(key)):
         if isinstance(event, ev.AttemptStarted):
             return claim_of(event.launcher)

@@ -28,7 +28,7 @@ from wfrun.runners.inspect.explain.explain import (
 MAX_ATTEMPTS = 10
 """Maximum number of attempts shown: the last ones."""
 MAX_TRIES = 10
-"""Maximum number of tries to place a job that are shown, and of its claims: the last ones."""
+"""Maximum number shown of failed tries to place a job, and of claims of a job: the last ones."""
 MAX_SIZES = 20
 """Maximum number of sizes of a malleable job shown: the last ones."""
 _INDENT = (0, 0, 0, 2)
@@ -43,7 +43,7 @@ class TimedExplanation(Protocol):
 
     @property
     def now_s(self) -> float:
-        """The time that is explained."""
+        """The time for which the explanation holds."""
 
 
 def explanation_text(found: Explanation) -> Iterator[RenderableType]:
@@ -293,7 +293,7 @@ def _value(column: ColumnRecord, value: float | bool | str | None) -> str:
 
 
 def _rule(decision: DecisionRecord) -> str:
-    """How the sites are ranked, and which column decided."""
+    """Text on how the sites are ranked, and on which column decided."""
     if len(decision.scores) == 1:
         return f"{decision.scores[0].site} is the only candidate"
     words = [
@@ -307,8 +307,9 @@ def _rule(decision: DecisionRecord) -> str:
 
 
 def _decisive(decision: DecisionRecord) -> str | None:
-    """Name of the first ranking column up to which no other site equals the chosen one. None: other
-    sites equal it in all these columns, or no site was chosen."""
+    """Name of the ranking column that decided. Other sites equal the chosen one in the ranking
+    columns before it, but not in this one. None: other sites equal the chosen site in all ranking
+    columns, or no site was chosen."""
     own = next((row for row in decision.scores if row.site == decision.site), None)
     if own is None:
         return None

@@ -1,8 +1,8 @@
-"""Decisions of the past, made again to see what they came from.
+"""Repeats past placement decisions, to show the scores on which they were based.
 
-The core is brought to its state before the fact that caused a decision, and decides again until it
-comes to the same placement. So the earlier placements of the same step count, and tasks that were
-planned but not placed, which the log does not have.
+The core is restored to its state before the event that caused a decision, and decides again until
+it comes to the placement in question. So the scores take account of the earlier placements of the
+step, and of tasks that were planned but not placed, which the log does not contain.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from wfrun.runners.run.store.event_store import Store
 
 
 class PastDecision(NamedTuple):
-    """A placement, and the state that it came from."""
+    """A placement decision, and what the policy saw when it took the decision."""
 
     policy: str
     """The name of the policy, or the option that decided in its place: ``size …`` or
     ``reallocate …``."""
     scores: Scores | None
-    """None: the policy has none."""
+    """None: the policy has no scores."""
     obstacles: tuple[Reason, ...]
-    """Why the sites that are no candidates were none."""
+    """Why the other sites were no candidates."""
     is_replica: bool
     is_repeated: bool
     """Whether this wfrun makes the same decision in the same state. If not, an older version, or an
@@ -43,11 +43,11 @@ class PastDecision(NamedTuple):
 
 
 class _FoundError(Exception):
-    """The decision was made again."""
+    """Raised when the core comes to the placement in question."""
 
 
 class _Witness(Core):
-    """A core that decides until it places one task, and keeps what the policy saw."""
+    """A core that decides until it places one task, and records what the policy saw."""
 
     def __init__(self, documents: Mapping[str, Workflow], run: Run, placed: AttemptPlaced) -> None:
         super().__init__(documents, run)
@@ -83,7 +83,7 @@ class _Witness(Core):
 
 
 def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
-    """What the policy of a task sees now."""
+    """What the placement policy of a task sees in the present state."""
     state = run.state
     is_replica = w.status[task] == TaskStatus.DISPATCHED
     moves, sizes = state.find(Reallocations), state.find(SizeChooser)
@@ -102,8 +102,8 @@ def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
 
 
 def _offers(run: Run, sizes: SizeChooser, w: WorkflowState, task: int) -> Scores | None:
-    """What the sites offer a job whose size is chosen, before the choice of the size restricts the
-    sites."""
+    """Scores of the sites for a job whose size the run chooses. All sites count that are open for
+    the job, including those that the chosen size would exclude."""
     cores = w.workflow.tasks[task].resources.cores
     mask = w.allowed_sites(task) & run.state.openings_for(cores).open
     for limit in run.hooks.limit_candidates:
@@ -115,7 +115,8 @@ def _offers(run: Run, sizes: SizeChooser, w: WorkflowState, task: int) -> Scores
 def past_decision(
     store: Store, documents: Mapping[str, Workflow], seq: int, placed: AttemptPlaced
 ) -> PastDecision:
-    """The decision that is event ``seq`` of a log. Raises what ``read_core`` raises."""
+    """Repeat the placement decision that is event ``seq`` of a log, and return what the policy saw.
+    Raises what ``read_core`` raises."""
     cause_seq, cause = _cause(store, seq)
     if cause is not None and cause_seq:
         core = read_core(store, cause_seq, documents)

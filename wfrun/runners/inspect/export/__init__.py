@@ -1,1 +1,1 @@
-"""Runs in formats that other programs read."""
+"""Exports runs to formats that other programs read."""

@@ -1,4 +1,4 @@
-"""The attempts of a run, as its log says."""
+"""Reads the attempts of a run from its log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunAttempts(NamedTuple):
-    """What the log of a run says."""
+    """The state and the attempts of a run, from its log."""
 
     run: RunDir
     state: RunState
@@ -108,11 +108,13 @@ class _Collector:
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._ended: dict[str, AttemptRecord | None] = {}
-        """By key, in the order of placement; None: it is open."""
+        """Records of ended attempts by key, in the order of placement; None: the attempt is
+        open."""
         self._open: dict[str, Attempt] = {}
 
     def passed(self, events: Iterator[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """Yield the events, and note each one after its replay."""
+        """Yield the events. Once the caller has replayed an event, record the attempts that it
+        placed or ended."""
         opened = self._state.attempts
         for event in events:
             yield event

@@ -25,11 +25,15 @@ _MAX_NAME = 80
 
 
 def export(run: RunDir, form: str, output: Path | None, note: Report, warn: Report) -> None:
-    """Write a run. ``output`` is the file, or the folder if the run has several workflows and the
-    format takes one. None: a file or folder in the current folder, named after the run.
+    """Write a run in the format ``form``: ``trace``, ``wfformat`` or ``ro-crate``.
 
-    Raises InvalidError for a run without workflows or a file that cannot be written, and what
-    ``await_start`` and ``Store`` raise.
+    ``output`` is the file or crate to write. If the run has several workflows, and the format takes
+    one workflow, ``output`` is a folder for the documents. None: a file or folder in the current
+    folder, named after the run. ``note`` gets what was written, ``warn`` what the format could not
+    express.
+
+    Raises InvalidError for a run without workflows, InvalidError or InfeasibleError if ``output``
+    cannot be written, and what ``await_start`` and ``Store`` raise.
     """
     read = read_attempts(run)
     if not read.state.workflows:
@@ -57,9 +61,10 @@ class _Format(NamedTuple):
 
     write: Callable[[RunAttempts, WorkflowState, Path], list[str]]
     suffix: str
-    """Of the file of a workflow by default; empty: it is a folder."""
+    """Suffix of the file of a workflow, if the user names none; empty: the output is a folder."""
     folder: str
-    """End of the name of the folder for several workflows by default."""
+    """End of the name of a folder, if the user names none: of the folder of several workflows, or
+    of one workflow if ``suffix`` is empty."""
 
 
 _FORMATS = {

@@ -2,8 +2,8 @@
 and what failed.
 
 Sources: RO-Crate Metadata Specification 1.1; Workflow Run Crate and Process Run Crate 0.5
-(w3id.org/ro/wfrun); Workflow RO-Crate 1.0. The workflow in the crate is its WfFormat, which holds
-the graph as it was run: its document may have changed since.
+(w3id.org/ro/wfrun); Workflow RO-Crate 1.0. The workflow file in the crate is in WfFormat, and has
+the graph as it was run. The user's document is not included, because it may have changed since.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ Entity = dict[str, Any]
 
 
 def export_ro_crate(read: RunAttempts, w: WorkflowState, path: Path) -> list[str]:
-    """Write the crate of a workflow of a run: a zip file if ``path`` has that suffix, else a
-    folder. Returns what the crate has no place for.
+    """Write the crate of a workflow of a run: a zip file if ``path`` has that suffix, otherwise a
+    folder. Returns the facts for which a crate has no place.
 
-    Raises InvalidError for a folder that is something else, and when it cannot be written.
+    Raises InvalidError for a folder that has files and is no crate, and InvalidError or
+    InfeasibleError if the crate cannot be written.
     """
     if path.suffix.lower() != ".zip":
         return _write_folder(read, w, path)
@@ -264,8 +265,8 @@ class _Crate:
         return self._w.workflow.files[file].producer is None or self._is_written(file)
 
     def _file_id(self, file: int) -> str:
-        """The place of a file as a URI. A file that is at no place known here has an identity of
-        its own."""
+        """The URI of a file: that of its place if this is known, otherwise a UUID made from the run
+        and the file."""
         record = self._w.workflow.files[file]
         if record.producer is not None and record.collect:
             path = self._outputs.path(self._w.workflow, self._w.index, file)

@@ -141,8 +141,8 @@ def _jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJob]:
 
 
 def _grid_jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJob]:
-    """The attempts as jobs of GWF, with the names of sites, and for each attempt those that it
-    depended on."""
+    """The attempts as jobs of GWF, which has names for sites, and for each attempt the attempts on
+    which it depended."""
     owner = owner_of(read.run) or ""
     done: dict[tuple[int, int], int] = {}
     for number, a in enumerate(ran, 1):
@@ -167,8 +167,8 @@ def _grid_jobs(read: RunAttempts, ran: list[AttemptRecord]) -> Iterator[LoggedJo
 
 
 def _word(name: str) -> str | None:
-    """A name as a word that a reader cannot take for something else; None if no character is
-    left."""
+    """A name as one word, with ``_`` for other characters, so that readers of the format do not
+    take it for several fields or an option; None if no character is left."""
     return _NOT_OF_WORDS.sub("_", name).lstrip("-")[:_MAX_MESSAGE] or None
 
 

@@ -15,8 +15,9 @@ from wfrun.runners.inspect.export.attempts import AttemptRecord, RunAttempts
 
 
 def export_wfformat(read: RunAttempts, w: WorkflowState, path: Path) -> list[str]:
-    """Write a workflow of a run, with what its tasks took. Returns what the format has no place
-    for. Raises InvalidError when ``path`` cannot be written."""
+    """Write a workflow of a run, with the measured run times and resource use of its tasks. Returns
+    the facts for which the format has no place. Raises InvalidError if ``path`` cannot be
+    written."""
     losses = write_execution(w.workflow, execution_of(read, w), path)
     used = {attempt.site for attempt in read.successes(w.index).values()}
     speeds = sorted({read.state.sites[site].spec.speed_ratio for site in used})
@@ -30,7 +31,7 @@ def export_wfformat(read: RunAttempts, w: WorkflowState, path: Path) -> list[str
 
 
 def execution_of(read: RunAttempts, w: WorkflowState) -> Execution:
-    """What was measured of a workflow of a run."""
+    """The measurements of a workflow of a run, for its document."""
     state = read.state
     tasks = {
         task: _measured(read, attempt, runtime_s, attempt.started_s)

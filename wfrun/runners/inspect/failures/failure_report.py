@@ -41,8 +41,9 @@ _RESUME = "then `{resume}` runs the failed tasks again"
 
 
 def advice(cause: Cause, *, logs: str, resume: str, retried: bool) -> str | None:
-    """Advice on failures of a cause; None: there is none. ``logs`` and ``resume`` are the commands
-    for the example. ``retried``: no task has failed for good."""
+    """Advice on failures of a cause; None: there is no advice. ``logs`` and ``resume`` are the
+    commands for the example. ``retried``: the advice leaves out ``resume``, because no task has
+    failed finally, or the run goes on."""
     known = _ADVICE.get(cause)
     if known is None:
         return None
@@ -69,7 +70,7 @@ class FailureGroupRecord(msgspec.Struct, frozen=True):
     cause: str
     """With the exit code or the signal."""
     message: str
-    """``…`` stands for what differs between them."""
+    """The message, with ``…`` for the parts in which the messages differ."""
     tasks: int
     """Failed tasks."""
     attempts: int
@@ -84,7 +85,7 @@ class FailureGroupRecord(msgspec.Struct, frozen=True):
 
 
 def failure_records(path: Path, state: RunState, *, driven: bool) -> list[FailureGroupRecord]:
-    """A record for each kind, those with most failed tasks first."""
+    """A record for each kind of failures, the kind with the most failed tasks first."""
     return [
         FailureGroupRecord(
             group.head, group.text, group.tasks, group.attempts,

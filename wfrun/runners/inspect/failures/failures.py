@@ -21,7 +21,8 @@ MAX_EXCERPT_LINE = 1000
 EXCERPT_LINES = 4
 """Maximum number of lines shown of the output of an example."""
 MANY_FAILURES = 20
-"""Number of failed attempts, without any success, from which the display suggests to look."""
+"""Minimum number of failed attempts, if none has succeeded, for which the display advises the user
+to look at their output."""
 
 
 def task_parameters(workflow: Workflow, task: int) -> str:

@@ -1,4 +1,4 @@
-"""What is drawn of a workflow: nodes that are tasks, kinds of tasks or layers, and their edges."""
+"""The drawing of a workflow: nodes that are tasks, kinds of tasks or layers, and their edges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MAX_KINDS_DRAWN = 300
 """Maximum number of nodes of a drawing whose nodes are kinds by default. With more kinds the nodes
 are layers."""
 MAX_KIND_EDGES_DRAWN = 3000
-"""The same for its edges."""
+"""Maximum number of edges of a drawing whose nodes are kinds by default. With more edges the nodes
+are layers."""
 MAX_LAYERS_DRAWN = 60
 """Maximum number of nodes that are layers. In workflows with more layers a node stands for
 several."""
@@ -49,12 +50,13 @@ class DrawnNode(msgspec.Struct, frozen=True):
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """What is drawn of a workflow."""
+    """The nodes and edges of a drawing."""
 
     nodes: Sequence[DrawnNode]
     """In the order of their layers."""
     edges: Mapping[tuple[int, int], int]
-    """Between indices of nodes, with the number of edges of the workflow that each stands for."""
+    """Number of edges of the workflow that an edge of the drawing stands for, by the indices of its
+    (parent, child) nodes."""
     critical: frozenset[tuple[int, int]]
     """Edges of the critical path."""
 
@@ -79,7 +81,8 @@ def readable_drawing(workflow: Workflow, shape: Shape, words: TaskWords | None =
 def drawing_of(
     workflow: Workflow, shape: Shape, nodes: Nodes, words: TaskWords | None = None
 ) -> Drawing:
-    """What is drawn of a workflow. ``words``: the states of its tasks in a run."""
+    """Make the drawing of a workflow with these nodes. ``words``: the states of its tasks in a
+    run."""
     critical = set(shape.critical_path)
     drawn: list[DrawnNode] = []
     node_of: dict[int, int] = {}

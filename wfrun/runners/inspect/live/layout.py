@@ -17,10 +17,9 @@ class DisplaySection(NamedTuple):
 
     body: RenderableType
     minimum: int
-    """Number of lines of the section that are shown, if it has them, whatever other sections
-    need."""
+    """Minimum number of lines shown of the section, if it has as many and the terminal has room."""
     noun: str = "lines"
-    """What its lines show, used in the line that says how many are cut. Empty: there is no such
+    """Noun for the section's lines in the line that says how many are cut. Empty: there is no such
     line."""
     beyond: int = 0
     """Number of lines that ``body`` leaves out because no terminal has room for them."""
@@ -29,9 +28,9 @@ class DisplaySection(NamedTuple):
 
 
 class SharedLines:
-    """Sections in their order, in at most as many lines as the terminal has. Lines beyond the
-    minima of the sections are given to them one by one in turn. A section that is cut says by how
-    much."""
+    """Draws sections in their order, in at most as many lines as the terminal has. Each section
+    gets its minimum. The other lines are distributed among the sections one by one, in turn. The
+    last line of a section that is cut says how many lines are left out."""
 
     def __init__(self, sections: Sequence[DisplaySection]) -> None:
         self._sections = sections
@@ -53,7 +52,8 @@ class SharedLines:
 
 
 def share(lines: int, minima: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """Share out lines: first the minima, in order, then the rest in turn."""
+    """Distribute ``lines`` among sections that have ``wanted`` lines: first the minima, in order,
+    then the rest one by one, in turn. Returns the number of lines of each section."""
     shares = [0] * len(wanted)
     for index, (minimum, most) in enumerate(zip(minima, wanted, strict=True)):
         shares[index] = min(minimum, most, lines)

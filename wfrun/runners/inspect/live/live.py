@@ -34,7 +34,8 @@ BAR_COLUMNS = 30
 
 
 WIDE = 100
-"""Minimum width of a terminal for the interval of the time that is left."""
+"""Minimum width, in columns, of a terminal on which the remaining time is shown with an
+interval."""
 
 
 class LiveProgress:

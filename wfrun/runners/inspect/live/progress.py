@@ -28,13 +28,13 @@ LINE_EVERY_S = 10.0
 LOOK_EVERY_S = 1.0
 """Interval between checks for sites that take no work, in seconds."""
 LOOKS = 3
-"""Number of successive looks that must find the same reason why a site has no work. The moments
-between two tasks are then not reported."""
+"""Number of successive checks that must find a site idle for the same kind of reason before this is
+printed. So short idle times between two tasks are not reported."""
 _AT_ONCE = ("paused", "limit")
-"""Kinds of reasons that a site reports itself. They are printed at the first look, because they do
+"""Kinds of reasons that a site reports itself. They are printed at the first check, because they do
 not pass with the next task."""
 _BESIDE_WORK = (*_AT_ONCE, "storage")
-"""Kinds of reasons that are printed of a site that runs tasks, too."""
+"""Kinds of reasons that are printed even for a site that runs tasks."""
 MAX_REASONS = 4
 """Maximum number of reasons on a line that repeats."""
 MAX_REASON = 300
@@ -51,7 +51,8 @@ class LineProgress:
         self._rate = Rate()
         self._eta = Eta(state)
         self._looks: list[tuple[Idleness | None, int]] = []
-        """By site: the reason why it runs nothing, and the number of looks that found it."""
+        """By site: the reason why it runs nothing, and the number of successive checks that found
+        this kind of reason."""
         self._printed: dict[int, str] = {}
         """The reasons that were printed, by site."""
         self._fallbacks = 0

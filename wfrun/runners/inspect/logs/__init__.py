@@ -1,1 +1,1 @@
-"""What attempts have printed."""
+"""The output of attempts: stdout and stderr."""

@@ -1,4 +1,5 @@
-"""What attempts printed, in files at the sites: read in chunks, whatever their size."""
+"""Reads the output of attempts from files at the sites, in chunks, whatever the size of the
+files."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class SiteFiles(Protocol):
 
     async def read(self, path: str, start: int, limit: int) -> bytes:
         """At most ``limit`` bytes from position ``start``. Empty at the end of the file, and if the
-        file is absent: the file of an open attempt moves into a pack when the attempt ends."""
+        file is absent. A file may become absent because the output of an attempt moves into a pack
+        when the attempt ends."""
 
 
 class LogPart(NamedTuple):
@@ -83,8 +85,9 @@ async def tail_start(files: SiteFiles, part: LogPart, size: int, lines: int) -> 
 
 
 def parts_of(key: str, packed: PackedLog | None) -> tuple[LogPart, LogPart]:
-    """Where stdout and stderr of an attempt are. Raises InfeasibleError if the record names a pack
-    that is not a file of the run's logs. No honest site writes such a record."""
+    """The parts that hold stdout and stderr of an attempt. Raises InfeasibleError if the exit
+    record names a pack that is not a file of the run's logs. No honest site writes such a
+    record."""
     if packed is None:
         return LogPart(f"attempts/{key}.out"), LogPart(f"attempts/{key}.err")
     numbers = packed.offset_bytes, packed.stdout_bytes, packed.stderr_bytes

@@ -19,8 +19,8 @@ from wfrun.runners.run.directory.run_directory import is_driven
 from wfrun.runners.run.store.checkpoints import read_state
 
 INTERVAL_S = 0.5
-"""Interval between two looks at the log of the run and the files. A look is one question to a head
-node, whatever the number of attempts there."""
+"""Interval between two looks at the log of the run and the files, in seconds. Each look sends one
+request to a head node, whatever the number of attempts there."""
 
 
 _SETTLED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.UNNEEDED)

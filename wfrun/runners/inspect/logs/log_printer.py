@@ -143,7 +143,8 @@ class LogPrinter:
     async def _copy(
         self, attempt: LoggedAttempt, files: SiteFiles, stream: int, part: LogPart, size: int
     ) -> None:
-        """Print a part up to its present size, because a task may write faster than we print."""
+        """Print a part up to ``size``, its size at the last look. What the task writes meanwhile
+        waits for the next look, because a task may write faster than we print."""
         key = attempt.placed.key
         position = self._printed[key, stream]
         while position < size:
@@ -166,7 +167,7 @@ class LogPrinter:
         self.say(f"{error}\nThe output is in {self.logs.where(placed.site, placed.key, packed)}")
 
     def say_end(self, attempt: LoggedAttempt) -> None:
-        """Say how an attempt ended that was followed."""
+        """Print the outcome of a followed attempt."""
         self.say(self._title(attempt))
         self._say_message(attempt.outcome)
 
@@ -209,7 +210,7 @@ def _write(data: bytes) -> None:
 
 
 def _stream_file(workflow: Workflow, task: int, stream: int) -> str | None:
-    """The output that holds the task's stdout or stderr."""
+    """The output file that holds the task's stdout or stderr; None: it is no output of the task."""
     record = workflow.tasks[task]
     file = (record.stdout, record.stderr)[stream]
     return None if file is None else workflow.files[file].name

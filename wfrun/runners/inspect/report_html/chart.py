@@ -15,8 +15,8 @@ Figure = dict[str, Any]
 """A figure of Plotly: a dictionary with ``data`` and ``layout``."""
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442")
-"""Of sites and types of tasks, by Okabe and Ito: people with each kind of colour vision tell them
-apart. Their other two mean failures and the rest."""
+"""Colours of sites and of types of tasks, from the palette of Okabe and Ito, which can be told
+apart with every kind of colour vision. `FAILED` and `REST` mark failures and everything else."""
 FAILED, REST = "#d55e00", "#999999"
 MAX_TYPES = 2 * len(COLOURS)
 """Maximum number of types of tasks with a look of their own, which is a colour, plain or
@@ -39,7 +39,8 @@ def short_label(text: str) -> str:
 
 
 class TimeAxis:
-    """The time since the start of a run, in a unit by its length."""
+    """The time axis of a chart: time since the start of a run, in a unit that fits the run's
+    length."""
 
     def __init__(self, begin_s: float, end_s: float) -> None:
         self.begin_s = begin_s
@@ -50,11 +51,11 @@ class TimeAxis:
         )
 
     def edges_s(self, bins: int) -> list[float]:
-        """The ends of equal intervals."""
+        """The bounds of ``bins`` equal intervals, in seconds of the run's clock."""
         return [self.begin_s + self.length_s * n / bins for n in range(bins + 1)]
 
     def middles(self, bins: int) -> list[float]:
-        """The middles of equal intervals, as values of the axis."""
+        """The middles of ``bins`` equal intervals, as values of the axis."""
         edges_s = self.edges_s(bins)
         return [self.at((a + b) / 2) for a, b in pairwise(edges_s)]
 
@@ -73,7 +74,8 @@ class TimeAxis:
 
 
 def bar(name: str, colour: str, pattern: str = "") -> Figure:
-    """Horizontal bars of one kind, without any yet. ``name`` is a label."""
+    """A Plotly trace of horizontal bars of one kind, without bars yet. ``name`` is an escaped
+    label."""
     return {
         "type": "bar", "orientation": "h", "name": name, "y": [], "x": [], "base": [],
         "hovertext": [], "hoverinfo": "text",

@@ -1,6 +1,5 @@
-"""The charts of a report. Two of them are only in some: the plan of a run whose jobs are packed
-into one allocation, and the sizes of malleable jobs over time.
-"""
+"""The charts of a report. Two charts are only in some reports: the plan, if the jobs of the run are
+packed into one allocation, and the sizes of malleable jobs over time."""
 
 from __future__ import annotations
 
@@ -71,7 +70,8 @@ class _Charts:
                 **more}  # fmt: skip
 
     def _mean(self, spans: Iterable[tuple[float, float, int]]) -> list[float]:
-        """Mean number of tasks in each interval, of spans of time with a number of tasks each."""
+        """Mean number of tasks in each interval of the axis. ``spans`` are (start, end, number of
+        tasks), with times in seconds."""
         jobs = [JobTiming(a, a, b, tasks) for a, b, tasks in spans if b > a]
         return utilization(jobs, 1, self._edges_s)
 
@@ -140,7 +140,7 @@ class _Charts:
         return utilization(spans, 1, self._edges_s)
 
     def transfers(self) -> Figure:
-        """Bytes copied from each place to each other one."""
+        """A heat map of the bytes copied from each place (row) to each other place (column)."""
         names = {ORIGIN: "this machine"}
         names |= {n: label(site.name) for n, site in enumerate(self._timings.sites)}
         copies = {(c.source, c.destination): c for c in self._timings.copies}
@@ -164,8 +164,9 @@ class _Charts:
 
 
 def planned(reading: RunReading, spans_s: Sequence[tuple[float, float]], axis: TimeAxis) -> Figure:
-    """When each job was planned to run on which processors, from the first start on; without bars
-    if the jobs are not packed, if none has started, or for more bars than a chart has."""
+    """The planned schedule of packed jobs on their processors, from the first actual start on. The
+    chart has no bars if the jobs of the run are not packed, if no job has started, or if there
+    would be more than `MAX_BARS` bars."""
     schedule = planned_schedule(reading.state)
     if schedule is None or not spans_s or sum(schedule.sizes) > MAX_BARS:
         return {"data": [], "layout": {}}

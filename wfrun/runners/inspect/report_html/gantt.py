@@ -1,4 +1,5 @@
-"""The Gantt chart of a report: attempts by site and lane; of many, the use of each lane."""
+"""The Gantt chart of a report: attempts by site and lane. With many attempts, it shows the
+utilization of each lane instead."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ _MAX_CELLS = 60_000
 """Maximum number of cells of a chart of binned attempts."""
 _MAX_BINS = 1000
 _BUSY = [[0, "rgba(0,114,178,0)"], [1, "#0072b2"]]
-"""Idle lanes have the colour of the page, light or dark."""
+"""Colour scale of utilization. Idle lanes are transparent, since pages are light or dark."""
 _SLACK_S = 0.1
-"""Maximum time by which the reported start of an attempt may precede the end, by the exit record,
-of the attempt that had its cores before, in seconds."""
+"""Maximum overlap of two attempts in a lane, in seconds. The start of an attempt without an exit
+record is that of its report, which may precede the end of the attempt before in its exit record."""
 _ROW_PX, _FRAME_PX, _MAX_HEIGHT_PX = 14, 160, 1500
 
 Spans = Sequence[tuple[float, float]]
@@ -74,7 +75,7 @@ def gantt(reading: RunReading, spans_s: Spans, axis: TimeAxis) -> Figure:
 
 
 def bar_layout(axis: TimeAxis, rows: list[str]) -> Figure:
-    """``rows`` from the bottom to the top."""
+    """Layout of a chart of bars with these ``rows``, from the bottom to the top."""
     height = min(_MAX_HEIGHT_PX, _FRAME_PX + _ROW_PX * len(rows))
     order = {"type": "category", "categoryorder": "array", "categoryarray": rows}
     return {"xaxis": axis.layout, "yaxis": order, "height": height}
@@ -126,7 +127,8 @@ def _binned(reading: RunReading, spans_s: Spans, lane_of: Sequence[int], axis: T
 def _shares(
     span_s: tuple[float, float], begin_s: float, width_s: float, bins: int
 ) -> Iterator[tuple[int, float]]:
-    """The intervals that a span covers, with the share of each."""
+    """Yield the index of each interval that a span covers, with the covered share of the
+    interval."""
     start, end = (min(max(0.0, (at_s - begin_s) / width_s), bins) for at_s in span_s)
     for index in range(int(start), min(bins, int(end) + 1)):
         yield index, max(0.0, min(end, index + 1) - max(start, index))
@@ -135,9 +137,9 @@ def _shares(
 def run_spans(tasks: Sequence[TaskTiming]) -> list[tuple[float, float]]:
     """Start and end of each attempt, in seconds of the clock of wfrun.
 
-    The times of exit records are used, because ends are reported later than they happen, when the
-    next attempt already has the cores. The difference between the clock of a site and ours is taken
-    to be the least delay of a report.
+    The times of exit records are used, because ends are reported late, when the next attempt
+    already has the cores. The clock offset of a site is estimated as the minimum delay of its
+    reports.
     """
     shift_s: dict[int, float] = {}
     for t in tasks:
@@ -153,7 +155,7 @@ def run_spans(tasks: Sequence[TaskTiming]) -> list[tuple[float, float]]:
 
 
 def lanes(tasks: Sequence[TaskTiming], spans: Spans) -> list[int]:
-    """A lane of its site for each attempt, so that attempts in a lane do not overlap."""
+    """Assign each attempt a lane of its site, so that attempts in a lane do not overlap."""
     found = [0] * len(tasks)
     free: defaultdict[int, list[int]] = defaultdict(list)
     busy: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)

@@ -78,8 +78,8 @@ _SECURITY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; img-src data: blob:; "
     "form-action 'none'; base-uri 'none'"
 )
-"""The page loads nothing, sends nothing and runs no scripts but its own, by their hashes, whatever
-a name in it contains."""
+"""Content Security Policy of the page. The page loads nothing, sends nothing and runs no scripts
+but its own, by their hashes, whatever a name in it contains."""
 
 
 def write_report(run: RunDir, path: Path, *, replace: bool) -> None:
@@ -115,7 +115,8 @@ def _is_replaceable(path: Path, reading: RunReading) -> bool:
 
 
 def _identity(reading: RunReading) -> str:
-    """The part of a page that names its run. Those that are simulated have the same id."""
+    """The part of a page that identifies its run. It has the name of the run, too, because all
+    simulated runs have the same id."""
     name = escape(name_line(Path(reading.statistics.path).name))
     run_id = escape(name_line(reading.state.run_id))
     return f'<meta name="wfrun-run" content="{run_id}">\n<title>wfrun: {name}</title>'
@@ -178,9 +179,10 @@ def _page(reading: RunReading, library: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """The source of a script in a policy.
+    """The source expression that allows a script in the Content Security Policy.
 
-    Source: https://www.w3.org/TR/CSP3/, section 2.3.1 (hash-source)."""
+    Source: https://www.w3.org/TR/CSP3/, section 2.3.1 (hash-source).
+    """
     digest = hashlib.sha256(script.encode("utf-8", "backslashreplace")).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -225,7 +227,7 @@ def _command(state: RunState) -> str:
 
 
 def _json(drawn: dict[str, Figure]) -> str:
-    """JSON in which nothing ends its element."""
+    """JSON without ``<``, so that no text in it can end the HTML element that contains it."""
     return json.dumps(drawn, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
@@ -306,7 +308,7 @@ def _use(statistics: RunStatistics) -> str:
 
 
 def _described(reading: RunReading) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """The sites as the catalog describes them: rows and heads of a table."""
+    """Rows and headings of a table of the sites as the catalog describes them."""
     heads = ("site", "kind", "slots", "speed", "memory", "walltime", "hosts", "price", "watts")
     return [_site(site) for site in reading.timings.sites], heads
 

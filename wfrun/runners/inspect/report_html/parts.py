@@ -1,4 +1,5 @@
-"""Charts of the parts of the time of tasks: on the critical path, and on average."""
+"""Charts of how the time of tasks divides into waits and run time: on the critical path, and on
+average."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _ROW_PX, _FRAME_PX = 26, 170
 
 
 def path_figure(path: CriticalPath | None, axis: TimeAxis, submit_s: float) -> Figure:
-    """The tasks of the critical path over time. ``submit_s``: the submission of its workflow."""
+    """The tasks of the critical path over time. ``submit_s``: submission of its workflow, in
+    seconds of the run's clock."""
     if path is None:
         return {"data": [], "layout": {}}
     bars = {name: bar(text, _COLOURS[name]) for name, text in PARTS.items()}

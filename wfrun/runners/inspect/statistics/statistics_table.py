@@ -78,7 +78,7 @@ def _megabytes(size_bytes: float) -> str:
 
 
 def _time(name: str) -> Callable[[RunStatistics], float | None]:
-    """A time of the run as a whole, by the name of the field."""
+    """A statistic of the run as a whole, by the name of its field."""
 
     def value(run: RunStatistics) -> float | None:
         found: float | None = getattr(run.total, name)
@@ -166,7 +166,7 @@ def print_statistics(console: Console, runs: Sequence[RunStatistics]) -> None:
 
 
 def notes(run: RunStatistics) -> Iterator[str]:
-    """What the numbers leave out."""
+    """Remarks on what the statistics leave out."""
     if run.state == "running":
         yield "open attempts do not count yet"
     if run.total.done and not has_use(run):
@@ -366,7 +366,7 @@ def _binary_size(size_bytes: float) -> str:
 
 
 def path_table(path: CriticalPath) -> Table:
-    """Where the time of the critical path went."""
+    """The parts into which the time of the critical path divides."""
     table = _new_table("critical path", "time", "share")
     for label, part_s in zip(PARTS.values(), path.parts_s, strict=True):
         if part_s >= NEGLIGIBLE * path.length_s > 0:

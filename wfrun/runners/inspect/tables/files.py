@@ -69,16 +69,16 @@ class FilesDocument(msgspec.Struct, frozen=True):
 
 
 class _Arrivals:
-    """When files came to their places, collected while a log is interpreted. It has an entry for
-    each file that a task wrote or a copy moved, and that is still there."""
+    """Times at which files came to their places, collected while a log is interpreted. There is an
+    entry for each file that a task wrote or a copy moved, and that is still at its place."""
 
     def __init__(self, state: RunState) -> None:
         self.since_s: dict[Place, float] = {}
         self._state = state
 
     def watched(self, events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """Yield the events of a log. Each is examined once it is applied, when the next one is
-        asked for."""
+        """Yield the events of a log. Each event is examined when the next one is asked for; the
+        caller has then applied it."""
         attempts = self._state.attempts
         for event in events:
             attempt = attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -107,8 +107,8 @@ class _Arrivals:
 
 
 def read_files(run: RunDir) -> tuple[RunState, Mapping[Place, float]]:
-    """The state of a run and when files came to their places, from the log of the run, which an
-    engine may drive. Raises the errors of ``await_start`` and ``Store``."""
+    """The state of a run, and the time at which each file came to each of its places, from the log
+    of the run, which an engine may drive. Raises the errors of ``await_start`` and ``Store``."""
     await_start(run, START_WAIT_S)
     store = Store(run.path)
     try:
@@ -129,9 +129,10 @@ def file_records(
     everything: bool = False,
     limit: int | None = None,
 ) -> tuple[list[FileRecord], int]:
-    """Records of at most ``limit`` files whose names match one of ``patterns``, and the number of
-    further files. Only files at ``site``, or without it at any site; ``everything`` without
-    ``site`` includes files at no site."""
+    """Records of at most ``limit`` files, and the number of further files. Without ``patterns`` all
+    names match, otherwise those that match one of them. Only files at ``site`` are included, or if
+    ``site`` is None files at any site. ``everything`` also includes files at no site, if ``site``
+    is None."""
     names = [each.spec.name for each in state.sites]
     sites = (1 << len(names)) - 1 & ~state.removed
     wanted = sites if site is None else sites & 1 << names.index(site)
@@ -192,7 +193,7 @@ def _record(
 
 
 def _why(state: RunState, w: WorkflowState, file: int, held: list[int], readers: list[int]) -> str:
-    """Why a file is where it is, or nowhere."""
+    """Why a file is still at its places, or why it is at no place."""
     record = w.workflow.files[file]
     if not w.present[file] or not (held or w.present[file] & state.network.bit(ORIGIN)):
         return _why_nowhere(state, w, file)

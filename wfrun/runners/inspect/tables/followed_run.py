@@ -1,4 +1,4 @@
-"""A run seen from outside, as its log grows."""
+"""Follows the state of a run from outside its engine, as the log grows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FollowedRun:
         await_start(run, timeout_s)
         self.run = run
         self.is_driven = is_driven(run)
-        """Whether an engine drove the run before the last look at its log. If not, no event
-        follows."""
+        """Whether an engine drove the run just before its log was last read. If not, no further
+        event comes until the run is resumed."""
         self._store = Store(run.path)
         try:
             self._core = read_core(self._store)
@@ -46,7 +46,8 @@ class FollowedRun:
         return self._store.next_seq
 
     def update(self) -> list[AnyEvent]:
-        """Read and apply the events since the last look. Raises the errors of ``Store``."""
+        """Read and apply the events since the last call, and return them. Raises the errors of
+        ``Store``."""
         self.is_driven = is_driven(self.run)
         events = []
         for event in self._store.load_more():

@@ -14,7 +14,7 @@ _QUIET = ("done", "stopping")
 
 
 class IdleSites(NamedTuple):
-    """Sites with one reason."""
+    """Sites that have free cores for the same reason."""
 
     sites: tuple[str, ...]
     reason: Idleness
@@ -25,7 +25,7 @@ class IdleSites(NamedTuple):
 
 
 def reason_text(reason: Idleness, now_s: float) -> str:
-    """The reason, and how long it has been so if that is known."""
+    """The text of a reason, and for how long it has held if that is known."""
     if reason.since_s is None:
         return reason.text
     return f"{reason.text} for {duration(max(0.0, now_s - reason.since_s))}"
@@ -38,7 +38,8 @@ def idle_sites(state: RunState) -> list[IdleSites]:
 
 
 def grouped(state: RunState, reasons: Sequence[Idleness | None]) -> list[IdleSites]:
-    """Sites by reason."""
+    """Group the sites of a run by reason; ``reasons`` has the reason of each site. Sites without a
+    reason, or with a reason in `_QUIET`, are left out."""
     sites: dict[Idleness, list[str]] = {}
     for site, reason in zip(state.sites, reasons, strict=True):
         if reason is not None and reason.kind not in _QUIET:

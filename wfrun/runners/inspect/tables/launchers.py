@@ -118,7 +118,8 @@ CONNECTED = (LauncherPhase.LIVE, LauncherPhase.DRAINING)
 
 
 def since_s_of(launcher: Launcher) -> float:
-    """Begin of its state, as far as the log has it."""
+    """Time of the latest recorded step of a launcher: its end, otherwise its start, its queueing or
+    its request."""
     if launcher.ended_s is not None:
         return launcher.ended_s
     if launcher.started_s is not None:
@@ -127,7 +128,7 @@ def since_s_of(launcher: Launcher) -> float:
 
 
 def rate_text(launcher: Launcher, now_s: float) -> str:
-    """Tasks per second since it started."""
+    """Tasks per second since the launcher started; empty if it has not."""
     if launcher.started_s is None:
         return ""
     lived_s = (now_s if launcher.ended_s is None else launcher.ended_s) - launcher.started_s
@@ -135,7 +136,7 @@ def rate_text(launcher: Launcher, now_s: float) -> str:
 
 
 def why_text(launcher: Launcher) -> str:
-    """The reason why it takes no tasks, or why it ended."""
+    """Why a launcher takes no tasks, or why it ended; empty if neither."""
     if launcher.stopped and launcher.cause in (None, "done", "cancelled"):
         return "no work was left for it"
     reason = (launcher.reason or "").strip()

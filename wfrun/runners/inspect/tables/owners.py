@@ -20,7 +20,7 @@ deadline, otherwise 0."""
 
 
 class OwnerResults:
-    """The table of a run, as far as it has come."""
+    """The table of the owners of a run, also of a run that has not ended."""
 
     def __init__(self, run: RunDir) -> None:
         """Raises what ``FollowedRun`` raises; InvalidError for a run without bags with optional
@@ -40,7 +40,7 @@ class OwnerResults:
         return COLUMNS
 
     def typed_columns(self) -> dict[str, type]:
-        """The same: all numbers have types."""
+        """The columns; all numbers have types already."""
         return COLUMNS
 
     def rows(self) -> Iterator[list[Any]]:

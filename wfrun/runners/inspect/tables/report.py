@@ -1,6 +1,5 @@
-"""Tables and texts about a run, made from its state, and advice to run tasks in
-launchers, where jobs cost much beside their tasks.
-"""
+"""Tables and texts about a run, made from its state. They include advice to use launchers where
+batch jobs add much overhead to the run times of tasks."""
 
 from __future__ import annotations
 
@@ -146,8 +145,8 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
 
 
 def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[RenderableType]:
-    """Why sites have free cores, a line for each reason. Of a run that nothing drives only the
-    paused sites."""
+    """Why sites have free cores, a line for each reason. If no engine drives the run, only why
+    sites are paused."""
     return [
         Hanging(Text(found.line(now_s), style="yellow"))
         for found in idle_sites(state)
@@ -156,7 +155,7 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
 
 
 def share_lines(state: RunState) -> list[RenderableType]:
-    """The launchers of owners who scavenge at each site, and why there are no more."""
+    """The number of launchers of each owner who scavenges, by site, and why there are no more."""
     if state.find(Scavenging) is None:
         return []
     lines = [
@@ -169,14 +168,14 @@ def share_lines(state: RunState) -> list[RenderableType]:
 
 
 def advice_lines(state: RunState) -> list[RenderableType]:
-    """What would make the run faster, or makes it slower."""
+    """Advice to use launchers, and transfer methods that have failed."""
     advice = launcher_advice(state)
     lines = [] if advice is None else [advice]
     return [Hanging(Text(line, style="yellow")) for line in (*lines, *fallback_lines(state))]
 
 
 def fallback_lines(state: RunState) -> list[str]:
-    """Transfer methods that are not used any more between two sites, and why."""
+    """Transfer methods that are no longer used between two sites, and why."""
     return [name_line(text, MAX_FALLBACK) for text in state.fallbacks[:MAX_FALLBACKS]]
 
 
@@ -299,10 +298,10 @@ def selection_table() -> Table:
 
 
 MIN_DONE = 20
-"""Minimum number of tasks that a site has done before it is advised on."""
+"""Minimum number of tasks that a site has done before launchers are advised for it."""
 MIN_COST_RATIO = 0.25
-"""Minimum ratio of the cost of a job to the run time of its task for which launchers are advised.
-Below it, launchers save less than a fifth of the time."""
+"""Minimum ratio of the overhead of a batch job to the run time of its task for which launchers are
+advised. Below it, launchers save less than a fifth of the time."""
 MAX_SITES = 4
 """Maximum number of sites in the advice."""
 

@@ -67,8 +67,8 @@ Row = list[Any]
 
 
 class _Ends:
-    """The outcome of the latest ended attempt of each task of a workflow; for tasks that are done,
-    of the attempt that succeeded."""
+    """Outcomes of the tasks of a workflow. The outcome of a task is that of its attempt that
+    succeeded, otherwise that of its latest ended attempt."""
 
     def __init__(self, tasks: int, hosts: Sequence[str]) -> None:
         self.hosts = hosts
@@ -91,7 +91,7 @@ class OutcomeCollector:
     """Collects the outcomes of attempts from the events of a log."""
 
     def __init__(self, state: RunState) -> None:
-        """``state``: that after the last of the events."""
+        """``state`` is the state of the run after the last of the events."""
         self.ends: list[_Ends] = []
         self.hosts: list[str] = []
         self._state = state
@@ -155,8 +155,8 @@ class OutcomeCollector:
 
 
 def outcomes_of(run: RunDir, state: RunState, events: int) -> OutcomeCollector:
-    """The outcomes of attempts, from the first ``events`` events of the log, those that ``state``
-    comes from. Raises what ``Store`` raises."""
+    """Collect the outcomes of attempts from the first ``events`` events of the log. ``state`` is
+    the state after these events. Raises what ``Store`` raises."""
     collector = OutcomeCollector(state)
     store = Store(run.path)
     try:
@@ -168,7 +168,7 @@ def outcomes_of(run: RunDir, state: RunState, events: int) -> OutcomeCollector:
 
 
 class RunResults:
-    """The table of a run."""
+    """The results of a run: a table with a row for each task."""
 
     def __init__(self, run: RunDir) -> None:
         """Reads the state, also while an engine drives the run. Raises what ``FollowedRun``
@@ -286,8 +286,8 @@ class RunResults:
 
 
 def _cores(w: WorkflowState, task: int, documented: Resources) -> int | None:
-    """The cores that the latest attempt of a task requests or, before the first attempt, those that
-    it will request. None: the size of a moldable job has not been chosen yet."""
+    """The cores that the latest attempt of a task requests, or before the first attempt those that
+    the attempt will request. None: the size of a moldable job has not been chosen yet."""
     if task in w.workflow.moldable and task not in w.asks:
         return None
     return (w.asks.get(task) or documented).cores

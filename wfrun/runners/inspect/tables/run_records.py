@@ -91,7 +91,7 @@ class FailureKindRecord(msgspec.Struct, frozen=True):
     cause: str
     """With the exit code or the signal."""
     message: str
-    """``…`` stands for what differs between them."""
+    """The message, with ``…`` for the parts in which the messages differ."""
     tasks: int
     """Failed tasks."""
     attempts: int
@@ -127,7 +127,7 @@ class RunningRecord(msgspec.Struct, frozen=True):
     """Empty: unknown."""
     elapsed_s: float
     expected_s: float | None
-    """None: nothing is known."""
+    """None: unknown."""
 
 
 class LeftRecord(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class LeftRecord(msgspec.Struct, frozen=True):
 
 
 class StatusRecord(RunRecord, frozen=True):
-    """A run with its parts. Failures are the last ones, running tasks the oldest."""
+    """A run with its workflows and sites, its last failures, and its oldest running tasks."""
 
     workflows: tuple[WorkflowRecord, ...] = ()
     sites: tuple[SiteRecord, ...] = ()
@@ -169,7 +169,8 @@ def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:
 
 
 def run_record(path: Path, state: RunState, *, driven: bool) -> RunRecord:
-    """The record of a run without its parts."""
+    """The record of a run without its workflows, sites and failures. ``driven``: an engine drives
+    it now."""
     now_s = time.time() if driven else state.end_s
     return RunRecord(
         name=path.name,

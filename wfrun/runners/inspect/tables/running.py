@@ -31,7 +31,7 @@ class RunningTask(NamedTuple):
     """Empty: unknown."""
     elapsed_s: float
     expected_s: float | None
-    """None: nothing is known."""
+    """None: unknown."""
     workflow: int
     task: int
 
@@ -61,7 +61,7 @@ def _running_task(state: RunState, attempt: Attempt, now_s: float) -> RunningTas
 
 
 def host_of(state: RunState, attempt: Attempt) -> str:
-    """The host that runs an attempt, if it is known before the end of the attempt."""
+    """The host that runs an attempt; empty if the host is unknown until the attempt ends."""
     pool = pool_at(state, attempt.site)
     launcher = None if pool is None else pool.launchers.get(attempt.launcher)
     if launcher is not None:
@@ -73,7 +73,8 @@ def host_of(state: RunState, attempt: Attempt) -> str:
 
 
 def expected_s(state: RunState, attempt: Attempt) -> float | None:
-    """Expected run time of an attempt, from tasks that are done or its document."""
+    """Expected run time of an attempt in seconds, from tasks that are done or from its document.
+    None: unknown."""
     expected = state.find(ExpectedTimes)
     return None if expected is None else expected.expected_s(attempt)
 

@@ -1,4 +1,5 @@
-"""``wfrun shares``: the owners of a run, what they hold and what they have got."""
+"""``wfrun shares``: the owners of a run, the cores that they hold, and the core time that they have
+used."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def read_shares(run: RunDir, slices: int) -> RunShares:
 
 
 def print_shares(console: Console, shares: RunShares) -> None:
-    """Print a row for each owner, and for each part of the time a row with a column for each."""
+    """Print a table with a row for each owner. For several owners, also print a table of the cores
+    that they held over time, with a row for each time slice and a column for each owner."""
     console.print(f"run {shares.path}: {shares.state}", soft_wrap=True, markup=False)
     console.print(record_table(shares.owners, _OWNERS))
     if len(shares.owners) < 2 or not shares.slices:

@@ -22,8 +22,8 @@ Row = dict[str, Text]
 
 class SiteTable:
     """A row per site: cores in use, attempts by phase, tasks done, failed attempts (errors). A
-    narrow terminal gets fewer columns. With ``max_rows`` more sites than that are shown with few
-    columns, in several blocks side by side."""
+    narrow terminal gets fewer columns. If there are more than ``max_rows`` sites, the table has few
+    columns and is divided into blocks side by side."""
 
     def __init__(self, state: RunState, max_rows: int | None = None) -> None:
         self._state = state
@@ -57,7 +57,8 @@ def _table(rows: list[Row], headings: Sequence[str]) -> Table:
 
 
 def _blocks(rows: list[Row], max_rows: int, width: int) -> Table:
-    """Tables side by side, as many as are needed and fit."""
+    """Tables of few columns side by side: as many as are needed for ``max_rows``, if they fit
+    ``width``."""
     for row in rows:
         row["used"] = Text(f"{row['used'].plain}/{row['slots'].plain}")
     fitting = max(1, (width + _GAP) // (_width(rows, _BLOCK_HEADINGS) + _GAP))
@@ -70,7 +71,7 @@ def _blocks(rows: list[Row], max_rows: int, width: int) -> Table:
 
 
 def launcher_lines(state: RunState) -> list[Text]:
-    """A line for each site with launchers. None for a run with claims, whose launchers are only
+    """A line for each site with launchers. Empty for a run with claims, whose launchers are only
     placeholders that hold the claimed processors."""
     launchers = state.find(Launchers)
     if launchers is None or state.settings.place is not None:

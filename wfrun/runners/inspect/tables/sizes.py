@@ -26,7 +26,7 @@ class JobSizes(NamedTuple):
 
     job: str
     sizes: list[SizeChange]
-    """From its start; the last is 0 if it has ended."""
+    """Sizes since its start. The last one is 0 if the job has ended."""
 
     @property
     def held(self) -> list[int]:
@@ -34,7 +34,7 @@ class JobSizes(NamedTuple):
         return [each.size for each in self.sizes if each.size]
 
     def mean(self, now_s: float) -> float:
-        """Averaged over its execution so far."""
+        """Mean size over the job's execution so far, in processors."""
         ends = [*self.sizes, SizeChange(now_s, 0)]
         spans = [(b.at_s - a.at_s, a.size) for a, b in pairwise(ends) if a.size and b.at_s > a.at_s]
         total_s = sum(span_s for span_s, _ in spans)
@@ -42,7 +42,8 @@ class JobSizes(NamedTuple):
 
 
 def job_sizes(state: RunState) -> Iterator[JobSizes]:
-    """The sizes of all attempts of malleable jobs that have started, in that order."""
+    """The sizes of all attempts of malleable jobs that have started, in the order of their
+    starts."""
     found = state.find(Malleability)
     for key, sizes in () if found is None else found.sizes.items():
         workflow, task = map(int, key.split(".")[-3:-1])
@@ -50,7 +51,8 @@ def job_sizes(state: RunState) -> Iterator[JobSizes]:
 
 
 def size_table(state: RunState, now_s: float) -> Table | None:
-    """A line for each malleable job; None if none has started."""
+    """A table with a row for each malleable job, the `MAX_JOBS` latest; None if no job has
+    started."""
     found = list(job_sizes(state))
     if not found:
         return None

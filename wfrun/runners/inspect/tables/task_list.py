@@ -1,7 +1,7 @@
 """``wfrun tasks``: tasks of a run, selected and sorted.
 
-Open tasks come from the state. Site, host and run time of tasks that have ended are in the log
-alone, which is read only when somebody asks for such tasks.
+Open tasks come from the state. Site, host and run time of ended tasks are only in the log, which is
+read only if the user selects such tasks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TaskSelection(NamedTuple):
     """Which tasks are listed, and in which order."""
 
     states: Collection[str] = ()
-    """Empty: those that have not ended."""
+    """Empty: the states of tasks that can still run."""
     site: str | None = None
     types: Collection[str] = ()
     """Patterns; empty: all."""
@@ -78,7 +78,8 @@ class TaskRecord(msgspec.Struct, frozen=True):
     ``waiting`` (for other tasks), ``failed``, ``blocked`` (by failed tasks),
     ``not needed`` (an optional task) or ``done``."""
     site: str | None
-    """Of the attempt that is furthest, or was the last."""
+    """Site of the open attempt in the latest phase; for an ended task, of the attempt that
+    counts."""
     host: str | None
     attempts: int
     time_s: float | None
@@ -124,7 +125,7 @@ class _Lister:
         self._run, self._state, self._ends = run, state, ends
         self._now_s = time.time() if driven else state.now_s
         self._furthest: dict[tuple[int, int], Attempt] = {}
-        """The open attempt of each dispatched task that is furthest."""
+        """For each dispatched task, its open attempt in the latest phase."""
         for attempt in state.attempts.values():
             if not attempt.superseded:
                 known = self._furthest.get((attempt.workflow, attempt.task))

@@ -20,7 +20,7 @@ from wfrun.runners.inspect.watch.views.transfers import transfers
 WIDE = 120
 """Minimum width of a terminal on which the last events stand beside the running tasks."""
 GAP = 3
-"""Columns between the two."""
+"""Columns between the running tasks and the events."""
 BAR_COLUMNS = 8, 12
 """Width of the bars of running tasks on a narrow and on a wide terminal."""
 MAX_LINKS = 4

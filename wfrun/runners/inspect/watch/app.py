@@ -1,5 +1,6 @@
-"""``wfrun watch`` on a terminal: its heading, the views, and the marked row of a view. The run is
-only read: whatever is done here, it goes on."""
+"""``wfrun watch`` on a terminal: its heading, the views, and the marked row of a view. The display
+reads the log of the run, and sends the engine only requests that the user confirms. The run goes on
+when the display ends."""
 
 from __future__ import annotations
 
@@ -200,8 +201,8 @@ class WatchApp(App[Exception]):
         self._lines("keys").show([line])
 
     def action_view(self, number: int) -> None:
-        """Show another view, from its first row. A view that follows its last row shows that
-        one."""
+        """Show another view, from its first row, or from its last row if the view follows its
+        end."""
         self._view, self._rows, self._shows_keys = number, (), False
         self._asking.clear()
         body = self._lines("body")
@@ -281,7 +282,9 @@ class WatchApp(App[Exception]):
             self.refresh_look()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a request waits for an answer, keys do nothing else."""
+        """Whether an action is enabled. While a request waits for an answer, only answering and
+        leaving are. While the list of keys is shown, rows cannot be searched or sorted, and no
+        request can be made."""
         if self._asking.awaits_answer:
             return action in ("answer", "find_nothing", "quit")
         return not self._shows_keys or action not in ("find", "request", "sort", "reverse")
@@ -327,7 +330,8 @@ class Cursor:
         """What the marked row is about; None: the view has no marked row."""
 
     def find(self, rows: Sequence[ListingRow]) -> int | None:
-        """The number of the marked row among these; None: there is none."""
+        """Find the marked row again among these rows. Returns its number; None: no row is
+        marked."""
         if not rows or rows[0].subject is None:
             self.subject = None
             return None

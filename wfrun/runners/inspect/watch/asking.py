@@ -1,4 +1,5 @@
-"""Requests to the engine from ``wfrun watch``: asked for, confirmed, sent, taken."""
+"""Requests to the engine from ``wfrun watch``: the user confirms a request, it is sent, and the
+engine takes it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class RowSubject(NamedTuple):
 
     kind: Literal["site", "workflow", "task"]
     number: int
-    """Of the site or the workflow."""
+    """Number of the site or of the workflow."""
     task: int = -1
 
 
@@ -49,7 +50,8 @@ def request_of(key: str, subject: RowSubject, state: RunState) -> ur.Request | N
 
 
 class Asking:
-    """The request that the user makes, one at a time."""
+    """The request in progress: its confirmation by the user, and the answer of the engine. There is
+    one request at a time."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run
@@ -65,16 +67,17 @@ class Asking:
 
     @property
     def is_sending(self) -> bool:
-        """Whether a request is not taken yet."""
+        """Whether a request is sent and the engine has not answered yet."""
         return self._written is not None
 
     @property
     def line(self) -> Text | None:
-        """What is shown in place of the keys; None: nothing."""
+        """The text shown in place of the keys; None: the keys are shown."""
         return self._message
 
     def ask(self, request: ur.Request, state: RunState) -> None:
-        """Ask the user to confirm a request, unless it cannot be carried out."""
+        """Ask the user to confirm a request. If the request cannot be carried out, show the reason
+        instead."""
         try:
             OwnRun(self._run, "control")
             if state.run_id == SIMULATED_ID:
@@ -118,6 +121,6 @@ class Asking:
         self._written = None
 
     def clear(self) -> None:
-        """Show the keys again."""
+        """Show the keys again, unless a request is in progress."""
         if not (self._request or self._written):
             self._message = None

@@ -25,8 +25,8 @@ USED, PREFETCHED, FAILED = ("■", "green"), ("□", "cyan"), ("✗", "red")
 
 
 def bar(width: int, whole: float, parts: Sequence[BarPart]) -> Text:
-    """A bar of ``width`` columns. Each part gets its share of the whole, rounded, and at least one
-    column if it is not empty; a bar is full only if the whole is."""
+    """A bar of ``width`` columns. Each part gets its share of ``whole``, rounded, and at least one
+    column if it is not empty. The bar is full only if the parts add up to ``whole``."""
     text, left = Text(), width
     total = sum(part.amount for part in parts)
     for part in parts:
@@ -40,7 +40,7 @@ def bar(width: int, whole: float, parts: Sequence[BarPart]) -> Text:
 
 
 def time_bar(task: RunningTask, columns: int) -> Text:
-    """The elapsed part of the expected time; empty if none is known."""
+    """A bar of the elapsed part of a task's expected run time; empty if this is unknown."""
     if not task.expected_s:
         return Text()
     sign, usual = USED

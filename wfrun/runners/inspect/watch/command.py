@@ -27,7 +27,7 @@ def watch(run: RunDir) -> None:
 
 
 def _follow(run: RunDir) -> FollowedRun:
-    """Follow a run, once it has started."""
+    """Follow a run. Waits until the run has started."""
     is_said = False
     while True:
         try:
@@ -39,7 +39,8 @@ def _follow(run: RunDir) -> FollowedRun:
 
 
 def _is_interactive() -> bool:
-    """Whether the display can be drawn: it reads keys, and writes where errors go."""
+    """Whether the display can be drawn: standard input, output and error are terminals that can be
+    controlled."""
     streams = sys.stdin, sys.stdout, sys.stderr
     return all(s.isatty() for s in streams) and os.environ.get("TERM", "dumb") != "dumb"
 

@@ -45,7 +45,8 @@ def tabs(names: Sequence[str], chosen: int, width: int) -> Text:
 
 
 def help_lines(width: int) -> list[Text]:
-    """All keys, a line each; where the lines are too narrow, what a key does is on the next one."""
+    """All keys, a line each. If the lines are too narrow, the explanation of a key is on the next
+    line."""
     longest = max(len(key) for key, _ in _ALL_KEYS)
     lines = []
     for key, word in _ALL_KEYS:
@@ -62,8 +63,8 @@ def help_lines(width: int) -> list[Text]:
 
 
 def keys(width: int, *, is_overview: bool, note: Text, own: Sequence[tuple[str, str]] = ()) -> Text:
-    """The keys on the left, as many as fit, with those of the view's own first; a note on the
-    right."""
+    """The line of keys: as many keys as fit on the left, first the keys ``own`` of the marked row,
+    and ``note`` on the right."""
     line = Text(no_wrap=True, end="")
     for key, word in _KEYS[:_OVERVIEW_KEYS] if is_overview else (*own, *_KEYS):
         if line.cell_len + len(key) + len(word) + 3 + note.cell_len > width:
@@ -74,7 +75,8 @@ def keys(width: int, *, is_overview: bool, note: Text, own: Sequence[tuple[str, 
 
 
 def extent(listing: Listing, query: Query, first: int, height: int) -> Text:
-    """Which of how many rows are visible, and what they were searched for."""
+    """A note with the searched text, the numbers of the visible rows, and the number of all
+    rows."""
     note = Text()
     if query.text:
         note.append(f"find {query.text!r}  ", style="yellow")

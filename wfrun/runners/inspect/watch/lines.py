@@ -1,4 +1,5 @@
-"""The widget of ``wfrun watch``: lines that scroll, of which only those that change are drawn."""
+"""The widget of ``wfrun watch``: scrolling lines of text. Only lines that change are drawn
+again."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class TextLines(ScrollView):
             self.refresh(*(Region(0, n - top, width, 1) for n in changed))
 
     def draw(self, body: RenderableType) -> None:
-        """Show something that fits the size by itself."""
+        """Show a renderable that fits itself to the size of the widget."""
         width, height = max(1, self.size.width), max(2, self.size.height)
         self._canvas.size = width, height + 1
         options = self._canvas.options.update(width=width, height=None)

@@ -1,4 +1,4 @@
-"""A table of a view: what it shows, filtered and sorted; lines of it for a width."""
+"""The table of a view: its rows, filtered and sorted, and its layout as lines of a given width."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class ListingRow(NamedTuple):
 
     cells: Sequence[Cell]
     sort_keys: Sequence[SortKey]
-    """What each column is sorted by."""
+    """Key by which rows are sorted, for each column."""
     subject: RowSubject | None = None
-    """What requests may be about; None: the row takes none."""
+    """Subject of the requests that the user can make of this row; None: the row takes no
+    requests."""
 
 
 class Listing(NamedTuple):
@@ -53,14 +54,14 @@ class Listing(NamedTuple):
     total: int
     """Total number of rows, including those that ``rows`` leaves out."""
     empty: str
-    """What is said if there is no row."""
+    """Text shown if there is no row."""
 
 
 class Query(NamedTuple):
     """How a listing is arranged."""
 
     text: str = ""
-    """Only rows with a cell that contains it, in upper or lower case."""
+    """Text that a cell of each row must contain, ignoring case; empty: all rows."""
     column: int | None = None
     """Column that the rows are sorted by; None: the view's own order."""
     is_reversed: bool = False
@@ -86,8 +87,9 @@ def _plain(cell: Cell) -> str:
 
 
 def wrapped(listing: Listing, width: int) -> Listing:
-    """The listing, of one column and without subjects, with long rows divided. Further rows of a
-    divided row begin with spaces, as many as there are columns before the messages of a log."""
+    """Divide the rows that are longer than ``width`` into several rows. The listing has one column
+    and no subjects. The further rows begin with spaces, so that they are aligned with the messages
+    of a log."""
     rows: list[ListingRow] = []
     for row in listing.rows:
         first, *rest = _folded(Text(_plain(row.cells[0])), width)

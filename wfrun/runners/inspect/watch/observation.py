@@ -1,5 +1,5 @@
-"""What the views of ``wfrun watch`` are drawn from: the state of a run at one look at its log, and
-the rates of its links by the copies that have ended lately."""
+"""The data of the views of ``wfrun watch``: the state of a run at one look at its log, and the
+rates of its links, from copies that ended lately."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Link = tuple[int, int]
 
 
 class LinkRate(NamedTuple):
-    """What a link has carried in the window."""
+    """Number of files and bytes per second that were copied over a link in the window."""
 
     files: int
     bytes_per_s: float
@@ -71,7 +71,7 @@ MAX_EVENTS = 1000
 
 
 class RunObservation(NamedTuple):
-    """A run at one look."""
+    """A run at one look at its log."""
 
     state: RunState
     title: str

@@ -1,5 +1,5 @@
-"""The overview of ``wfrun watch``: workflows, sites, why they idle, running tasks, failures and the
-last events, in the lines that there are."""
+"""The overview of ``wfrun watch``: workflows, sites and why they are idle, running tasks, failures
+and the last events, fitted to the height of the terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_BAR = 100
 MIN_BAR = 6
 """Minimum width of a bar."""
 ROOMY = 24
-"""Minimum number of lines for which empty lines separate the parts."""
+"""Minimum height, in lines, from which empty lines separate the parts."""
 GAP = 3
 """Columns between two blocks of sites."""
 BLOCK_COLUMNS = 24
@@ -126,8 +126,8 @@ def _bar_columns(width: int) -> int:
 
 
 def _sites(look: RunObservation, width: int, max_rows: int) -> RenderableType:
-    """A bar for each site. The sites are divided into as many blocks side by side as are needed and
-    fit."""
+    """A bar for each site. The sites are divided into blocks side by side: as many as are needed
+    for ``max_rows``, if they fit ``width``."""
     uses = site_uses(look.state)
     sites = list(zip(look.state.sites, uses, strict=True))
     fitting = max(1, width // BLOCK_COLUMNS)

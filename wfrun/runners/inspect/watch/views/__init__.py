@@ -22,9 +22,9 @@ class TableView(NamedTuple):
     name: str
     listing: Callable[[RunObservation], Listing]
     shows_end: bool = False
-    """Whether it follows the end of its rows."""
+    """Whether the view follows its last row."""
     wraps: bool = False
-    """Whether rows that are too long for the terminal go on in further ones."""
+    """Whether a row that is too long for the terminal continues on further rows."""
 
 
 LISTINGS = (

@@ -64,7 +64,8 @@ def site_uses(state: RunState) -> list[SiteUse]:
 
 
 def reasons(look: RunObservation) -> Sequence[Idleness | None]:
-    """Why each site has idle cores. Of a run that nothing drives only why it is paused."""
+    """By site: why it has idle cores; None: it has none. If no engine drives the run, only why a
+    site is paused."""
     found = explain_idleness(look.state)
     if look.is_driven:
         return found
@@ -72,7 +73,7 @@ def reasons(look: RunObservation) -> Sequence[Idleness | None]:
 
 
 def use_bar(use: SiteUse, columns: int) -> Text:
-    """Used, prefetched and idle cores of all."""
+    """A bar of the used, prefetched and idle cores of a site."""
     parts = [BarPart(use.used, *USED), BarPart(min(use.prefetched, use.idle), *PREFETCHED)]
     return bar(columns, use.slots, parts)
 

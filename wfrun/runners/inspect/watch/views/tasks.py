@@ -34,8 +34,8 @@ _WORDS = {Phase.STAGING: "staging", Phase.SUBMITTING: "queued", Phase.QUEUED: "q
 
 
 def tasks(look: RunObservation) -> Listing:
-    """A row for each running attempt, the oldest first, then for each that waits at a site, then
-    for tasks that wait for one."""
+    """A row for each running attempt, the oldest first, then for each attempt that waits at a site,
+    then for each eligible task; at most `MAX_ROWS`."""
     state = look.state
     if state.ended is not None:
         return Listing(_COLUMNS, (), 0, "no task runs now")
@@ -73,7 +73,8 @@ def _waiting(state: RunState, attempt: Attempt, now_s: float) -> ListingRow:
 
 
 def _eligible(state: RunState, limit: int) -> Iterator[ListingRow]:
-    """Tasks that wait for a site, in the order of their documents."""
+    """Rows of at most ``limit`` eligible tasks, which wait for a site, in the order of their
+    documents."""
     for w in state.workflows:
         task = -1
         while limit > 0 and (task := w.status.find(TaskStatus.ELIGIBLE, task + 1)) >= 0:

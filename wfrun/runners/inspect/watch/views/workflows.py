@@ -41,7 +41,7 @@ def workflows(look: RunObservation) -> Listing:
 
 
 def workflow_bar(w: WorkflowState, columns: int) -> Text:
-    """Done, failed and blocked, and dispatched tasks of all."""
+    """A bar of the done, the failed or blocked, and the dispatched tasks among all tasks."""
     parts = [
         BarPart(w.done, *USED),
         BarPart(w.failed + w.blocked, *FAILED),
