@@ -572,8 +572,9 @@ class Session:
     async def _watched(
         self, loop: Loop, usage: HeadNodeUsage, asked: RequestReader, added: Submissions
     ) -> None:
-        """Run the loop, and beside it the tasks that look for requests of the user and that count
-        head-node load."""
+        """Run the loop, and beside it the tasks that look for requests of the user and for due
+        workflows, count head-node load, send notifications, and write the metrics file and the
+        history."""
         watchers = [
             asyncio.create_task(self._watch_requests(asked, added)),
             asyncio.create_task(self._watch_arrivals(added)),

@@ -242,7 +242,8 @@ class RequestReader:
 
 
 def _refuse(path: Path, error: Exception) -> None:
-    """Replace a request by the reason why it is not carried out."""
+    """Replace the file of a request by a file with the reason why the request is not carried
+    out."""
     text = error.message if isinstance(error, InvalidError) else str(error)
     _LOGGER.warning("the request %s is not carried out: %s", path.name, text)
     with contextlib.suppress(OSError):

@@ -178,7 +178,7 @@ class TaskExplanation(msgspec.Struct, frozen=True):
     tries: tuple[TryRecord, ...] = ()
     """The latest tries to place a job with claims that failed."""
     claims: tuple[ClaimRecord, ...] = ()
-    """Its claims."""
+    """Claims of the job."""
     sizes: tuple[SizeRecord, ...] = ()
     """Its sizes, if it is malleable and has started in a run with ``--malleable``."""
     size_reason: str = ""

@@ -160,8 +160,8 @@ def site_text(found: SiteExplanation) -> Iterator[RenderableType]:
 
 
 def _used(found: SiteExplanation) -> str:
-    """Used cores of the site. They may exceed its slots: launchers that take no more tasks use
-    cores beside those of live launchers."""
+    """Text on the used cores of the site. They may exceed the slots, which leave out launchers that
+    take no more tasks but still run some."""
     if not found.slots and not found.used_cores:
         return "it has no cores now"
     if found.used_cores > found.slots:

@@ -36,14 +36,14 @@ not pass with the next task."""
 _BESIDE_WORK = (*_AT_ONCE, "storage")
 """Kinds of reasons that are printed even for a site that runs tasks."""
 MAX_REASONS = 4
-"""Maximum number of reasons on a line that repeats."""
+"""Maximum number of reasons on a periodic line."""
 MAX_REASON = 300
-"""Maximum number of characters of a reason on such a line."""
+"""Maximum number of characters of a reason on a periodic line."""
 
 
 class LineProgress:
-    """The display without a terminal: a line every ten seconds, and one when a site takes no work
-    for a new reason."""
+    """The display without a terminal: a line every `LINE_EVERY_S`, and a line when there is a new
+    reason why a site takes no work."""
 
     def __init__(self, state: RunState, title: str) -> None:
         self._state = state
@@ -96,7 +96,8 @@ class LineProgress:
         return "; ".join(parts)
 
     def _look(self) -> None:
-        """Print why sites run nothing, for each reason once."""
+        """Print new reasons why sites take no work, and new failures of transfer methods, each
+        once."""
         state = self._state
         if len(self._looks) < len(state.sites):  # they are known once the run has started
             self._looks = [(None, 0)] * len(state.sites)
@@ -112,8 +113,8 @@ class LineProgress:
         self._fallbacks = len(state.fallbacks)
 
     def _new_reason(self, index: int, reason: Idleness | None) -> Idleness | None:
-        """The reason to print for a site. None: the site works, or its reason was printed already
-        or must be found by further looks."""
+        """The reason to print for a site. None: the site works, or the reason was printed already
+        or has not yet been found `LOOKS` times."""
         site = self._state.sites[index]
         if reason is not None and reason.kind not in _BESIDE_WORK and site.phases[Phase.RUNNING]:
             reason = None

@@ -19,13 +19,12 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442")
 apart with every kind of colour vision. `FAILED` and `REST` mark failures and everything else."""
 FAILED, REST = "#d55e00", "#999999"
 MAX_TYPES = 2 * len(COLOURS)
-"""Maximum number of types of tasks with a look of their own, which is a colour, plain or
-hatched."""
+"""Maximum number of types of tasks that are distinguished, each by a colour, plain or hatched."""
 _LABEL = 22
 """Maximum number of characters of a short label. An axis on a phone has no room for more."""
 _UNITS = ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "h"), (120.0, 60.0, "min"))
-"""(minimum, seconds, unit): from this length of a run in seconds, its times are shown in this
-unit."""
+"""Units of the time axis, as (minimum length of the run in seconds, seconds per unit, name). The
+first whose minimum is reached is used, otherwise seconds."""
 
 
 def label(text: str) -> str:

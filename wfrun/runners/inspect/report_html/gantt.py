@@ -44,7 +44,8 @@ def attempts_of(reading: RunReading) -> tuple[TaskTiming, ...]:
 
 
 def gantt(reading: RunReading, spans_s: Spans, axis: TimeAxis) -> Figure:
-    """The chart of `attempts_of` a run; ``spans_s`` are their starts and ends."""
+    """The Gantt chart of a run. ``spans_s`` has the start and end of each attempt in
+    `attempts_of`."""
     tasks = attempts_of(reading)
     lane_of = lanes(tasks, spans_s)
     if len(tasks) > MAX_BARS:

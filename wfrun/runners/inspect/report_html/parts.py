@@ -20,8 +20,8 @@ from wfrun.runners.metrics.critical_path import PARTS, CriticalPath, PathStep
 from wfrun.runners.metrics.statistics import TypeStatistics
 
 MAX_STEPS = 40
-"""Maximum number of tasks of a critical path for which each has a row. A longer path has a row for
-each type."""
+"""Maximum number of tasks of a critical path that is drawn with a row for each task. A longer path
+has a row for each type."""
 _COLOURS = {
     "earlier_s": FAILED, "throttle_s": REST, "launcher_s": "#cc79a7", "room_s": "#f0e442",
     "staging_s": "#56b4e9", "queue_s": "#e69f00", "runtime_s": "#0072b2", "report_s": "#009e73",

@@ -53,7 +53,7 @@ class FileRecord(msgspec.Struct, frozen=True):
     places: tuple[PlaceRecord, ...]
     """Empty: it is not written yet, was removed, or is lost."""
     readers: tuple[str, ...]
-    """Ids of tasks that still read it, at most `MAX_READERS`."""
+    """Ids of tasks that read the file and are not done, at most `MAX_READERS`."""
     reader_count: int
     why: str
     """Why it is still there, or why it is nowhere."""
@@ -154,7 +154,7 @@ def file_records(
 
 
 def _readers(chosen: Sequence[tuple[WorkflowState, int]]) -> dict[tuple[int, int], list[int]]:
-    """The tasks that still read these files."""
+    """The tasks that read these files and are not done, by (workflow, file)."""
     readers: dict[tuple[int, int], list[int]] = {(w.index, file): [] for w, file in chosen}
     for w in {w.index: w for w, _ in chosen}.values():
         for task, status in enumerate(w.status):

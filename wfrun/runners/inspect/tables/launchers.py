@@ -57,8 +57,8 @@ class LauncherRow(NamedTuple):
 
 
 def launcher_rows(state: RunState, *, ended: bool) -> list[LauncherRow]:
-    """Launchers in the order of the sites and of their start. With ``ended``, launchers that have
-    ended are included, first at each site."""
+    """Launchers in the order of the sites and of their start. With ``ended``, ended launchers are
+    included, and come first at each site."""
     launchers = state.find(Launchers)
     rows = []
     for index, pool in launchers.pools.items() if launchers is not None else ():
@@ -71,8 +71,8 @@ def launcher_rows(state: RunState, *, ended: bool) -> list[LauncherRow]:
 def launcher_table(
     rows: Sequence[LauncherRow], now_s: float, *, simulated: bool = False, dismissed: bool = False
 ) -> Table:
-    """A row for each launcher at ``now_s``. Times are times of day; those of simulated runs count
-    from the start. ``dismissed``: the run has ended, and launchers that have not are shown as
+    """A row for each launcher at ``now_s``. Times are times of day; in simulated runs they count
+    from the start. ``dismissed``: the run has ended, so launchers that have not ended are shown as
     dismissed."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("launcher", no_wrap=True)

@@ -155,7 +155,9 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
 
 
 def share_lines(state: RunState) -> list[RenderableType]:
-    """The number of launchers of each owner who scavenges, by site, and why there are no more."""
+    """By site: the number of launchers of each owner who scavenges, and why there are no more;
+    after the end of the run the number of launchers given back. Then the owners who wait for their
+    turn. Empty in runs without ``--scavenge``."""
     if state.find(Scavenging) is None:
         return []
     lines = [

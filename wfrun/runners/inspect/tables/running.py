@@ -19,7 +19,7 @@ from wfrun.runners.inspect.failures.failures import task_title
 MAX_HOST = 40
 """Maximum number of characters shown of the name of a host."""
 LATE_FACTOR = 2.0
-"""A task that has run for this factor of its expected time is shown as late."""
+"""Ratio of elapsed to expected run time above which a running task is shown as late."""
 
 
 class RunningTask(NamedTuple):

@@ -148,7 +148,8 @@ class WatchApp(App[Exception]):
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """End the display with the error of the block, which the caller reports."""
+        """Context manager: an error in the block ends the display, whose caller reports the
+        error."""
         try:
             yield
         except Exception as error:

@@ -13,7 +13,7 @@ _KEYS = (
     ("s", "sort"), ("r", "reverse"),
 )  # fmt: skip
 _OVERVIEW_KEYS = 3
-"""Number of keys that the overview has."""
+"""Number of keys shown in the overview: the first ones of `_KEYS`."""
 _ALL_KEYS = (
     ("1 to 8, ← →", "the views; Tab is the next one"),
     ("↑ ↓, Page, Home, End", "mark another row, or scroll"),

@@ -17,7 +17,7 @@ GAP = 2
 INDENT = 11
 """Columns before the message of an event: its time, and a gap."""
 _CONSOLE = EscapingConsole(file=io.StringIO())
-"""Rich wraps texts only with a console."""
+"""Console that Rich needs to wrap texts."""
 
 
 class ListingColumn(NamedTuple):

@@ -38,7 +38,7 @@ from wfrun.runners.inspect.watch.views.sites import (
 from wfrun.runners.inspect.watch.views.workflows import workflow_bar
 
 NAME_COLUMNS = 16
-"""Maximum width of the name of a site or a workflow in the overview."""
+"""Maximum width of the name of a site in the overview. That of a workflow is twice as large."""
 MAX_BAR = 100
 """Maximum width of a bar."""
 MIN_BAR = 6
@@ -48,7 +48,7 @@ ROOMY = 24
 GAP = 3
 """Columns between two blocks of sites."""
 BLOCK_COLUMNS = 24
-"""Minimum width of a block of sites, of which several stand side by side."""
+"""Minimum width of a block of sites if several blocks stand side by side."""
 
 
 def overview(look: RunObservation, width: int, height: int) -> RenderableType:

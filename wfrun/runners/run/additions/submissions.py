@@ -163,7 +163,8 @@ def _decoded(path: Path) -> list[Workflow]:
 
 
 def _refuse(path: Path, error: Exception) -> None:
-    """Replace a request by the reason why it is not carried out."""
+    """Replace the file of a request by a file with the reason why the request is not carried
+    out."""
     text = error.message if isinstance(error, WfrunError) else str(error)
     _LOGGER.warning("the addition %s is not carried out: %s", path.stem, text)
     with contextlib.suppress(OSError):

@@ -46,7 +46,7 @@ LOCK_WAIT_S = 0.5
 """Maximum time to wait for a lock, in seconds: on systems without open file description locks,
 readers hold the lock briefly."""
 MAX_BYTES = 4096
-"""Maximum size of a lock file that is read."""
+"""Maximum number of bytes read of a lock file."""
 _WHOLE_FILE = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 """The struct flock of fcntl(2) for a write lock on a whole file."""
 _HAS_OFD_LOCKS = hasattr(fcntl, "F_OFD_GETLK")

@@ -1,4 +1,4 @@
 """The run id that marks the logs of simulated runs."""
 
 SIMULATED_ID = "s"
-"""Id of simulated runs. Ids of real ones are longer."""
+"""Id of simulated runs. The ids of real runs are longer."""

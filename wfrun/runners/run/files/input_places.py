@@ -39,8 +39,9 @@ class InputPlaces:
         settings: Settings,
         catalog: InputCatalog | None,
     ) -> None:
-        """``places`` are searched by the names of files; relative paths start from ``folder``.
-        ``catalog`` is the user's replica catalog, whose entries replace those of the document."""
+        """``places`` are the folders in which files are searched by name. Relative paths in the
+        document start from ``folder``. ``catalog`` is the user's replica catalog, whose entries
+        replace those of the document."""
         self._places = places
         self._folder = folder
         self._sites = {site.name: site for site in sites.sites}
@@ -121,8 +122,8 @@ class InputPlaces:
         return None
 
     def check(self, source: str) -> None:
-        """Raise InvalidError for the required inputs that are missing, and for those at URLs that
-        are not fetched. ``source`` is the document."""
+        """Raise InvalidError if required inputs are missing, or exist only at URLs that may not be
+        fetched. ``source`` is the document."""
         if self._missing:
             url = self._missing[0][1]
             looked = f"for {url} and {folders(self._places)}" if url else folders(self._places)

@@ -42,8 +42,8 @@ MAX_USAGES = 20_000
 """Maximum number of rows, each with the core seconds of an owner in a run. The rows with the latest
 ends are kept."""
 WRITE_INTERVAL_S = 300.0
-"""Interval at which a run adds its ended tasks to the history, in seconds. Other current runs then
-see them, and after a crash little is missing until the run is resumed."""
+"""Interval at which a run adds its ended tasks to the history, in seconds. Runs that start
+meanwhile then see these tasks, and after a crash little is missing until the run is resumed."""
 
 _MAX_AHEAD_S = 86_400.0
 """Maximum time by which the end of an observation may be later than now, in seconds. Later ends
@@ -53,7 +53,7 @@ _MAX_BODY_BYTES = 100_000
 observation takes some 80 bytes."""
 _MAX_CORES = 2**31
 _Row = tuple[float, float, str, float | None, float | None]
-"""An `Observation` in the file."""
+"""Stored form of an `Observation`."""
 _decode = msgspec.json.Decoder(list[_Row], strict=True).decode
 _encode = msgspec.json.encode
 

@@ -34,7 +34,7 @@ Samples = Iterator[tuple[Labels, float]]
 
 
 class Metric(NamedTuple):
-    """A family of samples."""
+    """A metric family of Prometheus: samples of one name, with different labels."""
 
     name: str
     type: Literal["gauge", "counter"]

@@ -101,8 +101,8 @@ class Notifier:
 
     async def leave(self, error: Exception) -> None:
         """Notify that the engine cannot go on with the run, and wait for the notification. If the
-        error is that of the log, the end of the notification is not logged, so that the next engine
-        may notify again."""
+        log caused the error, the end of the notification is not logged, so that the next engine may
+        notify again."""
         self._start(("failed", None), str(error))
         await self.finish()
 

@@ -27,13 +27,14 @@ from wfrun.parsers.record_types import check_record, names_of
 from wfrun.sites.node.alone import python_function
 
 _MOST_BYTES = 100_000
-"""Maximum size of the arguments of a call as JSON. Linux limits a word of a command to 128 KiB."""
+"""Maximum size of the arguments of a call as JSON, in bytes. Linux limits a word of a command to
+128 KiB."""
 
 
 _MAKE_NAMES = frozenset(
     {"*", "__getattr__", "exec", "eval", "globals", "locals", "setattr", "vars"}
 )
-"""Names whose use may define others while a file runs."""
+"""Names whose use in a file may define further names while the file runs."""
 
 
 class Call(msgspec.Struct, frozen=True):

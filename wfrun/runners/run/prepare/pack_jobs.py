@@ -216,8 +216,8 @@ def _check_time(offer: PackedAllocation, end_s: float) -> None:
 
 
 def packed_catalog(catalog: Catalog, offer: PackedAllocation, end_s: float) -> Catalog:
-    """The catalog with only the site of an allocation. A cluster has one launcher of its size, for
-    the planned time ``end_s`` in seconds."""
+    """The catalog with only the site of an allocation. A cluster gets one launcher of the
+    allocation's size, whose walltime follows from the planned time ``end_s``, in seconds."""
     site = replace(offer.site, slots=offer.processors)
     access = site.access
     if access is not None and site.has_batch_system:

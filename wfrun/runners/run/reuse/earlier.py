@@ -50,8 +50,8 @@ class KeptFile(NamedTuple):
     directory: str
     """Name of the earlier run's directory at that site."""
     is_final: bool
-    """Whether the file is in the ``outputs/`` of the earlier run. The user may write files there,
-    so that a final output of the new run may be a link to it."""
+    """Whether the file is in ``outputs/`` of the earlier run, where the user may write it. Only
+    such a file is linked, not copied, as a final output of the new run."""
 
 
 class EarlierRun:
@@ -121,11 +121,12 @@ def _is_same(site: SiteSpec, earlier: SiteSpec) -> bool:
 
 
 def earlier_runs(choice: str, workflows: Sequence[Workflow]) -> Iterator[EarlierRun]:
-    """Yield the runs that a new run may reuse: the run that ``choice`` names; for ``auto`` the
-    user's latest runs, at most `MAX_RUNS`, that have a workflow with the name of one of
-    ``workflows``, the latest run first.
+    """Yield the runs that a new run may reuse: the run that ``choice`` names, or for ``auto`` the
+    user's latest runs that have a workflow with the name of one of ``workflows``. Of these at most
+    `MAX_RUNS`, the latest run first.
 
-    Raises InvalidError for a named run that cannot be reused; ``auto`` warns, and skips it.
+    Raises InvalidError for a named run that cannot be reused. With ``auto`` such a run is skipped,
+    with a warning.
     """
     if choice != "auto":
         named = _load(find(choice), None)

@@ -116,7 +116,8 @@ def _in_order(workflow: Workflow) -> Iterable[int]:
 
 
 class _Contents:
-    """The contents of the files and programs of a workflow."""
+    """Collects the facts on which the keys of a workflow's tasks depend, among them the contents of
+    files and programs."""
 
     def __init__(
         self, workflow: Workflow, record: Record, identifier: Identifier, keys: Sequence[bytes]

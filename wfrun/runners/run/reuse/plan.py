@@ -16,7 +16,7 @@ MAX_USELESS = 2
 read."""
 
 Source = tuple[EarlierRun, int, int]
-"""An earlier run, and the (workflow, task) in it."""
+"""An earlier run, and the workflow and the task in it."""
 
 
 class ReusableTasks:

@@ -87,7 +87,7 @@ def _digest(body: bytes) -> str:
 
 
 def digest_of(workflow: Workflow) -> str:
-    """The digest by which events name a workflow that is stored."""
+    """The digest by which events name a workflow."""
     if _is_large(workflow):
         return _digest(divide(workflow, _digest))
     return encode_workflow(workflow)[0]
@@ -125,7 +125,7 @@ def _read_part(directory: Path, digest: str) -> bytes:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this user owns a file and may write it."""
+    """Whether this user owns a file and may write it; True also if the file cannot be found."""
     try:
         return os.stat(path).st_uid == os.geteuid() and os.access(path, os.W_OK)
     except OSError:
@@ -133,7 +133,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_still(path: Path, found: os.stat_result | None) -> bool:
-    """Whether a file that was found is still at its path."""
+    """Whether the file with the status ``found`` is still at its path."""
     try:
         return found is not None and os.path.samestat(found, os.lstat(path))
     except OSError:
@@ -171,9 +171,10 @@ class Store:
         self._encoder = msgspec.json.Encoder()
         self._pending: list[Event] = []
         self.next_seq = 0
-        """Sequence number of the next event to be appended."""
+        """Sequence number of the next event to be appended or read."""
         self.before_commit: Callable[[], None] | None = None
-        """Called before each commit of events; an error that it raises prevents the commit."""
+        """Called before each commit of events or of a checkpoint. An error that it raises prevents
+        the commit."""
         self._is_log = False
         """Whether the tables of a log have been found in the file."""
         with self._errors():

@@ -26,7 +26,7 @@ large workflow then needs little memory."""
 
 T = TypeVar("T")
 ReadPart = Callable[[str], bytes]
-"""Returns the part with a digest."""
+"""Returns the part that has the given digest."""
 Links = tuple[int, ...]
 
 
