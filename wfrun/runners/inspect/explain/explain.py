@@ -176,7 +176,7 @@ class TaskExplanation(msgspec.Struct, frozen=True):
     planned: PlannedRecord | None
     """None: the jobs of the run are not packed."""
     tries: tuple[TryRecord, ...] = ()
-    """The latest tries to place a job with claims that failed."""
+    """The latest failed tries to place the job, in a run with claims."""
     claims: tuple[ClaimRecord, ...] = ()
     """Claims of the job."""
     sizes: tuple[SizeRecord, ...] = ()

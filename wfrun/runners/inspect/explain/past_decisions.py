@@ -102,8 +102,8 @@ def look(run: Run, w: WorkflowState, task: int) -> PastDecision:
 
 
 def _offers(run: Run, sizes: SizeChooser, w: WorkflowState, task: int) -> Scores | None:
-    """Scores of the sites for a job whose size the run chooses. All sites count that are open for
-    the job, including those that the chosen size would exclude."""
+    """Scores of the sites for a job whose size the run chooses. They include sites that are open
+    for the job but that the chosen size excludes."""
     cores = w.workflow.tasks[task].resources.cores
     mask = w.allowed_sites(task) & run.state.openings_for(cores).open
     for limit in run.hooks.limit_candidates:

@@ -42,8 +42,8 @@ _RESUME = "then `{resume}` runs the failed tasks again"
 
 def advice(cause: Cause, *, logs: str, resume: str, retried: bool) -> str | None:
     """Advice on failures of a cause; None: there is no advice. ``logs`` and ``resume`` are the
-    commands for the example. ``retried``: the advice leaves out ``resume``, because no task has
-    failed finally, or the run goes on."""
+    commands for the example. ``retried``: the advice leaves out ``resume``, because the failed
+    tasks are retried anyway."""
     known = _ADVICE.get(cause)
     if known is None:
         return None

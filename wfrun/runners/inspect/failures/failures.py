@@ -70,8 +70,8 @@ def cancelled_line(state: RunState) -> Text | None:
 
 
 def failure_summary(state: RunState) -> RenderableType | None:
-    """The kinds of failures of failed tasks, each with the end of an example's output; None if no
-    task has failed."""
+    """The kinds of failures of failed tasks, each with the end of an example's output, and the
+    tasks that the user has cancelled. None if no task has failed or was cancelled."""
     groups = [group for group in state.failure_groups.largest_first() if group.tasks]
     parts: list[RenderableType] = []
     for group in groups[:MAX_GROUPS]:

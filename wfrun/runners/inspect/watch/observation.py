@@ -26,7 +26,7 @@ Link = tuple[int, int]
 
 
 class LinkRate(NamedTuple):
-    """Number of files and bytes per second that were copied over a link in the window."""
+    """Number of files and bytes per second copied over a link in the last `WINDOW_S` seconds."""
 
     files: int
     bytes_per_s: float

@@ -1,8 +1,8 @@
-"""The index of a user's runs: the paths of their directories, a line each, in one file.
+"""The index of a user's runs: one file with the path of each run directory, one path a line.
 
-It only helps to find runs that are outside the current folder. The run directories hold the truth:
-a path without a run is passed over, a line that is no path is ignored, and a run that the index
-lacks, because the file was lost or the run was moved, is added when it is resumed.
+It only helps to find runs outside the current folder; the run directories are authoritative. So a
+path without a run, and a line that is no path, are ignored. The index may lack a run, because the
+index was lost or the run was moved. Such a run is added when it is resumed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MAX_BYTES = 8 << 20
 
 
 def add_run(run: Path) -> None:
-    """Add a run directory. An index that cannot be written is left alone: only commands in other
-    folders miss the run."""
+    """Add a run directory to the index. Does nothing if the index cannot be written: only commands
+    in other folders then do not find the run."""
     path, line = state_directory() / "runs", os.fsencode(run.absolute())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

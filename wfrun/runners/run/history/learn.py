@@ -43,8 +43,8 @@ def made_up(run: RunDir, how: str) -> InvalidError:
 
 
 def _with_history(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-    """The events, with an empty history added as read at the start. A run without a history
-    collects no observations."""
+    """The events of a log, with an event that an empty history was read inserted after the start.
+    Without such an event a run collects no observations."""
     for event in events:
         yield event
         if isinstance(event, ev.RunStarted):

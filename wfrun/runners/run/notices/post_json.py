@@ -1,6 +1,6 @@
 """A program of its own that posts JSON: ``python post_json.py TIMEOUT_S``.
 
-The first line of its input is the URL, the rest the JSON. In a process of its own, a server that
+The first line of its input is the URL, the rest the JSON. Because it is a process, a server that
 answers slowly or a name that does not resolve blocks no thread of the engine, and the post can be
 killed. Redirects are not followed: the JSON goes to the server that the user named, and to no
 other.

@@ -82,7 +82,8 @@ def _smallest(workflow: Workflow) -> str:
 
 
 def _container_warnings(workflow: Workflow, catalog: Catalog) -> list[str]:
-    """Warnings for sites that cannot run a container of a workflow and so get no task in it."""
+    """Warnings for sites that cannot run a container of a workflow, and so get no task that needs
+    this container."""
     tasks = workflow.tasks if workflow.bag is None else workflow.tasks[:1]
     containers = dict.fromkeys(task.resources.container for task in tasks)
     return [
@@ -142,8 +143,8 @@ def _check_fits(
 ) -> dict[Resources, int]:
     """Raise InvalidError for a task that fits no site; for a bag or a parallel job with the line of
     the request. ``sized``: moldable jobs may have any of their sizes, otherwise the smallest.
-    Returns by resource request the mask of the sites that it fits. The result is empty for a bag,
-    and leaves out moldable jobs if ``sized``."""
+    Returns for each resource request the mask of the sites that the request fits. The result is
+    empty for a bag, and leaves out moldable jobs if ``sized``."""
     check_storage(workflow, catalog.sites)
     if workflow.bag is not None:
         _check_bag_fits(read, workflow.tasks[0], catalog)

@@ -145,10 +145,10 @@ def direct(catalog: Catalog) -> Catalog:
 
 
 def claimable(catalog: Catalog, settings: Settings, *, simulated: bool) -> Catalog:
-    """The catalog with launchers at all sites. The launchers hold the processors of jobs, and are
-    as wide and as long as the site allows. ``simulated``: processors of any site can be claimed.
-    Raises InvalidError for a site without a batch system unless ``simulated``, and for a link
-    between nodes that the policy needs and the catalog does not state."""
+    """The catalog with launchers at all sites, which hold the processors of jobs. A launcher may
+    have the maximum size and walltime that its site allows. ``simulated``: processors of any site
+    can be claimed. Raises InvalidError for a site without a batch system unless ``simulated``, and
+    for a link between nodes that the policy needs and the catalog does not state."""
     for site in catalog.sites:
         if not (simulated or (site.access is not None and site.has_batch_system)):
             raise InvalidError(
