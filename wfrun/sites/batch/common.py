@@ -23,9 +23,9 @@ _SCRIPT = """\
 
 
 def script(job: BatchJob, variable: str, before: str = "") -> str:
-    """The batch script. ``variable`` is the environment variable with the element's number in an
-    array. A job that is not an array does not read it: its value may be inherited from the job
-    that submitted this one."""
+    """The batch script. ``variable`` names the environment variable that has the number of an array
+    element. A job that is not an array passes 1 instead, since it may inherit this variable from
+    the job that submitted it. ``before`` has lines to run before the command."""
     element = f'"${variable}"' if job.count > 1 else "1"
     return _SCRIPT.format(
         name=job.name, before=before, command=shlex.join(job.command), element=element
@@ -33,9 +33,9 @@ def script(job: BatchJob, variable: str, before: str = "") -> str:
 
 
 def tell_walltime(job: BatchJob, walltime_s: int, overriding: str) -> str:
-    """Lines of a batch script that tell ``job.py`` the walltime of its job. An end near this
-    walltime may be the batch system's doing. Empty if one of the user's options, matched by the
-    regular expression ``overriding``, may request another walltime."""
+    """Lines of a batch script that tell ``job.py`` the walltime of its job: an end near it may be
+    the batch system's doing. Empty if one of the user's options, matched by the regular expression
+    ``overriding``, may request another walltime."""
     if any(re.match(overriding, word) for word in job.options):
         return ""
     return f"WFRUN_JOB_WALLTIME_S={walltime_s}\nexport WFRUN_JOB_WALLTIME_S\n"
@@ -69,7 +69,8 @@ def how_it_ended(exit_code: int | None) -> str:
 
 
 def grouped(jobs: Sequence[tuple[str, int | None]]) -> list[tuple[str, list[int]]]:
-    """Jobs in their order, each with its elements sorted; an empty list means the whole job."""
+    """The jobs in the order of their first mention, each with its elements, sorted. An empty list
+    of elements means the whole job."""
     groups: dict[str, set[int]] = {}
     whole = {job for job, element in jobs if element is None}
     for job, element in jobs:

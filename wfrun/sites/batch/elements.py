@@ -18,8 +18,8 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 def expand(text: str) -> list[int]:
-    """Numbers of an expression such as ``1-7:2,9``, in the form of Slurm, Grid Engine and PBS. A
-    limit on running elements (``%5``) is ignored, and a final ``...``, with which Slurm truncates
+    """Numbers of an expression such as ``1-7:2,9``, in the form of Slurm, Grid Engine and PBS.
+    Ignores a limit on running elements (``%5``) and a final ``...``, with which Slurm truncates
     long expressions. Raises QueueUnknownError for anything else."""
     numbers: list[int] = []
     for part in text.partition("%")[0].split(","):

@@ -12,8 +12,8 @@ from wfrun.engine.exchange import Cause
 State = Literal["queued", "running", "ending", "held", "suspended", "refused", "begun"]
 """State of a job in the queue. ``refused``: the system will never run the job as it was submitted,
 and keeps it in the queue until it is cancelled. ``held``: the system will not run the job until
-somebody releases it, or its queue. ``begun``: an element of an array that waits no more; whether it
-has ended is unknown."""
+somebody releases the job or its queue. ``begun``: an array element that no longer waits; the queue
+does not show whether it still runs or has ended."""
 
 
 class JobInQueue(msgspec.Struct, frozen=True):
@@ -28,18 +28,17 @@ class JobInQueue(msgspec.Struct, frozen=True):
     state: State
     cores: int
     reason: str = ""
-    """Why it waits, as the system says it."""
+    """Why the job waits, in the words of the batch system."""
     nodes: tuple[str, ...] = ()
     started_s: float | None = None
     """Seconds since the epoch; None: not started, or the system prints a local time only."""
     running_elements: int = 0
-    """For an element that has begun: number of elements of its array that run or end now."""
+    """For a ``begun`` element: number of elements of its array that run or end now."""
     planned_s: float | None = None
-    """Start of a waiting job as the batch system plans it, in seconds since the epoch; None: it
-    plans none, or does not show it."""
+    """Start of a waiting job as the batch system plans it, in seconds since the epoch; None: no
+    start is planned or shown."""
     requested_s: float | None = None
-    """Run time after which it is killed, in seconds; None: unlimited, or the queue does not show
-    it."""
+    """Requested walltime, in seconds; None: unlimited, or the queue does not show it."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ class Ending(msgspec.Struct, frozen=True):
     cause: Cause
     exit_code: int | None = None
     message: str = ""
-    """State and reason, as the system says them."""
+    """State and reason, in the words of the batch system."""
     node: str | None = None
 
 

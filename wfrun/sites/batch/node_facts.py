@@ -1,4 +1,4 @@
-"""What the programs on a node have to know of their batch system."""
+"""Facts about a batch system that the programs on its nodes need."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ class Start(msgspec.Struct, frozen=True):
 
     words: tuple[str, ...]
     """The command, before the words of the program. The first word is looked for in PATH.
-    ``{host}`` stands for the name of a node. A command without it starts the program on all nodes
-    but the first, and may have ``{hosts}`` (their names, with commas), ``{count}`` (their number)
-    and ``{cores}`` (the number of cores on each)."""
+    ``{host}`` stands for the name of a node. A command without ``{host}`` starts the program on all
+    nodes but the first. It may have ``{hosts}`` (their names, with commas), ``{count}`` (their
+    number) and ``{cores}`` (the number of cores on each)."""
     number: str = ""
-    """The variable with the number of the process, from 0, where one command starts all."""
+    """The variable with the number of a process, from 0, if one command starts the program on all
+    nodes but the first; else empty."""
     environment: Mapping[str, str] = {}
     """Variables for the command."""
     by_shell: bool = False
@@ -24,27 +25,29 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What the programs on a node have to know of their batch system.
+    """Facts about a batch system that the programs on its nodes need.
 
-    It is sent to each site as ``bin/batch_system.json``, and read by ``batch_job.py`` there.
-    Variables are those of the environment of a job; an empty name or command: there is none.
-    Commands are lines for ``/bin/sh``.
+    The facts are sent to each site as ``bin/batch_system.json``, which ``batch_job.py`` reads
+    there. Variables belong to the environment of a job. Commands are lines for ``/bin/sh``. An
+    empty name or command means that the batch system has none.
     """
 
     node: str = ""
-    """The variable with the system's own name of a node, where that may not be the host name. Of
-    capital letters, digits and underscores."""
+    """The variable with the batch system's name of a node, if that may differ from the host name.
+    The variable's name consists of capital letters, digits and underscores."""
     end_s: str = ""
     """The variable with the time at which the job is ended, in seconds since the epoch."""
     walltime_s: str = ""
     """The variable with the walltime of the job, in seconds."""
     left: str = ""
-    """The command that prints the time left: seconds, or ``[[days-]hours:]minutes:seconds``.
-    Anything else means that no end is known. Only launchers ask, and only without ``end_s``."""
+    """The command that prints the time left: seconds, or ``[[days-]hours:]minutes:seconds``. Other
+    output means that no end is known. Only launchers run the command, and only if ``end_s`` and
+    ``walltime_s`` give no time."""
     hosts: str = ""
-    """The command that prints the job's nodes, the first one first: the first word of each line.
-    Names may be repeated. Only jobs on several nodes and parallel jobs ask."""
+    """The command that prints the job's nodes, the first one first, as the first word of each line.
+    Names may be repeated. Only jobs on several nodes and parallel jobs run the command."""
     starts: tuple[Start, ...] = ()
-    """Commands that start a program on the other nodes; the first one that exists here is used."""
+    """Commands that start a program on the other nodes; the first command that exists on the node
+    is used."""
     warnings: tuple[str, ...] = ("SIGUSR1", "SIGUSR2", "SIGXCPU")
     """Signals to all processes of a job that precede its end by SIGTERM or SIGKILL."""

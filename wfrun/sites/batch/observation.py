@@ -11,14 +11,14 @@ OBSERVE_S = 60.0
 """Interval between queries of other users' jobs, in runs that use them."""
 GUEST_OBSERVE_S = 1.0
 """Interval between queries of other users' jobs in runs that give processors back when another
-user's job waits: runs with malleable jobs, and owners who scavenge. It is at least ``poll_min`` of
-the catalog, 2 s by default."""
+user's job waits: runs with malleable jobs, and owners who scavenge. The interval is never shorter
+than ``poll_min`` of the catalog, 2 s by default."""
 
 
 class Observer:
     """Turns snapshots of a site's queue into events. An event has the detail that the run's
-    policies use. There is no event if this detail has not changed, since every event makes the log
-    longer."""
+    policies use: each job, or the cores of running and of queued jobs. No event is made if this
+    detail has not changed, since every event makes the log longer."""
 
     def __init__(self, site: int, observed: Observed) -> None:
         self._site = site

@@ -33,7 +33,7 @@ class BatchQueue(msgspec.Struct, frozen=True):
     walltime_s: float | None = None
     """Maximum walltime of a job; None: no limit is known."""
     max_array: int | None = None
-    """Maximum number of elements of an array there; None: that of the system."""
+    """Maximum number of elements of an array in this queue; None: the system's limit applies."""
     choices: Mapping[str, tuple[str, ...]] = {}
     """Usable values, best first, of each catalog key that only this batch system has. A key is
     absent if its values are unknown."""
@@ -59,7 +59,8 @@ class Offer(msgspec.Struct, frozen=True):
     """Further facts about the system, in sentences, that its users should know."""
 
     def queue(self, name: str | None) -> BatchQueue | None:
-        """The queue of this name, or the default queue without a name; None if there is none."""
+        """The queue ``name``, or the default queue if ``name`` is None; None if there is no such
+        queue."""
         if name is not None:
             return next((queue for queue in self.queues if queue.name == name), None)
         return next((queue for queue in self.queues if queue.is_default), None)
@@ -115,5 +116,5 @@ def blocks(text: str, first: str) -> list[dict[str, str]]:
 
 
 def smallest_limit(numbers: Sequence[int]) -> int | None:
-    """The smallest number above 0, since 0 means no limit; None if there is none."""
+    """The smallest number above 0, since 0 means no limit; None if no number is above 0."""
     return min((number for number in numbers if number > 0), default=None)

@@ -11,7 +11,7 @@ from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError
 
 _FIRST = 300
 _LAST = 200
-"""Maximum characters of a longer text in a message, at its begin and at its end."""
+"""Maximum characters of a shortened text in a message, from its start and from its end."""
 _USAGE = re.compile(r"^usage: .*", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _NOTHING = re.compile(r"(?!)")
 
@@ -21,13 +21,14 @@ class Refusals(NamedTuple):
     matches none of them is a transient fault."""
 
     limits: re.Pattern[str]
-    """A limit on jobs is reached, or the queue is closed: the same request is accepted later."""
+    """A limit on jobs is reached, or the queue is closed: the batch system may accept the same
+    request later."""
     never: re.Pattern[str]
     """The request cannot be accepted as it is."""
     too_large: re.Pattern[str] = _NOTHING
     """The array has more elements than are allowed."""
     limit_codes: frozenset[int] = frozenset()
-    """Exit codes of a limit, whatever the text."""
+    """Exit codes that mean ``limits``, whatever the text."""
 
     def error(self, program: str, exit_code: int | None, output: str, errors: str) -> WfrunError:
         """The error for a submission that returned no id.

@@ -19,7 +19,7 @@ class Survey(NamedTuple):
     needed: Mapping[str, tuple[str, ...]]
     """Commands that must succeed."""
     wanted: Mapping[str, tuple[str, ...]]
-    """Commands that fail at many sites, or are forbidden to users there."""
+    """Commands that may fail: many sites lack them or forbid them to users."""
     read: Callable[[Mapping[str, str]], Offer]
     """Parses the outputs, by name; the output of a failed command is empty. Raises
     QueueUnknownError."""

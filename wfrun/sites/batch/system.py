@@ -28,7 +28,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     """A job, or an array of identical jobs. Elements are numbered from 1."""
 
     name: str
-    """``wfrun-<run id>-<number>``, of letters, digits and hyphens. Recovery finds the job by it."""
+    """``wfrun-<run id>-<number>``, of letters, digits and hyphens. Recovery finds the job by this
+    name."""
     count: int
     """Number of elements; 1: not an array."""
     nodes: int
@@ -47,7 +48,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     """Further arguments of the submission command, from the catalog."""
     avoid_nodes: tuple[str, ...]
     log: str
-    """Absolute path of the file for the job's own output: errors before the wrapper runs."""
+    """Absolute path of the log, which has what the batch script prints before the wrapper runs,
+    such as errors."""
     output: str
     """Absolute path of the file in which the batch system collects a job's output. For an array,
     the paths of the elements' files begin with it."""
@@ -55,7 +57,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     """Command of each element. The element's number, 1 without an array, is added as the last
     argument."""
     parallel: bool = False
-    """Whether each element starts a process for each core. On several nodes it always does."""
+    """Whether each element starts a process for each core. An element on several nodes always
+    does."""
 
     @property
     def has_process_per_core(self) -> bool:
@@ -72,14 +75,14 @@ class ArrayTooLargeError(WfrunError):
 
 
 class BatchSystem(Protocol):
-    """A batch system. Each implementation names the manual and the version that it follows. It
+    """A batch system. Each implementation names the manual and the version that it follows, and
     derives from this class to inherit the default answers to the optional questions."""
 
     environment: ClassVar[Mapping[str, str]]
     """Variables for the commands of `queue` and `endings`, so that their output can be parsed.
     Submissions do not get them: jobs would inherit them."""
     node: ClassVar[NodeFacts]
-    """What the programs on a node have to know of the system."""
+    """Facts about the system that the programs on its nodes need."""
     max_array: int
     """Maximum number of elements of one array."""
 
@@ -105,23 +108,24 @@ class BatchSystem(Protocol):
         """Raise the errors of `submitted` if the answer to `rehearse` is a refusal."""
 
     def output_path(self, output: str, element: int | None) -> str | None:
-        """Path of the file in which the system leaves what one job or element printed before our
-        script began, once it has ended. ``output`` is that of the job, ``element`` is None for a
-        job that is not an array. None if the system has no such file."""
+        """Path of the file that has, once a job or element has ended, what it printed before our
+        script began. ``output`` is `BatchJob.output`; ``element`` is None for a job that is not an
+        array. None if the system leaves no such file."""
         return None
 
     def explained(self, printed: str) -> Ending | None:
-        """Why the system ended a job, as the file of `output_path` says it; None if it does not."""
+        """Why the system ended a job, from ``printed``, the content of the file of `output_path`;
+        None if that does not say."""
         return None
 
     def queue(self, user: str | None) -> list[str]:
-        """The command that shows the jobs of ``user``. If that is None, it shows those of all
-        users, each element of an array by itself. It may show more than was asked: PBS cannot
-        select."""
+        """The command that shows the jobs of ``user``. If ``user`` is None, the command shows the
+        jobs of all users, each element of an array by itself. It may show more than was asked: PBS
+        cannot select by user."""
 
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
-        """The commands that show each element of these arrays by itself; their output is parsed by
-        `jobs`. Empty if `queue` shows them so."""
+        """The commands that show each element of these arrays by itself; `jobs` parses their
+        output. Empty if `queue` already shows each element."""
         return []
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:
@@ -130,24 +134,25 @@ class BatchSystem(Protocol):
         header, or if it cannot be parsed."""
 
     def nodes(self) -> list[str] | None:
-        """The command that shows the nodes, of a system that reports jobs as never starting also
-        while nodes that they need are out of service. None for a system that reports this only of
-        jobs that can never start."""
+        """The command that shows the nodes. `may_start` needs it if the system also reports a job
+        as never starting while nodes that the job needs are out of service. None for a system that
+        reports this only of jobs that can never start."""
         return None
 
     def may_start(self, reason: str, output: str) -> bool:
         """Whether a job that `jobs` shows as refused for this reason may start when all nodes are
-        in service, by the output of `nodes`. Raises QueueUnknownError if that cannot be parsed."""
+        in service. ``output`` is the output of `nodes`. Raises QueueUnknownError if ``output``
+        cannot be parsed."""
         return False
 
     def why(self, job: str) -> list[str] | None:
         """The command that shows why the job of this id, or its waiting elements, does not start;
-        None if `queue` shows it, or nothing does."""
+        None if `queue` shows the reason, or no command does."""
         return None
 
     def waits(self, exit_code: int | None, output: str, errors: str) -> tuple[str, bool]:
-        """Parse the output of `why`: the reason, empty if it has none, and whether nothing will
-        start the job until somebody acts. Raises QueueUnknownError if the command failed."""
+        """Parse the output of `why`. Returns the reason, empty if there is none, and whether the
+        job waits until somebody acts. Raises QueueUnknownError if the command failed."""
         return "", False
 
     def cancel(self, jobs: Sequence[tuple[str, int | None]]) -> list[list[str]]:
@@ -156,7 +161,7 @@ class BatchSystem(Protocol):
 
     def removal(self, jobs: Sequence[str]) -> list[str] | None:
         """The command by which an administrator removes arrays that stay in the queue although all
-        elements have ended; None: this system keeps none."""
+        elements have ended; None: this system has no such arrays."""
         return None
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
@@ -167,6 +172,6 @@ class BatchSystem(Protocol):
     def ended(
         self, exit_code: int | None, output: str, errors: str
     ) -> Mapping[tuple[str, int], Ending]:
-        """Parse the output of a command of `endings`, by id and element, without elements that have
-        not ended or are unknown. Raises QueueUnknownError if it cannot be parsed; a failed command
-        may raise it or show nothing."""
+        """Parse the output of a command of `endings`. Returns outcomes by job id and element,
+        without elements that have not ended or are unknown. Raises QueueUnknownError if the output
+        cannot be parsed; for a failed command it may raise this error or return nothing."""

@@ -124,8 +124,8 @@ def _templates(rules: Mapping[str, str]) -> list[str]:
 
 
 def _memory_resources(complexes: str) -> tuple[str, ...]:
-    """Names of the memory resources that a job can request: consumables first, and the customary
-    names first among these and the others."""
+    """Names of the memory resources that a job can request: consumables first, then other resources
+    with a customary name. In both groups customary names come first."""
     found = []
     for line in complexes.splitlines():
         fields = line.split()
@@ -153,5 +153,5 @@ def _largest_host(hosts: str, resources: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _rank(name: str, usual: tuple[str, ...]) -> int:
-    """The position of a name in the usual ones; other names come last."""
+    """Position of a name in ``usual``; for other names the length of ``usual``."""
     return usual.index(name) if name in usual else len(usual)

@@ -15,7 +15,7 @@ from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff]")
 _BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})
-"""Codes of ``failed`` of jobs that never started, through no fault of their own."""
+"""Values of the field ``failed`` of jobs that never started, through no fault of their own."""
 _NO_OUTPUT = 26
 _LIMIT = 37
 _KILLED = 100
@@ -79,9 +79,9 @@ def _jobs(entry: etree._Element) -> list[JobInQueue]:
 
 
 def _state(code: str) -> State:
-    """The state of a code of qstat(1): d(eletion), E(rror), h(old), r(unning), R(estarted),
-    s(uspended), S (queue suspended), t(ransferring), T(hreshold), w(aiting). Unknown letters are
-    ignored."""
+    """The state for a code of qstat(1), which has letters for d(eletion), E(rror), h(old),
+    r(unning), R(estarted), s(uspended), S (queue suspended), t(ransferring), T(hreshold),
+    w(aiting). Unknown letters are ignored."""
     if "d" in code:
         return "ending"
     if "E" in code:
@@ -94,8 +94,9 @@ def _state(code: str) -> State:
 
 
 def read_accounting(output: str) -> dict[tuple[str, int], Ending]:
-    """The jobs in ``qacct -j``. Incomplete records are left out. An element has several records if
-    it was restarted or if its number was reused; the last one counts."""
+    """The outcomes of the jobs in ``qacct -j``, by job id and element. Incomplete records are left
+    out. An element has several records if it was restarted or if its number was reused; the last
+    one counts."""
     endings = {}
     for record in _records(output):
         number, task = record.get("jobnumber", ""), record.get("taskid", "")

@@ -13,7 +13,7 @@ MAX_HOSTS = 32
 """Maximum number of hosts whose memory is read, since each takes a command of its own."""
 
 _QUEUES_OF_USER = 'exec qstat -g c -U "$(id -un)"'
-"""Leaves out queues that this user may not use."""
+"""Shows only queues that this user may use."""
 _ENVIRONMENTS = 'for pe in $(qconf -spl); do qconf -sp "$pe"; done'
 _HOSTS = f'for host in $(qconf -sel | head -n {MAX_HOSTS}); do qconf -se "$host"; done'
 

@@ -28,9 +28,10 @@ class GridEngine(BatchSystem):
     the first line of a variable arrives, and no shell functions.
 
     Jobs with several cores request ``parallel_environment``, which must put them on one node
-    (``allocation_rule $pe_slots``). Jobs on several nodes need one whose allocation rule is the
-    number of cores on each node: ``{cores}`` in its name stands for that number.
-    ``memory_resource`` is requested per slot, as Grid Engine counts it, GPUs as resource ``gpu``.
+    (``allocation_rule $pe_slots``). Jobs on several nodes need a parallel environment whose
+    allocation rule is the number of cores on each node: ``{cores}`` in its name stands for that
+    number. Memory is requested as ``memory_resource``, per slot, as Grid Engine counts it. GPUs are
+    requested as resource ``gpu``.
     """
 
     environment: ClassVar[Mapping[str, str]] = {}
@@ -82,7 +83,8 @@ class GridEngine(BatchSystem):
         return f"{self.memory_resource}={mebibytes}M"
 
     def _arguments(self, job: BatchJob, slots: int | None = None) -> list[str]:
-        """The arguments of qsub without the script; with another number of slots."""
+        """The arguments of qsub without the script. ``slots`` replaces the number of slots of the
+        job."""
         command = ["-terse", "-N", job.name, "-r", "n", "-V", "-S", "/bin/sh", "-b", "n"]
         command += ["-m", "n"]  # the default, unless an sge_request file has another one
         command += ["-wd", "/", "-j", "y", "-o", job.log]
@@ -127,8 +129,8 @@ class GridEngine(BatchSystem):
         raise REFUSALS.error("qsub", exit_code, output, errors)
 
     def rehearse(self, job: BatchJob) -> list[str]:
-        """``-w v`` verifies without submitting. A program instead of a script, since there is no
-        script yet."""
+        """``-w v`` verifies without submitting. The command names a program, since no script exists
+        yet."""
         arguments = self._arguments(job)
         arguments[arguments.index("-b") + 1] = "y"
         # After the user's options, which may have -w, too.
@@ -148,8 +150,8 @@ class GridEngine(BatchSystem):
         return parser.read_queue(output)
 
     def why(self, job: str) -> list[str]:
-        """The queue shows no reasons. ``schedd_job_info`` of the scheduler (sched_conf(5)) may
-        turn them off."""
+        """The command that shows the scheduler's reasons, since `queue` shows none.
+        ``schedd_job_info`` of sched_conf(5) may turn them off."""
         return ["qstat", "-j", job]
 
     def waits(self, exit_code: int | None, output: str, errors: str) -> tuple[str, bool]:

@@ -1,5 +1,6 @@
-"""The parser of what ``qstat -j`` says of a job that waits. Source: qstat(1) and sched_conf(5),
-``schedd_job_info``, of version 8.1.9, msg_schedd.h, and recordings of that version."""
+"""The parser of the reasons that ``qstat -j`` gives for the wait of a job. Source: qstat(1) and
+sched_conf(5), ``schedd_job_info``, of version 8.1.9, msg_schedd.h, and recordings of that
+version."""
 
 from __future__ import annotations
 
@@ -41,5 +42,5 @@ def read_waits(output: str) -> tuple[str, bool]:
 
 
 def _is_of(pattern: str, queue: str) -> bool:
-    """Whether a queue is one of ``-q``: ``all.q``, ``*.q`` or ``all.q@host``."""
+    """Whether a queue matches a pattern of ``-q``, such as ``all.q``, ``*.q`` or ``all.q@host``."""
     return fnmatchcase(queue, pattern.partition("@")[0] or "*")

@@ -1,13 +1,16 @@
-"""Submission of parallel jobs to Grid Engine, which refuses those that no queue can ever run.
+"""Submission of parallel jobs to Grid Engine that refuses jobs that no queue can ever run.
 
-By itself qsub accepts a job that asks a parallel environment for more slots than it, its queues or
-any of its nodes have, and the job waits for ever. ``-w e`` has the job verified against the queues
-as configured, as if they were empty: disabled, suspended and full queues, hosts that are down, and
-slots and consumables in use do not count (tried with version 8.1.9). It also refuses what may run
-later, though: a request for a load value such as mem_free, since load values do not count either,
-and a job that avoids nodes. So after a refusal the width decides: the job is refused only if a
-narrow one like it is accepted, both without nodes to avoid, or both also without the request for
-memory. Source: option -w of qsub(1)."""
+By itself qsub accepts a job that requests more slots than its parallel environment, the queues or
+the nodes have, and the job waits for ever. ``qsub -w e`` verifies the job against the configured
+queues as if they were empty. It ignores whether queues are disabled, suspended or full, whether
+hosts are down, and which slots and consumables are in use (tried with version 8.1.9).
+
+But ``-w e`` also refuses jobs that may run later: jobs that request a load value such as mem_free,
+since load values are ignored too, and jobs that avoid nodes. So after a refusal further
+verifications find out whether the width is the reason. They compare the job with a narrow one like
+it, both without nodes to avoid, and once more both also without the request for memory. The job is
+refused only if the narrow one is accepted and the wide one is not. Source: option -w of qsub(1).
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,13 @@ class Question(NamedTuple):
     wide: Sequence[str]
     narrow: Sequence[str]
     text: str
-    """What to print if only the narrow one can ever run."""
+    """Message if only the narrow job can ever run."""
 
 
 def checked(arguments: Sequence[str], questions: Sequence[Question]) -> list[str]:
-    """The command that submits a job with these arguments of qsub. It fails with qsub's message if
-    no queue can ever run a job of this width. If qsub accepts the job, qsub is called only once."""
+    """The command that submits a job with these arguments of qsub. The command fails with qsub's
+    message if no queue can ever run a job of this width. It calls qsub only once if qsub accepts
+    the job."""
     asked = "".join(
         _QUESTION.format(
             wide=shlex.join(question.wide),

@@ -17,8 +17,8 @@ _CODE = re.compile(r"Exited *with *exit *code *(\d{1,9})\b", re.ASCII)
 
 
 def read_history(output: str) -> dict[tuple[str, int], Ending]:
-    """The outcomes of the jobs that have ended. A job that was queued again has several ends; the
-    last one counts, unless the job started again after it."""
+    """The outcomes of the jobs that have ended, by job id and element. A job that was queued again
+    has several ends. The last one counts, unless the job started again after it."""
     endings = {}
     for block in re.split(r"^-{10,}\n", output, flags=re.MULTILINE):
         match = _JOB.match(block.lstrip())

@@ -25,7 +25,7 @@ def read_offer(
 ) -> Offer:
     """The offer from the outputs of ``bqueues -l``, ``bhosts -w``, ``lshosts -w``, ``bmgroup -w``,
     ``bparams -a`` and ``busers -w``. All but the first two may be empty. Raises QueueUnknownError
-    for other output, and without a queue."""
+    if the outputs show no queue or no host."""
     known = {row["HOST_NAME"]: _host(row) for row in _table(hosts, "HOST_NAME")}
     if not known:
         raise QueueUnknownError(f"bhosts shows no host: {hosts[:200]!r}")
@@ -106,7 +106,8 @@ def _host(row: Mapping[str, str]) -> _Host:
 
 
 def _table(text: str, first: str) -> Iterator[dict[str, str]]:
-    """The rows of a table with a header that begins so. Rows with fewer columns are left out."""
+    """The rows, by column name, of the table whose header begins with ``first``. Rows with fewer
+    columns than the header are left out."""
     lines = text.splitlines()
     while lines and not lines[0].startswith(first):
         lines.pop(0)
@@ -126,6 +127,6 @@ def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _setting(text: str, name: str) -> str:
-    """The first word after this name; empty: there is none."""
+    """The first word after ``name``, a regular expression; empty if ``text`` has no such name."""
     match = re.search(rf"^\s*(?:{name})\s*(\S+)", text, re.MULTILINE)
     return match[1] if match else ""

@@ -38,7 +38,8 @@ _STATES: dict[str, State | None] = {
 
 
 def is_empty(output: str, errors: str) -> bool:
-    """Whether the answer says that there is no job, which some versions do without a document."""
+    """Whether the answer says that there is no job. Some versions then print a message on stderr
+    instead of a document."""
     return not output.strip() and _NO_JOBS.match(errors.strip()) is not None
 
 
@@ -89,7 +90,8 @@ def read_endings(output: str) -> dict[tuple[str, int], Ending]:
 
 
 def exit_of(code: int | None, node: str | None) -> Ending:
-    """The ending of a job for which LSF gives no reason. Above 128 it is that of a signal."""
+    """The outcome of a job for which LSF gives no reason. An exit code above 128, or none, stands
+    for a signal."""
     if code is None:
         return Ending(cause="signal", message="EXIT", node=node)
     if code > 128:
@@ -98,8 +100,8 @@ def exit_of(code: int | None, node: str | None) -> Ending:
 
 
 def _records(output: str) -> Iterator[Mapping[str, str]]:
-    """The records of a document, without those of unknown jobs. bjobs may print lines before it,
-    such as ``Cannot connect to LSF. Please wait ...``."""
+    """The records of a document, without those of unknown jobs. bjobs may print lines before the
+    document, such as ``Cannot connect to LSF. Please wait ...``."""
     start = output.find("{")
     try:
         document = json.loads(output[start:] if start >= 0 else "", strict=False)
@@ -115,7 +117,8 @@ def _records(output: str) -> Iterator[Mapping[str, str]]:
 
 
 def _parts(record: Mapping[str, str]) -> tuple[str, int]:
-    """Job and element. The index of a job that is no array is 0."""
+    """Job id and element of a record. LSF gives index 0 to a job that is no array; its element is
+    1."""
     job, index = number_of(record["JOBID"]), number_of(record["JOBINDEX"] or "0")
     if job is None or index is None:
         raise QueueUnknownError(f"{record['JOBID'][:80]!r} is not the id of a job")
@@ -123,6 +126,6 @@ def _parts(record: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _nodes(hosts: str) -> tuple[str, ...]:
-    """Hosts of ``4*hostA:hostB``."""
+    """The hosts in ``4*hostA:hostB``, each once."""
     names = (part.rpartition("*")[2] for part in hosts.split(":"))
     return tuple(dict.fromkeys(name for name in names if name and name != "-"))

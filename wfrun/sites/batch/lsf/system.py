@@ -31,8 +31,8 @@ class Lsf(BatchSystem):
     """IBM Spectrum LSF 10.1 with Fix Pack 2 or later.
 
     Jobs get the environment of the login on the head node, as LSF passes it by default. Memory is
-    requested for each host. A run limit is in minutes, and at some sites multiplied by the speed of
-    the host (``ABS_RUNLIMIT``), so launchers ask LSF for the time left.
+    requested for each host. A run limit is in minutes. Some sites scale it by the speed of the host
+    (``ABS_RUNLIMIT``), so launchers ask LSF for the time left.
     """
 
     environment: ClassVar[Mapping[str, str]] = {}
@@ -50,8 +50,8 @@ class Lsf(BatchSystem):
         self.max_array = max_array or 1000
 
     def script(self, job: BatchJob) -> str:
-        """The script opens the log itself: LSF writes to the file of ``-o`` when the job has ended,
-        its report of the end first."""
+        """The script opens the log itself: LSF writes the file of ``-oo`` only when the job has
+        ended, and begins it with a report of the end."""
         before = f"exec >>{shlex.quote(job.log)} 2>&1\n"
         if job.walltime_s is not None:
             seconds = 60 * common.whole_minutes(job.walltime_s)
@@ -82,7 +82,7 @@ class Lsf(BatchSystem):
         raise REFUSALS.error("bsub", exit_code, output, errors)
 
     def rehearse(self, job: BatchJob) -> list[str] | None:
-        """bsub cannot verify without submitting, but bqueues knows the queues."""
+        """bsub cannot verify without submitting, but bqueues shows whether the queue exists."""
         return None if job.queue is None else ["bqueues", "-w", job.queue]
 
     def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
@@ -93,7 +93,7 @@ class Lsf(BatchSystem):
         return output if element is None else f"{output}.{element}"
 
     def explained(self, printed: str) -> Ending | None:
-        """The report of LSF, which precedes what the job has printed."""
+        """The reason in LSF's report, which precedes the output of the job."""
         return reason_of(printed.partition("The output (if any) follows")[0])
 
     def queue(self, user: str | None) -> list[str]:
@@ -113,8 +113,8 @@ class Lsf(BatchSystem):
         return [["bkill", *chunk] for chunk in common.chunks(named)]
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
-        """bjobs shows ended jobs for CLEAN_PERIOD, an hour by default, bhist while its event file
-        is kept."""
+        """bjobs shows ended jobs for CLEAN_PERIOD, an hour by default; bhist shows them as long as
+        its event file is kept."""
         return [
             *([*queue.COMMAND, "-a", *chunk] for chunk in common.chunks(ids)),
             *(["bhist", "-l", "-a", *chunk] for chunk in common.chunks(ids)),

@@ -31,12 +31,13 @@ _CAUSES: dict[str, Cause] = {
     "CSM_ALLOC": "node",
     "KUBE": "node",
 }
-"""Reasons that are missing are those of a signal: LSF, or another program, has ended the job."""
+"""Cause for each reason. Other reasons stand for a signal: LSF or another program has ended the
+job."""
 _SAYS_NOTHING = frozenset({"UNKNOWN"})
 
 
 def reason_of(text: str, node: str | None = None) -> Ending | None:
-    """The last reason in a text; None: it has none."""
+    """The outcome for the last reason in a text; None if the text has none."""
     found = [match for match in _REASON.finditer(text) if match[1] not in _SAYS_NOTHING]
     if not found:
         return None

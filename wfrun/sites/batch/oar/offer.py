@@ -9,13 +9,13 @@ from wfrun.sites.batch.oar.queue import read_json
 from wfrun.sites.batch.offers import BatchQueue, Offer
 
 _CORES = ("core", "resource_id")
-"""Names of the resource of a core: the customary one, and that of an OAR without it, in which each
-resource is a core."""
+"""Possible names of the resource that is a core, the customary one first. An OAR without ``core``
+has one resource for each core."""
 
 
 def read_offer(nodes: str) -> Offer:
     """The offer from the output of ``oarnodes -J`` and OAR's version. Raises QueueUnknownError for
-    other output, and without resources."""
+    other output, and if there are no resources."""
     resources = [each for each in read_json(nodes) if each.get("type", "default") == "default"]
     if not resources:
         raise QueueUnknownError("oarnodes shows no resource")

@@ -65,7 +65,8 @@ def read_queue(output: str) -> list[JobInQueue]:
 
 
 def read_endings(output: str) -> dict[tuple[str, int], Ending]:
-    """The outcomes of the jobs that have ended in ``oarstat -J -f``. Raises QueueUnknownError."""
+    """The outcomes of the ended jobs in the output of ``oarstat -J -f``, by array id and element.
+    Raises QueueUnknownError."""
     endings = {}
     # A job that OAR has submitted again comes after the one that could not be started.
     for job in sorted(read_json(output), key=lambda job: number_of(str(job.get("Job_Id")), 0)):
@@ -100,8 +101,8 @@ def _ending(job: Mapping[str, Any], state: str) -> Ending:
 
 
 def read_json(output: str) -> list[Mapping[str, Any]]:
-    """The objects of a document before OAR's version; without one there are none. Raises
-    QueueUnknownError."""
+    """The objects of the JSON document that precedes OAR's version; none if there is no document.
+    Raises QueueUnknownError for an invalid document, and if the version is missing."""
     match = _VERSION.search(output)
     if match is None:
         raise QueueUnknownError(f"no whole answer of OAR: {output[:200]!r}")

@@ -16,19 +16,20 @@ from wfrun.sites.batch.oar.refusals import REFUSALS
 from wfrun.sites.batch.system import BatchJob, BatchSystem, Ending, JobInQueue
 
 _OARSTAT = ("sh", "-c", 'oarstat -J "$@" && exec oarstat -V', "oarstat")
-"""Without jobs oarstat prints nothing. The version after it shows that the answer is complete."""
+"""The command that shows jobs, and then OAR's version. The version shows that the answer is
+complete: without jobs oarstat prints nothing."""
 
 
 class Oar(BatchSystem):
     """OAR 2.5.
 
-    Each element of an array is a job of its own, with an id of its own, and a job that could not be
-    started is submitted again by OAR as a further one. So jobs are named by the id of their array
-    and their index in it; a single job is an array of one.
+    Each element of an array is a job of its own, with an id of its own. OAR submits a job that
+    could not be started again, with a new id. So jobs are named by the id of their array and their
+    index in it; a single job is an array of one.
 
     Jobs get nothing of the environment of the submission. Cores are requested as the resource
-    ``core_resource``, whose name administrators choose. Memory is not requested: where a property
-    has it, it has another name at each site.
+    ``core_resource``, whose name administrators choose. Memory is not requested, since the property
+    for memory has another name at each site, or is missing.
     """
 
     environment: ClassVar[Mapping[str, str]] = {}
@@ -81,10 +82,10 @@ class Oar(BatchSystem):
         raise REFUSALS.error("oarsub", exit_code, output, errors)
 
     def rehearse(self, job: BatchJob) -> None:
-        """oarsub cannot verify without submitting, and shows users no queues."""
+        """None: oarsub cannot verify without submitting, and users cannot list the queues."""
 
     def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
-        """Nothing was asked."""
+        """Does nothing: `rehearse` has no command."""
 
     def queue(self, user: str | None) -> list[str]:
         return [*_OARSTAT, *(() if user is None else ("-u", user))]

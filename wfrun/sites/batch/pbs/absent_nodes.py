@@ -1,10 +1,11 @@
 """Whether a job that OpenPBS calls impossible can start when nodes are back in service.
 
 The scheduler writes the comment "Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 8
-T: 8)" if a request exceeds the sum over all nodes. Nodes in another state than free, such as those
-that are down or in exclusive use, count there with what jobs use of them, not with what they have.
-So the comment may be withdrawn, while limits of the queue or the server are the same later. Source:
-is_ok_to_run in check.cpp and node_partition_update in node_partition.cpp of OpenPBS 23.06."""
+T: 8)" if a request exceeds the sum over all nodes. Nodes in another state than free, such as nodes
+that are down or in exclusive use, add to this sum only what jobs use of them. So this comment may
+be withdrawn when nodes are free again. Comments about limits of the queue or the server stay true.
+Source: is_ok_to_run in check.cpp and node_partition_update in node_partition.cpp of OpenPBS 23.06.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ _AMOUNTS = re.compile(_OF_NODES + r"(\w+) \(R: (\w+) A: \w+ T: (\w+)\)", re.ASCI
 
 
 def may_start(comment: str, nodes: Objects) -> bool:
-    """Whether the request fits into all nodes together once all are in service. True also if the
-    comment has no amounts, or if an absent node does not show what it has. False if no node is
-    absent, or if the comment gives another reason."""
+    """Whether the request in ``comment`` fits into all nodes together once all are in service. True
+    also if the comment has no amounts, or if an absent node does not show its amount. False if no
+    node is absent, or if the comment gives another reason."""
     absent = [node for node in nodes.values() if not is_free(node)]
     if _OF_NODES not in comment or not absent:
         return False

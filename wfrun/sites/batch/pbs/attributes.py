@@ -1,6 +1,6 @@
-"""Jobs of PBS and Torque from their attributes, whichever form these were printed in. Source: the
-OpenPBS 23.06 reference guide, "Job States" and "Job Exit Status", and recordings of that version;
-for Torque the 6.1 administrator's guide and qstat(1B)."""
+"""Jobs of PBS and Torque from their attributes, printed as JSON or as text. Source: the OpenPBS
+23.06 reference guide, "Job States" and "Job Exit Status", and recordings of that version; for
+Torque the 6.1 administrator's guide and qstat(1B)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from wfrun.sites.batch.elements import check_count, expand
 from wfrun.sites.batch.jobs import Ending, JobInQueue, QueueUnknownError, State
 
 Attributes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Attributes by job id; those of a group are named ``group.name``."""
+"""Attributes by job id. An attribute of a group is named ``group.name``, as in
+``Resource_List.ncpus``."""
 
 _ID = re.compile(r"(\d+)(?:\[(\d*)\])?((?:\.[\w.-]+)?)", re.ASCII)
 _STATES: dict[str, State | None] = {
@@ -90,11 +91,11 @@ def jobs_of(jobs: Attributes) -> list[JobInQueue]:
 
 
 class _Begun(NamedTuple):
-    """Elements of an array that wait no more."""
+    """Elements of an array that no longer wait."""
 
     elements: list[int]
     running: int
-    """Number of those that run or end now."""
+    """Number of elements that run or end now."""
 
 
 def _waiting(attributes: Mapping[str, str]) -> list[int]:
@@ -104,8 +105,8 @@ def _waiting(attributes: Mapping[str, str]) -> list[int]:
 
 
 def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun:
-    """The elements that wait no more, of an array that is shown without its elements. Raises
-    QueueUnknownError if its attributes do not determine them."""
+    """The elements that no longer wait, of an array that qstat shows without its elements. Raises
+    QueueUnknownError if the attributes of the array do not determine them."""
     counts = dict(
         re.findall(r"(\w+):(\d{1,9})\b", attributes.get("array_state_count", ""), re.ASCII)
     )
@@ -117,7 +118,8 @@ def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun
 
 
 def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
-    """The outcomes of the jobs that have ended with an exit status."""
+    """The outcomes, by job id and element, of the jobs that have ended with an exit status.
+    ``torque`` selects the meanings of negative exit statuses."""
     endings = {}
     for ident, attributes in jobs.items():
         job, element = _parts(ident)
@@ -131,8 +133,8 @@ def endings_of(jobs: Attributes, torque: bool) -> dict[tuple[str, int], Ending]:
 
 
 def killed(printed: str) -> Ending | None:
-    """Why PBS killed a job, by its own message in the job's output, such as ``=>> PBS: job killed:
-    walltime 79 exceeded limit 60``."""
+    """Why PBS killed a job, from PBS's message in the job's output, such as ``=>> PBS: job killed:
+    walltime 79 exceeded limit 60``; None if the output has no such message."""
     match = _KILLED.search(printed)
     if match is None:
         return None
@@ -166,7 +168,7 @@ def _job(
 
 
 def _reason(state: State, attributes: Mapping[str, str]) -> str:
-    """Why a job waits; a held one may have no comment."""
+    """Why a job waits: the scheduler's comment, or a held job's hold types. Empty if unknown."""
     comment = attributes.get("comment", "")
     holds = attributes.get("Hold_Types", "n")
     if state not in ("queued", "held", "refused"):

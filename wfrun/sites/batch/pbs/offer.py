@@ -20,8 +20,8 @@ _OUT_OF_SERVICE = frozenset({"down", "offline", "unknown", "state-unknown", "sta
 
 
 def read_json_objects(output: str, kind: str) -> Objects:
-    """The objects in ``qstat -Q -f -F json`` (kind ``BatchQueue``), ``qstat -B -f -F json``
-    (``Server``) or ``pbsnodes -a -F json`` (``nodes``). Raises QueueUnknownError."""
+    """The objects in ``qstat -Q -f -F json`` (kind ``Queue``), ``qstat -B -f -F json`` (``Server``)
+    or ``pbsnodes -a -F json`` (``nodes``). Raises QueueUnknownError."""
     try:
         found = json.loads(output, strict=False)[kind]
         return {
@@ -37,9 +37,9 @@ def read_json_objects(output: str, kind: str) -> Objects:
 
 
 def read_text_objects(output: str) -> Objects:
-    """The objects in ``qstat -Q -f`` and ``qstat -B -f``, which begin with ``Queue: batch`` or
-    ``Server: host``, or in ``pbsnodes -a``, which begin with their names. Long values are wrapped
-    with a line break and a tab."""
+    """The objects in ``qstat -Q -f``, ``qstat -B -f`` or ``pbsnodes -a``. An object begins with a
+    line such as ``Queue: batch`` or ``Server: host``, a node with its name alone. Long values are
+    wrapped with a line break and a tab."""
     objects: dict[str, dict[str, str]] = {}
     name = key = ""
     for line in output.split("\n"):
@@ -62,8 +62,8 @@ def offer_of(
     picks_queue: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Offer:
-    """The offer from these objects; ``server`` may be empty. Raises QueueUnknownError without a
-    queue."""
+    """The offer from these objects; ``server`` may be empty. Raises QueueUnknownError if there is
+    no queue."""
     settings = next(iter(server.values()), {})
     default = settings.get("default_queue", "")
     found = tuple(
@@ -91,8 +91,9 @@ def offer_of(
 
 
 def history_notes(server: Objects, attribute: str, command: str) -> tuple[str, ...]:
-    """What users should know if the server remembers no ended jobs: ``attribute`` is off by
-    default, and ``command`` of an administrator switches it on."""
+    """Notes for the users of a server that keeps no history of ended jobs, because ``attribute`` is
+    off, as by default. ``command`` is the administrator's command that switches it on. Empty if the
+    server keeps a history, or is unknown."""
     values = [attributes.get(attribute, "False") for attributes in server.values()]
     if not values or any(value not in ("False", "0") for value in values):
         return ()

@@ -21,8 +21,8 @@ _WANTED = re.compile(
 
 def read_json(output: str) -> Attributes:
     """The attributes of all jobs. Older versions do not escape the environment of jobs, which makes
-    the document invalid; it is then read line by line. Raises QueueUnknownError if it is
-    incomplete."""
+    the document invalid. Such a document is read line by line. Raises QueueUnknownError for an
+    incomplete document."""
     try:
         root = json.loads(output, strict=False)
     except (ValueError, RecursionError):

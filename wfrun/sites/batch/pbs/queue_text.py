@@ -11,7 +11,7 @@ _JOB = "Job Id:"
 
 def read_text(output: str) -> Attributes:
     """The attributes of all jobs. Long values are wrapped with a line break and a tab. Empty output
-    means no jobs. Raises QueueUnknownError if it is incomplete."""
+    means no jobs. Raises QueueUnknownError for incomplete output."""
     if output and not output.endswith("\n\n"):
         raise QueueUnknownError(f"the output of qstat is truncated: {output[-200:]!r}")
     jobs: dict[str, dict[str, str]] = {}
@@ -33,8 +33,8 @@ def read_text(output: str) -> Attributes:
 
 
 def after_header(output: str) -> str:
-    """The output after the table of ``qstat -B``, which shows that the server answered. Raises
-    QueueUnknownError without that table."""
+    """The output after the table of ``qstat -B``; the table shows that the server answered. Raises
+    QueueUnknownError if the table is missing."""
     head, separator, rest = output.partition(_JOB)
     lines = head.splitlines()
     if len(lines) < 3 or not lines[0].startswith("Server") or not lines[1].startswith("---"):

@@ -27,7 +27,7 @@ _NEWLINES = re.MULTILINE | re.ASCII
 
 class _Family(BatchSystem, ABC):
     """The common part of PBS and Torque. Jobs get the environment of the login on the head node
-    (``-V``); without it PATH is lost. Neither has an option to exclude nodes."""
+    (``-V``); without it PATH is lost. PBS and Torque have no option to exclude nodes."""
 
     environment: ClassVar[Mapping[str, str]] = {}
     # Source: qsub(1B), PBS_NODEFILE; pbs_tmrsh(8) of OpenPBS; PBS_WALLTIME and pbsdsh(1) of Torque.
@@ -40,9 +40,9 @@ class _Family(BatchSystem, ABC):
     refusals: ClassVar[Refusals]
 
     def script(self, job: BatchJob) -> str:
-        """The script opens the log itself, so that it can be read while the job runs. What is left
-        for PBS to copy at the end is the output of the login shell that starts the script, and
-        PBS's own message if it kills the job."""
+        """The script opens the log itself, so that the log can be read while the job runs. PBS
+        copies the rest of the output when the job ends: what the login shell that starts the script
+        printed, and PBS's own message if it killed the job."""
         before = f"exec >>{shlex.quote(job.log)} 2>&1\n"
         if job.walltime_s is not None:
             seconds = common.whole_seconds(job.walltime_s)
@@ -83,7 +83,7 @@ class _Family(BatchSystem, ABC):
         raise self.refusals.error("qsub", exit_code, output, errors)
 
     def rehearse(self, job: BatchJob) -> list[str] | None:
-        """qsub cannot verify without submitting, but qstat knows the queues."""
+        """qsub cannot verify without submitting, but qstat shows whether the queue exists."""
         return None if job.queue is None else ["qstat", "-Q", job.queue]
 
     def rehearsed(self, exit_code: int | None, output: str, errors: str) -> None:
@@ -103,8 +103,8 @@ class Pbs(_Family):
         self.max_array = max_array or 10_000
 
     def _rerunnable(self, job: BatchJob) -> str:
-        """Value of the option that makes a job rerunnable. Arrays must be rerunnable, and some
-        servers have another default. An element that is queued again finds its attempt claimed."""
+        """Whether the job is rerunnable: ``y`` for arrays, which must be, else ``n``, since some
+        servers have another default. An element that PBS queues again finds its attempt claimed."""
         return "y" if job.count > 1 else "n"
 
     def _output(self, job: BatchJob) -> str:
@@ -125,8 +125,8 @@ class Pbs(_Family):
         return [*array, "-l", chunk, *(["-l", "place=scatter"] if job.nodes > 1 else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """All users' jobs: ``-u`` and ``-f`` exclude each other. With ``-t`` ended elements of
-        arrays are shown too, 1.5 kB each."""
+        """The jobs of all users, since ``-u`` and ``-f`` exclude each other. ``-t`` would also show
+        ended elements of arrays, 1.5 kB each, so it is added only if all users' jobs are wanted."""
         return ["qstat", *(["-t"] if user is None else []), "-f", "-F", "json"]
 
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
@@ -154,7 +154,8 @@ class Pbs(_Family):
         return [["qdel", *chunk] for chunk in common.chunks(list(dict.fromkeys(named)))]
 
     def removal(self, jobs: Sequence[str]) -> list[str]:
-        """After a kill of the server an array can stay in state B for ever (seen with 23.06)."""
+        """The command that removes arrays by force. After a kill of the server an array can stay in
+        state B for ever (seen with 23.06)."""
         return ["qdel", "-W", "force", "-x", *jobs]
 
     def endings(self, ids: Sequence[str]) -> list[list[str]]:
@@ -180,7 +181,7 @@ class Torque(_Family):
         return job.output
 
     def output_path(self, output: str, element: int | None) -> str:
-        """Torque appends the number of the element."""
+        """Path of the output, to which Torque appends the number of an element."""
         return output if element is None else f"{output}-{element}"
 
     def _size(self, job: BatchJob) -> list[str]:
@@ -192,8 +193,8 @@ class Torque(_Family):
         return [*array, "-l", nodes, *(["-l", memory] if job.memory_bytes else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """All users' jobs, after the server's own line. Without jobs ``qstat -f`` prints nothing,
-        which would not show that the server has answered."""
+        """The jobs of all users, after the server's own line. Without jobs ``qstat -f`` prints
+        nothing, which would not show that the server has answered."""
         return ["sh", "-c", "qstat -B && qstat -t -f"]
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:

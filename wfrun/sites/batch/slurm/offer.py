@@ -10,9 +10,9 @@ from wfrun.sites.batch.jobs import QueueUnknownError
 from wfrun.sites.batch.offers import BatchQueue, Offer, clock_s, smallest_limit
 
 SINFO_FORMAT = "%R|%P|%a|%l|%c|%m|%G|%D|%T|%C"
-"""Partition; the same with a star if it is the default; whether it is up; time limit; cores, memory
-in MiB and generic resources of a node; number and state of these nodes; their cores: allocated,
-idle, others, all."""
+"""Partition; partition with a star if it is the default; whether it is up; time limit; cores,
+memory in MiB and generic resources of a node; number and state of these nodes; their cores:
+allocated, idle, others, all."""
 _FIELDS = SINFO_FORMAT.count("|") + 1
 _MIB = 1 << 20
 
@@ -20,7 +20,7 @@ _MIB = 1 << 20
 def read_offer(sinfo: str, config: str, associations: str) -> Offer:
     """The offer from the outputs of ``sinfo --exact --noheader``, ``scontrol show config`` and
     ``sacctmgr --parsable2 --noheader show associations format=MaxSubmitJobs``. The last two may be
-    empty. Raises QueueUnknownError."""
+    empty. Raises QueueUnknownError if the output of sinfo is invalid or shows no partition."""
     queues: dict[str, BatchQueue] = {}
     for line in sinfo.splitlines():
         queue = _read_line(line)
@@ -67,7 +67,7 @@ def _read_line(line: str) -> BatchQueue:
 
 
 def _sum(one: BatchQueue, other: BatchQueue) -> BatchQueue:
-    """Nodes of different kinds or states of the same partition, together."""
+    """The sum of two lines of one partition, which sinfo splits by kind and state of its nodes."""
     return BatchQueue(
         name=one.name,
         is_default=one.is_default,

@@ -15,14 +15,14 @@ from wfrun.sites.batch.offers import clock_s
 _FIELD = "\x1f"
 _END = "\x1e"
 SQUEUE_FORMAT = _FIELD.join(("%i", "%T", "%u", "%C", "%S", "%N", "%r", "%l", "%j")) + _END
-"""Id, state, user, cores, start, nodes, reason, time limit, name. The start of a waiting job is the
-one that the scheduler plans, as with ``squeue --start``; N/A: none yet. The separators are control
-characters because a name may contain anything else, line breaks too."""
+"""Id, state, user, cores, start, nodes, reason, time limit, name. For a waiting job the start is
+the time that the scheduler plans, as with ``squeue --start``; N/A: none is planned yet. The
+separators are control characters because a name may contain anything else, line breaks too."""
 SACCT_FORMAT = "JobID,State,ExitCode,NodeList"
 
 _FIELDS = 9
 _LIMIT = 7
-"""Place of the time limit."""
+"""Index of the time limit among the fields of SQUEUE_FORMAT."""
 _ID = re.compile(r"(\d+)(?:_(?:(\d{1,9})|\[([^\]]*)\]))?(?:\+\d+)?", re.ASCII)
 _EXIT = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
 """Exit code and signal."""
@@ -170,7 +170,7 @@ def _waiting(reason: str) -> State:
 
 
 def _rows(output: str) -> Iterator[list[str]]:
-    """The fields of each job; an empty time limit if the table has no such column. Raises
+    """The fields of each job; the time limit is empty if the table has no such column. Raises
     QueueUnknownError for a table that is incomplete or has no header."""
     records = output.split(f"{_END}\n")
     header = records[0].split(_FIELD)

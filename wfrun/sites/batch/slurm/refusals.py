@@ -37,8 +37,8 @@ _SIZE_LIMIT = re.compile(
     r"\b((QOS|Assoc)(?!\w*(Submit|Jobs))\w*(Max|Min|Grp)|Max(?!Submit|Jobs)\w+Per(Account|Limit))"
     r"|\b(Partition(Time|Node)|AssociationTime|QOSTime)Limit\b"
 )
-"""Reasons why a job is too wide or too long. Slurm prints them before the same text as a limit on
-jobs."""
+"""Reasons why a job is too wide or too long. Slurm prints such a reason before a text that it also
+uses for a limit on the number of jobs."""
 _SIZE = Refusals(limits=re.compile(r"(?!)"), never=_SIZE_LIMIT)
 
 

@@ -151,7 +151,8 @@ class Slurm(BatchSystem):
 
 
 def _cores(job: BatchJob) -> list[str]:
-    """One process with all cores; for a parallel job one process a core, as MPI programs need."""
+    """Arguments that request the cores of each node: for one process, or, for a parallel job, for
+    one process per core, as MPI programs need."""
     if not job.has_process_per_core:
         return ["--ntasks=1", f"--cpus-per-task={job.cores}"]
     return [f"--ntasks-per-node={job.cores}", "--cpus-per-task=1"]
