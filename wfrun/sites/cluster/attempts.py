@@ -1,4 +1,4 @@
-"""All that is known of the attempts of a cluster: to be submitted, in the queue, running, ended."""
+"""State of the attempts at a cluster: to be submitted, in the queue, running, ended."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MAX_KEY_LENGTH = 200
 
 
 class ExitRecord(msgspec.Struct):
-    """What a job has recorded of the end of an attempt."""
+    """The exit record that a job leaves at the end of an attempt."""
 
     key: str
     outcome: Outcome
     doubt: str = ""
-    """Why the batch system may have cut it; see ``job.py``."""
+    """Why the batch system may have cut the attempt short; empty: no doubt. See ``job.py``."""
 
 
 class OpenAttempt:
@@ -43,30 +43,33 @@ class OpenAttempt:
 
     def __init__(self, request: AttemptRequest | None = None) -> None:
         self.request = request
-        """What is to be submitted; None if it is on its way into the queue, or was there."""
+        """The request, while it waits to be submitted; else None."""
         self.submitted_s: float | None = None
-        """Monotonic time at which the batch system accepted it; None if it has not."""
+        """Monotonic time at which the submission was accepted or the attempt adopted; None
+        before."""
         self.submitted_at_s: float | None = None
-        """The same by the clock of events; None if an earlier engine submitted it."""
+        """Time of the submission command by the clock of events; None if an earlier engine
+        submitted the attempt."""
         self.started = False
         self.has_begun = False
-        """Whether its claim was seen. The queue may show a job as started that never claims."""
+        """Whether the attempt's claim was seen. The queue may show a job as started that never
+        claims its attempt."""
         self.begin_deadline_s = 0.0
-        """Time by which a job that the queue shows as running must have begun; 0: none."""
+        """Monotonic time by which a job shown as running must have begun; 0: none."""
         self.cancelled_s: float | None = None
-        """Time of the last cancellation of its job; None: none."""
+        """Monotonic time of the last cancellation of the attempt's job; None: none."""
         self.absences = 0
-        """Number of consecutive queue listings without it."""
+        """Number of consecutive queue listings without the attempt."""
         self.left_queue_s: float | None = None
-        """Time since which it is known to have left the queue; None: it has not."""
+        """Monotonic time at which the attempt was found to have left the queue; None before."""
         self.refusal: str | None = None
-        """Why the batch system will never start the job, by its last listing of the queue; None if
-        it does not say so."""
+        """Why the batch system will never start the job, by its last listing of the queue; None: no
+        such report."""
         self.record: Outcome | None = None
-        """Exit record whose cause the batch system has to explain or to confirm."""
+        """Outcome in the exit record, until the batch system has explained or confirmed it."""
         self.doubt = ""
-        """Why the batch system may have ended the task, although its record says that it ended by
-        itself."""
+        """Why the batch system may have ended the task, although the exit record says that the task
+        ended by itself."""
 
 
 class Attempts:
@@ -83,7 +86,8 @@ class Attempts:
         self._on_ended = on_ended
 
     def add(self, request: AttemptRequest) -> None:
-        """Take an attempt that is to be submitted; one that is known is not submitted again."""
+        """Add an attempt to be submitted. A known attempt is not submitted again; if it has ended,
+        its end is posted again."""
         outcome = self.ended.get(request.key)
         if outcome is not None:
             self.post(RecordedEnd(self.clock(), request.key, outcome))
@@ -91,14 +95,15 @@ class Attempts:
             self.open[request.key] = OpenAttempt(request)
 
     def adopt(self, key: str) -> tuple[OpenAttempt, ExitRecord | None]:
-        """Take over an attempt that an earlier engine has submitted. Returns it, and its exit
-        record if the batch system has to confirm that, else None."""
+        """Take over an attempt that an earlier engine submitted. Returns the attempt, and its exit
+        record if the batch system has to confirm the record, else None."""
         attempt = self.open[key] = OpenAttempt()
         return attempt, self._earlier.pop(key, None)
 
     def keep(self, record: ExitRecord) -> None:
-        """Keep the record of an attempt that is not open: an earlier engine submitted the attempt,
-        and this one may ask for it; or the site has made up the record."""
+        """Keep the exit record of an attempt that is not open, since this engine may ask for an
+        attempt of an earlier engine. Drops the record if there are MAX_RECORDS already, or if its
+        key is longer than MAX_KEY_LENGTH: a site may send invented records."""
         known = len(self.ended) + len(self._earlier)
         if known >= MAX_RECORDS or len(record.key) > MAX_KEY_LENGTH or record.key in self.ended:
             return
@@ -121,8 +126,8 @@ class Attempts:
         return sum(1 for attempt in self.open.values() if attempt.submitted_s is not None)
 
     def start(self, key: str, started_s: float | None = None, host: str = "") -> None:
-        """Post the start of an attempt: at ``started_s`` by our clock, or now if that is unknown;
-        on the node ``host``, empty if unknown."""
+        """Post the start of an attempt on the node ``host`` (empty if unknown). ``started_s`` is by
+        our clock; None if unknown: the attempt starts now."""
         attempt = self.open[key]
         attempt.started = True
         at_s = now_s = self.clock()

@@ -1,8 +1,8 @@
 """Attempts that are submitted together, as one job or one array of equal jobs.
 
 A batch is recorded at its site before it is submitted: ``batches/<name>.jsonl`` has the request of
-each element, one a line. The batch's name is also the job's name. By it and their user this engine
-and later ones recognize jobs in the queue and their attempts. After the submission
+each element, one a line. The batch's name is also the job's name. By the name and user of a job in
+the queue, this engine and later ones recognize its attempt. After the submission
 ``batches/<name>.ids`` has the job's id, which is needed to ask the batch system about a job that
 has left the queue.
 """
@@ -20,10 +20,10 @@ from wfrun.parsers.foreign import number_of
 from wfrun.sites.batch.system import JobInQueue
 
 MAX_SMALL_BATCHES = 3
-"""Maximum number of batches that keep the order of the attempts however small they are."""
+"""Up to this number of batches, attempts keep their order however small the batches are."""
 ATTEMPTS_PER_SUBMISSION = 20
-"""Minimum mean number of attempts per submission, to spare the head node. If it is less, attempts
-of one class are brought together, which changes their order."""
+"""Minimum mean number of attempts per submission, to spare the head node. If batches are smaller,
+attempts of one class are brought together, which changes the order of attempts."""
 
 
 class _Key(msgspec.Struct):
@@ -53,13 +53,14 @@ class Batches:
         self._prefix = f"wfrun-{run_id}-"
         self._by_name: dict[str, Batch] = {}
         self._where: dict[str, tuple[Batch, int]] = {}
-        """Batch and element by key of the attempt; the last one of a repeated submission."""
+        """Batch and element by key of the attempt. If the attempt was submitted again, the last
+        batch counts."""
         self._made = 0
         """The largest number in a batch's name."""
 
     @property
     def any(self) -> bool:
-        """Whether there are any, of this engine or an earlier one."""
+        """Whether this engine or an earlier one has recorded any batch."""
         return bool(self._by_name)
 
     def new(self, requests: Sequence[AttemptRequest]) -> Batch:
@@ -92,9 +93,9 @@ class Batches:
         """Return the key of the attempt that a job in the queue runs, and keep the job's id.
         Returns None for a job that is not of this run.
 
-        Its name is not enough, since anybody can give a job the same name: its user must be the
-        run's too. The user is not compared for the id of a known submission, because batch systems
-        may write users in another way.
+        The name of a job is not enough, since anybody can give a job the same name: its user must
+        be the run's too. The user is not compared for the id of a known submission, because batch
+        systems may write users in another way.
         """
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
@@ -109,7 +110,8 @@ class Batches:
         return self._where.get(key)
 
     def jobs_of(self, keys: Iterable[str]) -> list[tuple[str, int | None]]:
-        """Return the ids of the attempts' jobs, each with its array element."""
+        """Return the ids of the attempts' jobs, each with its array element; None for a job without
+        an array."""
         jobs: list[tuple[str, int | None]] = []
         for key in keys:
             where = self._where.get(key)
@@ -127,15 +129,16 @@ def content(requests: Sequence[AttemptRequest]) -> bytes:
 
 
 def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...], float | None]:
-    """Return what must be equal for attempts that are elements of one array."""
+    """The class of an attempt: resources, hosts to avoid, walltime of the job in seconds. An array
+    has attempts of one class."""
     return request.resources, request.avoid_hosts, request.job_walltime_s
 
 
 def groups(requests: Sequence[AttemptRequest], largest: int) -> list[list[AttemptRequest]]:
     """Split requests into batches of at most ``largest`` requests of one ``array_class``.
 
-    Batches keep the order of the requests. If that made many small batches, requests of one class
-    are brought together first, which changes the order among classes.
+    Batches keep the order of the requests, unless that makes many small batches. Then requests of
+    one class are brought together first, which changes the order among classes.
     """
     runs = _runs(requests, largest)
     if len(runs) > max(MAX_SMALL_BATCHES, len(requests) // ATTEMPTS_PER_SUBMISSION):

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)
 
 COMMAND_S = 60.0
-"""Timeout of a batch system's command. What a killed command has done is unknown."""
+"""Timeout of a batch system's command. The effect of a killed command is unknown."""
 RETRY_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Delays after consecutive failures of submissions and queue queries."""
 MAX_OUTPUTS = 200
@@ -34,7 +34,7 @@ FAILURES_TO_PAUSE = 3
 
 
 class HeadRequests(Protocol):
-    """What the launchers of a cluster need of its head node; `HeadNode` describes each."""
+    """Requests of a cluster's launchers to its head node; `HeadNode` describes each."""
 
     @property
     def site(self) -> str: ...
@@ -84,14 +84,14 @@ class HeadNode:
         self._attempts = attempts
         self._set_up = set_up
         self._unsure: set[str] = set()
-        """Arrays with elements that may have ended, at the last look at the queue."""
+        """Ids of arrays that, at the last look at the queue, had elements that may have ended."""
         self._limit: int | None = None
-        """The limit on our jobs in the queue that was reported; None: none was."""
+        """The reported limit on our jobs in the queue; None: no limit is reported."""
         self._reasons: dict[str, str] = {}
-        """Reasons why the site is paused, by what paused it."""
+        """Reasons why the site is paused, by cause, such as ``storage``."""
 
     def start(self, key: str, started_s: float | None, host: str = "") -> None:
-        """Post the start of an attempt; ``started_s`` is by the cluster's clock."""
+        """Post the start of an attempt; ``started_s`` is by the cluster's clock (None: unknown)."""
         if started_s is not None:
             started_s -= self.facts.clock_offset_s
         self._attempts.start(key, started_s, host)
@@ -99,7 +99,8 @@ class HeadNode:
     async def retry_until_answered(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
         """Repeat a request through losses of the connection until it is answered.
 
-        It must be safe to repeat: the connection may be lost after it was carried out.
+        The request must be safe to repeat: the connection may be lost after the host has carried it
+        out. Raises the InfeasibleError of the request or of the set-up.
         """
         while True:
             try:
@@ -112,8 +113,8 @@ class HeadNode:
                 await asyncio.sleep(RETRY_DELAYS_S[0])
 
     async def retry_until_space(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
-        """Repeat a request also while the disk is full or read-only. The site is paused
-        meanwhile."""
+        """Repeat a request like `retry_until_answered`, and also after each InfeasibleError, as of
+        a full or read-only disk. The site is paused meanwhile."""
         failures = 0
         while True:
             try:
@@ -127,7 +128,8 @@ class HeadNode:
                 return answer
 
     def pause(self, what: str, reason: str) -> None:
-        """Pause the site until ``reopen`` has been called for everything that paused it."""
+        """Pause the site for the cause ``what``. The pause lasts until ``reopen`` was called for
+        each cause."""
         if not self._reasons:
             self._attempts.post(SitePaused(self._attempts.clock(), self.index, reason))
         self._reasons[what] = reason
@@ -146,13 +148,13 @@ class HeadNode:
             self._attempts.post(JobLimitLifted(self._attempts.clock(), self.index))
 
     def reopen(self, what: str) -> None:
-        """Withdraw one reason of a pause."""
+        """Withdraw the cause ``what`` of a pause. The site is reopened when no cause is left."""
         if self._reasons.pop(what, None) is not None and not self._reasons:
             self._attempts.post(SiteReopened(self._attempts.clock(), self.index))
 
     async def ask_queue(self, *, everybody: bool = False) -> list[JobInQueue]:
-        """List the jobs of this user, or of everybody. Raises QueueUnknownError if the answer
-        cannot be understood or the command fails."""
+        """List the jobs of this user, or of everybody. Raises QueueUnknownError if the command
+        fails or its answer cannot be understood, and TransientError if the connection is lost."""
         user = None if everybody else self.facts.user
         jobs = await self._ask_jobs(self.system.queue(user))
         if not any(job.state == "begun" for job in jobs):
@@ -175,15 +177,16 @@ class HeadNode:
         ]
 
     async def empty_arrays(self) -> list[str]:
-        """Ids of arrays of the run that are in the queue although nothing of them runs or waits.
-        Raises the errors of `ask_queue`."""
+        """Ids of arrays of the run that are in the queue although none of their elements runs or
+        waits. Raises the errors of `ask_queue`."""
         jobs = await self._ask_jobs(self.system.queue(self.facts.user))
         ours = [job for job in jobs if self.batches.key_of(job) is not None]
         busy = {job.id for job in ours if job.state != "begun" or job.running_elements}
         return sorted({job.id for job in ours} - busy)
 
     def _unsure_arrays(self, jobs: Sequence[JobInQueue]) -> set[str]:
-        """Ids of arrays with more open attempts that have begun than elements that run."""
+        """Ids of arrays in which more open attempts have begun than elements run: some of them may
+        have ended."""
         running: dict[str, int] = {}
         begun: Counter[str] = Counter()
         for job in jobs:
@@ -214,7 +217,7 @@ class HeadNode:
                 failures += 1
 
     async def endings(self, keys: Sequence[str]) -> dict[str, Ending]:
-        """Ask the batch system how attempts ended; those it does not know are left out."""
+        """Ask the batch system how attempts ended. Attempts that it does not know are left out."""
         jobs = {}
         for key in keys:
             where = self.batches.where(key)
@@ -238,13 +241,13 @@ class HeadNode:
         return found
 
     def output_of(self, batch: str) -> str:
-        """The end of what the batch system has collected of each attempt's job. Attempts are
-        missing if it left no output for them, and beyond the first MAX_OUTPUTS."""
+        """Path of the file in which the batch system collects the output of a batch's job; see
+        `BatchJob.output`."""
         return f"{self.directory}/output/{batch}"
 
     async def printed(self, keys: Sequence[str]) -> dict[str, str]:
-        """What the batch system has collected of the jobs of attempts, the end of it; without those
-        for which it has left nothing."""
+        """The last OUTPUT_BYTES of the output that the batch system has collected of each attempt's
+        job. Attempts without such output are missing, and all beyond the first MAX_OUTPUTS."""
         paths = {}
         for key in keys[:MAX_OUTPUTS]:
             where = self.batches.where(key)
@@ -297,7 +300,7 @@ def parsed(parse: Callable[[], _T]) -> _T:
 
 
 def delay_s(failures: int) -> float:
-    """Return the delay before the next attempt, after this many earlier failures."""
+    """Return the delay in seconds before the next try, after this number of failures."""
     return RETRY_DELAYS_S[min(failures, len(RETRY_DELAYS_S) - 1)]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 PROBE_S = 300.0
 """Time after a refusal in which the learned limit is not exceeded again."""
 PROBES = 4
-"""A probe exceeds the limit by 1/PROBES of it, by at least one job."""
+"""A probe exceeds the limit by 1/PROBES, and by at least one job."""
 CONTRADICTIONS = 3
-"""Number of consecutive refusals of as many jobs as were accepted before, after which the limit
-counts as lowered. The batch system may still count jobs whose ends are known here, which explains
-the first refusals."""
+"""Number of consecutive refusals, at a number of jobs that was accepted before, after which the
+limit counts as lowered. Fewer refusals prove nothing: the batch system may still count jobs whose
+ends are known here."""
 
 
 class QueueLimit:
@@ -19,13 +19,14 @@ class QueueLimit:
     def __init__(self) -> None:
         self._accepted = 0
         self._refused: int | None = None
-        """None: nothing was refused, or what was refused has been accepted since."""
+        """None: no number of jobs was refused, or the refused number has been accepted since."""
         self._refused_s = 0.0
         self._contradictions = 0
 
     @property
     def known(self) -> int | None:
-        """The limit; None: there is none, or it is not learned yet, or not one job was accepted."""
+        """The limit; None: there is none, or it is not learned yet, or the queue accepted no job at
+        all."""
         if self._refused is None or self._refused > self._accepted + 1:
             return None
         return self._accepted or None
@@ -41,14 +42,14 @@ class QueueLimit:
         return max(1, self._accepted + (max(1, self._accepted // PROBES) if probes else 0))
 
     def accept(self, in_queue: int) -> None:
-        """The queue holds this number of our jobs."""
+        """Record that the queue holds ``in_queue`` jobs of ours."""
         self._contradictions = 0
         self._accepted = max(self._accepted, in_queue)
         if self._refused is not None and self._accepted >= self._refused:
             self._refused = None
 
     def refuse(self, in_queue: int, asked: int, now_s: float) -> None:
-        """The queue holds ``in_queue`` jobs of ours, and has refused ``asked`` more."""
+        """Record that the queue, holding ``in_queue`` jobs of ours, refused ``asked`` more."""
         self._refused_s = now_s
         total = in_queue + asked
         if total <= self._accepted:

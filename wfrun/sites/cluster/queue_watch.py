@@ -1,4 +1,4 @@
-"""Polling of a batch system's queue: jobs that start, and the outcome of those that leave it."""
+"""Polling of a batch system's queue: starts of jobs, and outcomes of jobs that left the queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_BEGIN_S = 600.0
 """Maximum time between a job's start as the queue shows it and its claim: a node boots, a prolog
 runs."""
 CANCEL_AGAIN_S = 30.0
-"""Interval between cancellations of a job. Schedulers leave it some seconds between SIGTERM and
+"""Interval between cancellations of one job. Schedulers give a job some seconds between SIGTERM and
 SIGKILL."""
 FIRST_LOOK_S = 10.0
 """Maximum time for which a run waits for the first observation of a queue before it places
@@ -44,7 +44,7 @@ Engine writes its accounting every 15 s. After it the exit record is believed.""
 LATE_RECORD_S = 1.0
 """Time in which an exit record may still appear after the batch system reported a failed job."""
 SLOWER = 1.3
-"""Factor of the interval between queries of the queue while nothing changes."""
+"""Factor by which the interval between queries of the queue grows while nothing changes."""
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
 _UNEXPLAINED: tuple[Cause, ...] = ("done", "exit", "lost")
 """Causes of endings that do not say why a job left no record."""
@@ -65,7 +65,8 @@ class QueueWatch:
         observed: Observed,
         observe_s: float,
     ) -> None:
-        """``observe_s`` is the interval between queries of other users' jobs, if ``observed``."""
+        """``observe_s`` is the interval in seconds between queries of other users' jobs, unless
+        ``observed`` is ``"nothing"``."""
         self.now = asyncio.Event()
         """Set when the queue is to be polled soon."""
         self._index = index
@@ -85,18 +86,20 @@ class QueueWatch:
         """Whether jobs of ours waited at the last look at the queue."""
 
     def poll_soon(self) -> None:
-        """Poll soon, and at the shortest interval from then on."""
+        """Poll soon, and set the polling interval back to its minimum."""
         self._interval_s = self._access.poll_min_s
         self.now.set()
 
     def on_end(self) -> None:
-        """Called after each end of an attempt: a job that waits may start now."""
+        """Called after each end of an attempt. Polls soon if jobs of ours wait, since one may start
+        now."""
         if self._has_queued:
             self.poll_soon()
 
     async def first_look(self) -> None:
         """Wait for the first observation of other users' jobs, if the run observes them: a site
-        whose queue is unknown would seem idle. Also returns if the queue does not answer."""
+        whose queue is unknown would seem idle. Returns after FIRST_LOOK_S even if the queue does
+        not answer."""
         if self._observes and self._head.ready.is_set():
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._looked.wait(), FIRST_LOOK_S)
@@ -192,8 +195,8 @@ class QueueWatch:
         return changed
 
     async def _end_refused(self) -> bool:
-        """End attempts whose jobs the batch system accepted and will never start; returns whether
-        there are any."""
+        """End attempts whose jobs the batch system accepted and will never start, and cancel these
+        jobs. Returns whether there are any."""
         reasons = {k: a.refusal for k, a in self._attempts.open.items() if a.refusal is not None}
         refused = await self._refusals.confirmed(reasons) if reasons else {}
         if not refused:
@@ -206,8 +209,8 @@ class QueueWatch:
         return bool(refused)
 
     def _observe(self, jobs: Sequence[JobInQueue]) -> None:
-        """Report other users' jobs, the running ones, then the queue in order, and the starts that
-        the queue plans for ours."""
+        """Report other users' jobs, first the running ones, then the queue in order. Also report
+        the starts that the queue plans for our jobs."""
         background: list[BackgroundJob] = []
         planned: list[tuple[str, float]] = []
         for job in jobs:
@@ -223,7 +226,8 @@ class QueueWatch:
             self._attempts.post(event)
 
     def _since(self, job: JobInQueue) -> float | None:
-        """Return the start time of a job; None if it waits."""
+        """Return the start time of a job by our clock; None if the job waits. For a running job
+        whose start the queue does not show, return the present time."""
         if job.started_s is None and job.state != "queued":
             return self._attempts.clock()
         return self._by_our_clock(job.started_s)
@@ -233,7 +237,8 @@ class QueueWatch:
 
     async def _end_stuck(self, asked_s: float) -> None:
         """End attempts whose jobs are shown as running but did not begin in time, as on a node
-        whose daemon died. If the engine can still claim an attempt, it has not begun."""
+        whose daemon died, and cancel these jobs. If the engine can still claim an attempt, the
+        attempt has not begun."""
         overdue = [k for k, e in self._attempts.open.items() if 0 < e.begin_deadline_s < asked_s]
         if not overdue:
             return
@@ -257,8 +262,9 @@ class QueueWatch:
         await self._head.cancel_jobs(remaining)
 
     async def _end_departed(self, is_over: Callable[[str], bool]) -> bool:
-        """End attempts that left the queue and have no exit record, or a record that the batch
-        system has to explain. Returns whether any was ended."""
+        """End attempts that left the queue without an exit record, or with a record that the batch
+        system has to explain. Each attempt ends once the batch system has answered, or the time for
+        its answer is over. Returns whether any attempt was ended."""
         departed = [
             key for key, attempt in self._attempts.open.items() if attempt.left_queue_s is not None
         ]
@@ -313,8 +319,9 @@ class QueueWatch:
     async def _give_up(
         self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
     ) -> None:
-        """End an attempt that left the queue without a record. The engine claims it, so that it
-        never starts. If it was claimed already, it is revoked, so that its outputs are refused."""
+        """End an attempt that left the queue without a record. The engine claims the attempt, so
+        that it never starts. If the attempt was claimed already, it is revoked, so that its outputs
+        are refused."""
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         if await self._head.claim([key]):
             text = f"{said}{_NEVER_STARTED}{_quoted(printed)}"
@@ -332,7 +339,7 @@ class QueueWatch:
 
 
 def _quoted(printed: str | None) -> str:
-    """What a job has printed, for the message of its outcome."""
+    """The output of a job, to be appended to the message of its outcome; empty if there is none."""
     return f"; it printed:\n{printed.strip()}" if printed and printed.strip() else ""
 
 
@@ -344,8 +351,8 @@ def is_from_outside(outcome: Outcome) -> bool:
 
 
 def _with_reason(record: Outcome, ending: Ending | None, doubt: str) -> Outcome:
-    """Add the batch system's explanation to the record of a task. If the batch system says that it
-    ended the job, a doubted success becomes a failure."""
+    """Add the batch system's explanation to the record of a task. If the batch system has ended the
+    job, a doubted success becomes a failure."""
     if ending is None or ending.cause in _UNEXPLAINED:
         return record
     said = record.message
@@ -360,7 +367,8 @@ def _with_reason(record: Outcome, ending: Ending | None, doubt: str) -> Outcome:
 def as_background(
     job: JobInQueue, started_s: float | None, planned_s: float | None = None
 ) -> BackgroundJob:
-    """Another user's job, as the engine's log has it, with times by our clock."""
+    """The record of another user's job for the engine's log. Times are by our clock; ``started_s``
+    is None for a waiting job."""
     ident = f"{job.id}.{job.element}"
     owner, application = _label(job.user), _label(job.name)
     return BackgroundJob(

@@ -12,21 +12,23 @@ from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, answer, parsed
 _LOGGER = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 60.0
-"""Minimum interval between queries of the nodes, while jobs wait for some that are out of
-service."""
+"""Minimum interval between queries of the nodes while jobs wait for nodes out of service."""
 
 
 class RefusedJobs:
-    """Decides which of these jobs may start after all, when all nodes are in service."""
+    """Finds jobs that may start when all nodes are in service, although the batch system says that
+    it will never start them."""
 
     def __init__(self, head: HeadNode) -> None:
         self._head = head
         self._asked_s = float("-inf")
         self._waiting: set[str] = set()
-        """Attempts that wait for nodes, as of the last query."""
+        """Keys of attempts that wait for nodes, as of the last query."""
 
     async def confirmed(self, refused: dict[str, str]) -> dict[str, str]:
-        """Those of these attempts, with the reasons of the batch system, that never start."""
+        """Return the entries of ``refused`` (reasons of the batch system by attempt key) whose
+        attempts never start. Empty if the nodes cannot be queried now, or if attempts wait for
+        nodes and these were queried less than ASK_AGAIN_S ago."""
         argv = self._head.system.nodes()
         self._waiting &= refused.keys()
         if argv is None or not refused:

@@ -1,6 +1,5 @@
-"""The question whether a batch system would accept the jobs of a site, asked before any is
-submitted: a queue, an account or an option that does not exist is found once, and not by each
-task."""
+"""The question whether a batch system would accept the jobs of a site, asked before the first
+submission. So a queue, account or option that does not exist is reported once, not by each task."""
 
 from __future__ import annotations
 
@@ -17,18 +16,18 @@ from wfrun.sites.remote.host import Host
 _LOGGER = logging.getLogger(__name__)
 
 ANSWER_S = 20.0
-"""Timeout of the question. A batch system that does not answer is found out by the submissions."""
+"""Timeout of the question. If the batch system does not answer, the submissions will report why."""
 
 _KEYS = {
     "queue": re.compile(r"partition|queue", re.IGNORECASE),
     "account": re.compile(r"account|project", re.IGNORECASE),
 }
-"""What a refusal speaks of, by the catalog key that it is about."""
+"""Pattern, by catalog key, of the refusals that are about the value of that key."""
 
 
 async def ask(host: Host, system: BatchSystem, spec: SiteSpec) -> EntryError | None:
     """The error of a site whose batch system refuses a job of one core or, at a site with
-    launchers, the job of a launcher; None if it accepts the job, or does not tell."""
+    launchers, the job of a launcher. None if the system accepts the job, or gives no answer."""
     assert spec.access is not None
     try:
         argv = system.rehearse(_job(spec, spec.access))
@@ -55,7 +54,8 @@ def _key(access: Access, message: str) -> str:
 
 
 def _job(spec: SiteSpec, access: Access) -> BatchJob:
-    """A job of one core; of a launcher where those of the catalog's size run the tasks."""
+    """The job to ask about: that of a launcher if launchers of the catalog's size run the tasks,
+    else a job of one core."""
     launchers = access.launchers if access.dispatch == "launchers" else None
     if launchers is not None and not launchers.max:
         launchers = None  # Each placeholder of a claim has a size of its own.

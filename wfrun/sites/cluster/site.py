@@ -1,11 +1,11 @@
 """A cluster with a batch system, reached over one connection.
 
 Each attempt is a batch job or an element of an array. On the compute node
-``wfrun/sites/node/jobs/job.py`` claims it, runs it and leaves an exit record, without which it
-never counts as a success. One queue query per interval shows which attempts have started and which
-have left the queue. If one left without a record, the batch system is asked how it ended. After
-the site's ``patience`` it is given up: it is claimed, so that it can never start, or, if it had
-started, its outputs are refused.
+``wfrun/sites/node/jobs/job.py`` claims the attempt, runs it and leaves an exit record, without
+which the attempt never counts as a success. One queue query per interval shows which attempts have
+started and which have left the queue. If an attempt left without a record, the batch system is
+asked how it ended. After the site's ``patience`` the attempt is given up: it is claimed, so that it
+can never start, or, if it had started, its outputs are refused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger(__name__)
 CANCEL_AGAIN_S = 1.0
 """Interval between cancellations of jobs that stay in the queue."""
 STUCK_S = 5.0
-"""Time after which an array of which nothing runs or waits counts as stuck."""
+"""Time after which an array without running or waiting elements counts as stuck."""
 CLAIMED_BY_US = Outcome("cancelled", message="was cancelled before it started")
 
 
@@ -108,8 +108,8 @@ class ClusterSite:
         cluster that is out of reach now, needs a login, or has a full disk, is paused (SitePaused).
 
         ``connected`` is called at each new connection. ``is_over`` takes the key of an attempt
-        whose job has left the queue. It returns True if no exit record is to be awaited: the job
-        reported to the engine by itself, and has stopped doing so.
+        whose job has left the queue. It returns True if no exit record is to be awaited, because
+        the job itself reported to the engine and has stopped reporting.
         """
         self._attempts.post = post
         self._connected = connected or _ignore
@@ -132,7 +132,8 @@ class ClusterSite:
         await self._watch.first_look()
 
     def _refuse_entry(self, refusal: EntryError | None) -> None:
-        """Raise the refusal of a new run. One that is resumed may have jobs to adopt."""
+        """Raise the refusal, if the run is new. A resumed run may have jobs to adopt, so it goes
+        on."""
         if refusal is not None and not self.head.batches.any:
             raise refusal
 
@@ -165,7 +166,8 @@ class ClusterSite:
         self._watch.poll_soon()
 
     async def cancel_until_gone(self, keys: Callable[[], Sequence[str]]) -> None:
-        """Cancel attempts until all of them have left the queue: a command may fail."""
+        """Cancel attempts until all of them have left the queue, since a command may fail. ``keys``
+        is called before each try."""
         while left := [key for key in keys() if not self.has_left(key)]:
             await self.cancel(left)
             await asyncio.sleep(CANCEL_AGAIN_S)
@@ -229,8 +231,8 @@ class ClusterSite:
         )
 
     async def clean(self) -> None:
-        """Remove stored files, sandboxes, and what the batch system has collected; logs and exit
-        records stay."""
+        """Remove stored files, sandboxes, and the output that the batch system has collected. Logs
+        and exit records stay."""
         attempts = f"{self.head.directory}/attempts"
         find = ("find", attempts, "-mindepth", "1", "-maxdepth", "1", "-type", "d")
         await self.head.retry_until_answered(
@@ -246,8 +248,8 @@ class ClusterSite:
         await self.connection.close()
 
     async def until_gone(self) -> None:
-        """Return when the queue shows no job of the run: until then the batch system may write into
-        the run's directory, as PBS does with what a job has printed."""
+        """Wait until the queue shows no job of the run. Until then the batch system may write into
+        the run's directory, as PBS does with the output of a job."""
         assert self.spec.access is not None
         while self.head.batches.any:
             jobs = await self.head.queue()
@@ -256,9 +258,9 @@ class ClusterSite:
             await asyncio.sleep(self.spec.access.poll_min_s)
 
     async def stuck_jobs(self) -> list[str]:
-        """The command that removes arrays of the run that stay in the queue although nothing of
-        them is left to run; empty if there are none. Raises TransientError or QueueUnknownError if
-        the queue cannot be seen."""
+        """The command that removes arrays of the run that stay in the queue although no element is
+        left to run; empty if there are none. Raises TransientError or QueueUnknownError if the
+        queue cannot be seen."""
         if not self.head.batches.any or self.head.system.removal(()) is None:
             return []
         end_s = time.monotonic() + STUCK_S
@@ -278,8 +280,8 @@ class ClusterSite:
         return self._submission.largest()
 
     def has_left(self, key: str) -> bool:
-        """Whether an attempt has ended, or was missing from the last queue listing. Its record, if
-        it wrote one, will appear soon."""
+        """Whether an attempt has ended, or was missing from the last queue listing. If the attempt
+        wrote a record, that will appear soon."""
         attempt = self._attempts.open.get(key)
         return attempt is None or attempt.absences > 0
 
@@ -309,8 +311,8 @@ class ClusterSite:
         self._connected()
 
     async def _load_batches(self, host: Host) -> None:
-        """Load the batches of earlier engines. Raises TransientError unless all are read: an
-        attempt of a missing one would count as never submitted."""
+        """Load the batches of earlier engines. Raises TransientError unless all are read: the
+        attempts of a missing batch would count as never submitted."""
         folder = f"{self.head.directory}/batches"
         listing = await host.run(["ls", "-1", folder])
         if listing.exit_code != 0:
@@ -331,7 +333,8 @@ class ClusterSite:
                 self.head.batches.load(name, requests, ids or b"")
 
     def _on_connection(self, reason: str | None) -> None:
-        """Handle a change: why the cluster is out of reach; None if it is in reach."""
+        """Handle a change of the connection. ``reason`` says why the cluster is out of reach; None:
+        it is in reach."""
         if reason is not None:
             self.head.pause("connection", reason)
         elif self.head.ready.is_set():

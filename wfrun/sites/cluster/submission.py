@@ -25,10 +25,10 @@ _LOGGER = logging.getLogger(__name__)
 BATCH_DELAY_S = 1.0
 """Minimum interval between submissions; the attempts of an interval are submitted together."""
 GIVE_UP_S = 600.0
-"""Maximum time of retries of a submission; then its attempts end as lost."""
+"""Maximum time for which a submission is retried; then its attempts end as lost."""
 MARGIN_S = 60.0
-"""Time that a job's walltime has beyond that of its task, to start and to commit. With it wfrun,
-not the batch system, kills a task at its walltime."""
+"""Time by which a job's walltime exceeds that of its task, for start and commit. So wfrun, not the
+batch system, kills a task at its walltime."""
 
 
 MAX_SERIES = 50
@@ -39,7 +39,7 @@ _ERRORS = (BackPressureError, ArrayTooLargeError, InfeasibleError, TransientErro
 
 
 class _Submission(NamedTuple):
-    """A batch on its way into the queue. ``path`` is that of its files, without their endings."""
+    """A batch that is being submitted. ``path`` is the path of its files without their endings."""
 
     batch: Batch
     requests: list[AttemptRequest]
@@ -76,10 +76,11 @@ class Submission:
         self._last_submission_s = -BATCH_DELAY_S
         self._last_submission_at_s = 0.0
         self._refusals = 0
-        """Number of consecutive refused submissions that cannot be made smaller."""
+        """Number of consecutive refusals that no smaller submission has followed."""
         self._limit = QueueLimit()
         self._max_array: int | None = None
-        """Maximum number of elements of an array, found by refusals; None: none was refused."""
+        """Maximum number of elements of an array, learned from refusals; None: no array was
+        refused."""
 
     async def run(self) -> None:
         """Submit until cancelled."""
@@ -108,7 +109,8 @@ class Submission:
     def _series(
         self, found: Sequence[list[AttemptRequest]]
     ) -> Iterator[list[list[AttemptRequest]]]:
-        """Series of groups to be submitted together, without attempts that no longer wait."""
+        """Split groups into series of at most MAX_SERIES, to be submitted with one request.
+        Attempts that no longer wait are left out."""
         for start in range(0, len(found), MAX_SERIES):
             waiting = [
                 [request for request in group if self._attempts.is_waiting(request.key)]
@@ -118,7 +120,7 @@ class Submission:
                 yield [group for group in waiting if group]
 
     def _room(self, waiting: int) -> int:
-        """Number of jobs to submit now; ``waiting`` is the number that wait.
+        """Number of jobs to submit now, of ``waiting`` attempts.
 
         Near the limit of the queue this is 0 until several places are free, since one submission
         for each place would load the head node.
@@ -146,7 +148,7 @@ class Submission:
 
     async def _submit(self, groups: Sequence[list[AttemptRequest]]) -> bool:
         """Submit each group as a batch, in this order. Returns False if the batch system accepts no
-        more now, or the disk is full; what was not accepted waits again then."""
+        more now, or the disk is full. Attempts that were not accepted then wait again."""
         waiting = [self._prepare(requests) for requests in groups]
         if not await self._write(waiting):
             return False
@@ -183,8 +185,8 @@ class Submission:
         return _Submission(batch, requests, self._job(batch, requests[0]), path)
 
     async def _write(self, submissions: Sequence[_Submission]) -> bool:
-        """Record the batches at their site. If there is no space, their attempts wait again and
-        False is returned."""
+        """Record the batches at their site. Returns False if there is no space; their attempts then
+        wait again."""
         files = []
         for submission in submissions:
             script = self._head.system.script(submission.job)
@@ -206,9 +208,9 @@ class Submission:
         return any(key in self._attempts.open for key in batch.keys)
 
     async def _run_submissions(self, submissions: Sequence[_Submission]) -> WfrunError | None:
-        """Run the commands of submissions until one fails. Each accepted batch then has an id.
-        Returns the first error, None if no command failed; commands after a failed one did not
-        run."""
+        """Run the commands of submissions until one fails, and add the job's id to each accepted
+        batch. Returns the first error, or None if no command failed. Commands after a failed one
+        did not run."""
         self._last_submission_s = time.monotonic()
         self._last_submission_at_s = self._attempts.clock()
         commands = [self._head.system.submit(s.job, f"{s.path}.sh") for s in submissions]
@@ -257,8 +259,8 @@ class Submission:
     async def _adapt(
         self, error: BackPressureError | ArrayTooLargeError, refused: Sequence[_Submission]
     ) -> bool:
-        """After a refusal submit less, or smaller arrays. Returns False if the rest of the series
-        has to be submitted anew."""
+        """After a refusal, submit fewer jobs or smaller arrays from now on. Returns whether the
+        next series may be submitted; if not, its groups are formed anew."""
         _LOGGER.info("site %s: %s", self._head.site, error.message)
         if isinstance(error, ArrayTooLargeError):
             self._max_array = min(self.largest(), max(1, len(refused[0].requests) // 2))
@@ -274,10 +276,10 @@ class Submission:
             self._attempts.end(key, Outcome("refused", message=text))
 
     async def _on_full(self, asked: int, reason: str) -> None:
-        """Learn the limit of the queue from a refusal of ``asked`` attempts. A smaller submission
-        may follow at once, or after an end of an attempt of ours; one as large follows after a
-        delay. If none of ours is in the queue, no end of ours can make place, so the site is
-        paused."""
+        """Learn the limit of the queue from a refusal of ``asked`` attempts. Returns at once if the
+        limit now allows only a smaller submission, else after a delay. After FAILURES_TO_PAUSE such
+        refusals with none of our jobs in the queue, the site is paused: no end of ours can make
+        room."""
         in_queue = self._attempts.in_queue()
         self._limit.refuse(in_queue, asked, time.monotonic())
         if in_queue:
@@ -289,7 +291,7 @@ class Submission:
         await self._hold_off()
 
     async def _hold_off(self) -> None:
-        """Wait before a submission that is no smaller than the one that was turned back."""
+        """Wait before a submission that is no smaller than the refused one."""
         await asyncio.sleep(delay_s(self._refusals))
         self._refusals += 1
 

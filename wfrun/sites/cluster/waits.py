@@ -1,4 +1,4 @@
-"""Why jobs wait, as the batch system says it."""
+"""Reasons why jobs wait, in the words of the batch system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfrun.sites.cluster.head_node import COMMAND_S, HeadNode, answer, parsed
 _LOGGER = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 60.0
-"""Minimum interval between questions why a job waits, where the queue does not show it."""
+"""Minimum interval between questions why a job waits, if the queue does not show the reason."""
 MAX_REASONS = 3
 """Maximum number of different reasons in a report."""
 MAX_LENGTH = 200
@@ -34,14 +34,14 @@ class Waits:
         self._head = head
         self._attempts = attempts
         self._seen = _NONE
-        """As of the last listing."""
+        """The wait in the last listing of the queue."""
         self._posted = _NONE
         self._asked_s = float("-inf")
         self._answer: tuple[str, bool] = ("", False)
-        """Why the job waits, by the last question, and whether it waits until somebody acts."""
+        """The reason by the last question, and whether the job waits until somebody acts."""
 
     async def look(self, jobs: Sequence[JobInQueue]) -> None:
-        """Examine a listing of the queue."""
+        """Find out from a listing of the queue why our jobs wait, and report a changed reason."""
         ours = [
             job
             for job in jobs
@@ -57,7 +57,7 @@ class Waits:
         self._seen = wait
 
     def forget(self) -> None:
-        """No job of ours is in the queue."""
+        """Report that none of our jobs waits: the queue has none."""
         self._seen = _NONE
         self._post(_NONE)
 
@@ -67,7 +67,8 @@ class Waits:
             self._attempts.post(JobsWait(self._attempts.clock(), self._head.index, *wait))
 
     async def _asked(self, waiting: Sequence[JobInQueue]) -> _Wait:
-        """Why the first of these jobs waits, as of the last question."""
+        """The reason of the first of these jobs, and the number of held jobs. Asks the batch system
+        at most once in ASK_AGAIN_S; other calls return the last answer."""
         argv = self._head.system.why(waiting[0].id)
         if argv is None:
             return _NONE
