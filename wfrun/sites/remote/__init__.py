@@ -1,1 +1,1 @@
-"""What lies behind one connection to a cluster: transports, the agent, files."""
+"""The connection to a cluster: transports, the agent, files."""

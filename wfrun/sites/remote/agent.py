@@ -30,14 +30,14 @@ the payload into pieces.
      "timeout_s"}                             of the commands that ran, each after the other, until
                                               one failed or SERIES_S were over
     {"ask": "mkdir", "paths", "mode"}         {}
-    {"ask": "own", "path"}                    {}; infeasible if others can enter or replace it
+    {"ask": "own", "path"}                    {}; infeasible if others can write in or replace it
     {"ask": "write", "paths", "sizes",        {}; transient if a digest that is not null differs
      "modes", "digests"} + contents
-    {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents, perhaps
-                                              of the first paths only: then ask for the rest; the
-                                              last bytes of each, or with "start" those from there
-    {"ask": "digest", "path", "size"}         {"values": [SHA-256 or null]} when a file that is
-                                              written has this size; null: it does not grow
+    {"ask": "read", "paths", "limit"}         {"sizes": [bytes or null, ...]} + contents: the last
+                                              bytes of each file, or with "start" those from there;
+                                              perhaps of the first paths only: ask for the rest
+    {"ask": "digest", "path", "size"}         {"values": [SHA-256 or null]} when the growing file
+                                              has this size; null: it stopped growing
     {"ask": "stat", "paths"}                  {"values": [[bytes, executable, directory] or null,
                                               ...]}
     {"ask": "claim", "paths"}                 {"values": [true or false, ...]}: whether this or an
@@ -47,12 +47,11 @@ the payload into pieces.
     {"ask": "watch", "path"}                  {} when all existing records have been reported;
                                               before and after that, frames
                                               {"watch": n, "sizes"} + exit records
-    {"ask": "addresses", "address"}           {"values": [address, ...]}, numeric, of this machine
-                                              that face the cluster (null), or of the given
-                                              name, most likely ones first
-    {"ask": "listen", "address"}              {"port"} of TCP, at that address or those that face
-                                              the cluster (null);
-                                              from then on also frames
+    {"ask": "addresses", "address"}           {"values": [address, ...]}, numeric: of this name;
+                                              null: of this machine, those that face the
+                                              cluster, then loopback
+    {"ask": "listen", "address"}              {"port"} of TCP, at this address; null: at those
+                                              that face the cluster; from then on also frames
                                               {"connection": c, "of": n, "address"}   a new one
                                               {"connection": c} + bytes   received from it
                                               {"connection": c, "ended": reason}
@@ -66,21 +65,20 @@ the payload into pieces.
     {"ask": "ping"}                           {"clock"}
 
 A request that fails is answered by {"error": "infeasible" | "full" | "transient", "message": text};
-"full": there is no space. A frame
-that is no request is answered with "id": null; after one of an impossible length the agent ends.
+"full": there is no space. A frame that is no request is answered with "id": null; after a frame of
+an impossible length the agent ends.
 
 The agent ends when its stdin ends, on SIGTERM or SIGHUP, and after ``silence_s`` without a frame;
-it then kills its running commands. At most four commands run at a time, four file operations, and
-some more that wait for a file to grow.
+it then kills its running commands. At most PARALLEL commands run at a time, PARALLEL file
+operations, and FOLLOWED more that wait for a file to grow.
 The agent passes on the bytes of connections unchanged. It does not authenticate them and knows no
 secret. A connection that sends more than UNADMITTED_BYTES before the client has admitted it ends;
-where there are too many connections, one of those not admitted ends (``index_to_close``). While the
-client does not read, all connections wait.
+beyond MAX_CONNECTIONS, one that is not admitted ends (``index_to_close``). While the client does
+not read, all connections wait.
 
-Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). Those of a connection
-are reported as <name>.<session>.<connection> in the order n = 1, 2, 3, ..., whatever the order in
-which they appear, and removed. Those of earlier sessions and connections, and those of other users,
-are removed.
+Spool files are named <name>.<session>.<connection>.<n> (see ``channels.py``). The files of a
+connection are reported as <name>.<session>.<connection> in the order n = 1, 2, 3, ..., and removed.
+Files of earlier sessions and connections, and of other users, are removed unreported.
 """
 
 import collections
@@ -119,18 +117,18 @@ MAX_PAYLOAD_BYTES = 1 << 28
 ANSWER_BYTES = 1 << 24
 """Maximum size of a frame with file contents, unless one file is larger."""
 PARALLEL = 4
-"""Maximum number of commands at a time, and of file operations."""
+"""Maximum number of commands, and of file operations, at a time."""
 FOLLOWED = 64
 """Maximum number of growing files whose digests are computed at a time."""
 GROWTH_S = 60.0
 """Time without growth after which the digest of a growing file is given up."""
 GROWTH_QUICK_S = 0.01
 GROWTH_SLOW_S = 0.1
-"""Intervals between looks at a growing file: after it has grown, and while it does not."""
+"""Intervals between looks at a growing file: after growth, and the maximum without growth."""
 GROWTH_LOOK = 1 << 24
 """Maximum number of bytes hashed at each look."""
 HOLE_S = 1.0
-"""Time after which a hole in a growing file that has its whole length is taken for zeros."""
+"""A hole that stays in a file of full length for this long is read as zeros."""
 OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
 SERIES_S = 10.0
@@ -142,14 +140,14 @@ START_PAUSE_S = 0.2
 """For a login shell or a thread that cannot be started: time for which the start is retried, and
 pause between tries. A head node may have too many processes for a moment."""
 LINGER_S = 1.0
-"""Maximum wait for the end of output after a command has ended: a child may keep it open."""
+"""Maximum wait for the end of output after a command has ended: a child may keep the pipe open."""
 QUICK_S = 0.5
 SLOW_S = 2.0
 """Intervals between scans for exit records: while some appear, and while none do."""
 SCAN_SHARE = 1 / 30.0
 """Maximum share of a core for scans that find nothing."""
 GARBAGE_S = 10.0
-"""A file that is not JSON after this time is reported unchanged."""
+"""Time after which a file that is still not JSON is reported unchanged."""
 UNREADABLE_S = 60.0
 """Interval between attempts to read an unreadable file."""
 RETRY_S = 5.0
@@ -163,14 +161,14 @@ CHUNK_BYTES = 4 << 20
 MAX_CONNECTIONS = 500
 """Maximum number of open connections. Processes are often limited to 1024 open files."""
 UNADMITTED_BYTES = 4096
-"""Maximum number of bytes that are passed on of a connection before the client has admitted it."""
+"""Maximum number of bytes passed on from a connection that the client has not admitted."""
 READ_BYTES = 1 << 18
 """Maximum number of bytes of a connection in one frame."""
 SPOOL_QUICK_S = 0.01
 SPOOL_SLOW_S = 1.0
 """Intervals between scans for spool files: while some appear, and while none do."""
 SPOOL_SHARE = 0.1
-"""Maximum share of a core for these scans."""
+"""Maximum share of a core for scans for spool files."""
 TRANSIENT = (
     errno.EIO, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE,
     errno.ESTALE, errno.ETIMEDOUT, errno.ETXTBSY,
@@ -245,7 +243,7 @@ def make_directories(path: bytes, mode: int) -> None:
 
 
 def others_may_write(status: os.stat_result) -> bool:
-    """Whether other users than the owner may rename what is in this directory."""
+    """Whether users other than the owner may rename entries of a directory."""
     if status.st_mode & stat.S_ISVTX:
         return False
     if status.st_mode & 0o002:
@@ -265,7 +263,7 @@ def is_private_group(gid: int) -> bool:
 
 
 def check_way(path: bytes) -> None:
-    """Check that nobody else can replace a directory: see ``make_private``.
+    """Check that nobody else can replace a directory, as ``make_private`` requires.
 
     Follows the links in ``path`` one by one, as the kernel does. Raises RefusedError.
     """
@@ -304,7 +302,7 @@ def check_way(path: bytes) -> None:
 
 
 def is_free_for_all(status: os.stat_result) -> bool:
-    """Whether everybody may rename what is in this directory."""
+    """Whether everybody may rename entries of a directory."""
     return status.st_mode & 0o1002 == 0o002
 
 
@@ -313,10 +311,10 @@ def make_private(path: bytes) -> None:
     users can only read it, its mode becomes 0700.
 
     Its programs run as this user, so nobody else may write in it or replace it. Its parent must
-    belong to the user or to root, and other users must not be able to rename entries of the parent:
-    they cannot if they may not write to it, or if it has the sticky bit. The directories above may
-    belong to other users, whom the user trusts by the choice of the path, but none may be writable
-    for everybody without the sticky bit. Raises RefusedError.
+    belong to the user or to root, and be not writable for others or have the sticky bit, so that
+    others cannot rename entries. The directories above may belong to other users, whom the user
+    trusts by the choice of the path, but none may be writable for everybody without the sticky bit.
+    Raises RefusedError.
     """
     parent = os.path.dirname(path.rstrip(b"/"))
     make_directories(parent, 0o700)
@@ -389,9 +387,9 @@ def open_regular(path: bytes, flags: int = 0) -> "Tuple[int, os.stat_result]":
 
 
 def read_part(path: bytes, limit: int, start: "Optional[int]") -> "Optional[bytes]":
-    """Return at most ``limit`` bytes of a file from ``start`` on, or its last ones if ``start`` is
-    None. Returns None if the file is absent or unreadable. Raises OSError if it may be readable
-    soon: the work that a journal records would be repeated if the journal counted as absent."""
+    """Return at most ``limit`` bytes of a file from ``start`` on; the last ones if ``start`` is
+    None. Returns None if the file is absent or unreadable. Raises OSError if a retry may help: the
+    work that a journal records would be repeated if the journal counted as absent."""
     try:
         fd, status = open_regular(path)
         try:
@@ -481,8 +479,8 @@ def first_hole(fd: int, start: int, length: int) -> int:
 
 
 def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
-    """Return the digest of the first ``size`` bytes of a file that is being written, as soon as
-    they are there; None where ``GrowingDigest`` gives up."""
+    """Wait until a file that is being written has ``size`` bytes; return the digest of these, or
+    None if ``GrowingDigest`` gives up."""
     growing = GrowingDigest(path, size)
     pause_s = growing.look()
     while pause_s is not None:
@@ -549,7 +547,8 @@ def refuse_precious(path: bytes, home: bytes) -> None:
 
 
 def remove(path: bytes, home: bytes) -> None:
-    """Remove a file, a symbolic link itself, or a directory tree; an absent one is ignored."""
+    """Remove a file, a directory tree, or a symbolic link, not its target. Ignores an absent
+    path."""
     path = path.rstrip(b"/") or b"/"
     refuse_precious(path, home)
     try:
@@ -563,7 +562,8 @@ def remove(path: bytes, home: bytes) -> None:
 
 
 def remove_at(parent: int, name: "bytes | str") -> None:
-    """Remove recursively. By descriptors, so that nobody can swap in a symbolic link meanwhile."""
+    """Remove an entry of a directory recursively, by descriptors, so that nobody can swap in a
+    symbolic link meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=parent)
@@ -590,9 +590,8 @@ def remove_at(parent: int, name: "bytes | str") -> None:
 
 
 class Commands:
-    """Runs commands in the user's login environment and counts them. The login begins with those of
-    the agent's own variables that ``variables`` names; a name that ends in ``*`` is a prefix. None:
-    all."""
+    """Runs commands in the user's login environment and counts them. The login shell inherits the
+    agent's ``variables`` (None: all); a name that ends in ``*`` is a prefix."""
 
     def __init__(self, nonce: str, variables: "Optional[List[str]]" = None) -> None:
         self.counts = {}  # type: Dict[str, int]
@@ -619,8 +618,8 @@ class Commands:
 
     def find_environment(self) -> None:
         """Get the environment of the user's login shell, in which clusters set PATH. If the shell
-        cannot be started, as on a head node with too many processes, it is retried for START_S: the
-        agent keeps this PATH, and with a wrong one it finds no batch system, or another one."""
+        cannot be started, as on a head node with too many processes, its start is retried for
+        START_S: with a wrong PATH the agent finds no batch system, or another one."""
         deadline_s = time.monotonic() + START_S
         try:
             while True:
@@ -637,8 +636,9 @@ class Commands:
             self._known.set()
 
     def _ask_shell(self) -> None:
-        """Ask the login shell. A dash before its name makes any shell a login shell (sh, bash, zsh,
-        ksh, csh, tcsh, fish). Raises OSError if it cannot be started."""
+        """Ask the login shell for its environment. A dash before its name makes any shell a login
+        shell (sh, bash, zsh, ksh, csh, tcsh, fish). Raises OSError if the shell cannot be
+        started."""
         shell = login_shell()
         mark = repr(self._mark)
         code = (
@@ -718,8 +718,9 @@ class Commands:
 def exchange(
     process: "subprocess.Popen[bytes]", stdin: bytes, deadline_s: float
 ) -> "Tuple[bytearray, bytearray, bool]":
-    """Feed a command's stdin and collect its output; returns output, errors, and whether both ended
-    in time. Output that a child holds open is given up LINGER_S after the command has ended."""
+    """Feed a command's stdin and collect its output. Returns output, errors, and whether the
+    command or its output ended in time. Output that a child holds open is given up LINGER_S after
+    the command has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -777,13 +778,14 @@ def as_line(content: bytes) -> "Optional[bytes]":
 
 
 def digest(content: "bytes | memoryview") -> bytes:
-    """Return the digest of a record, by which repeated ones are found, or of a file, as
-    ``digests.py`` computes it."""
+    """Return the SHA-256 digest of a record, to find repeated ones, or of a file, as ``digests.py``
+    computes it."""
     return hashlib.sha256(content).digest()
 
 
 def signature_of(status: os.stat_result) -> "Signature":
-    """Return what changes when a file is replaced or written."""
+    """Return inode, modification time and size of a file: one changes when it is replaced or
+    written."""
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
@@ -826,7 +828,7 @@ class Watch:
             pause_s = QUICK_S if busy else max(min(pause_s * 1.25, SLOW_S), spent_s / SCAN_SHARE)
 
     def look(self) -> bool:
-        """Scan; returns whether there was a new record."""
+        """Scan; returns whether there was a new record. Ignores OSError."""
         try:
             return self.scan(time.monotonic()) > 0
         except OSError:  # the directory is absent, or its file system does not answer
@@ -977,8 +979,8 @@ class Watch:
             os.close(fd)
 
     def _is_unchanged(self, name: bytes) -> bool:
-        """Whether a pending file is as it was read. If not, another agent has merged it, or it was
-        replaced: it is forgotten, and read again."""
+        """Whether a pending file is as it was read. If not, it was replaced, or another agent has
+        merged it: it is forgotten, to be read again."""
         with contextlib.suppress(OSError):
             status = os.stat(os.path.join(self._directory, name))
             if signature_of(status) == self._pending[name][1]:
@@ -1055,7 +1057,7 @@ def facing_cluster(found: "List[Tuple[str, bool]]") -> "List[str]":
 
 
 def listen_at(address: "Optional[str]") -> "List[socket.socket]":
-    """Listen on a free port of ``address``, or if it is None of the addresses that face the
+    """Listen on a free port of ``address``, or, if that is None, of the addresses that face the
     cluster. All listeners have the same port. Raises OSError."""
     if address is not None:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
@@ -1088,8 +1090,8 @@ def listen_on(family: int, target: "Any") -> socket.socket:
 
 def index_to_close(hosts: "List[str]") -> int:
     """Index of the connection to close when too many strangers are connected: the oldest one of the
-    host with the most connections. ``hosts`` are those of the connections, oldest first. Thus one
-    host does not keep others out, nor does an old silent connection keep a new one out."""
+    host with the most connections. ``hosts`` has the host of each connection, oldest first. Thus
+    neither one host nor old silent connections keep others out."""
     counts = collections.Counter(hosts)
     return hosts.index(max(hosts, key=counts.__getitem__))
 
@@ -1109,7 +1111,7 @@ class RelayedConnection:
 
 
 class Relay:
-    """Passes bytes between connections and frames. One thread, ``run``, does all of it; other
+    """Passes bytes between connections and frames. All work is done in one thread, ``run``; other
     threads hand it jobs by ``put``."""
 
     def __init__(self, send: "Callable[[Header, List[bytes]], None]") -> None:
@@ -1298,7 +1300,8 @@ class SpoolReader:
                 pause_s = SPOOL_QUICK_S
 
     def look(self, refresh: bool) -> bool:
-        """Scan once; returns whether there was a new file. Raises OSError."""
+        """Scan once; returns whether there was a new file. ``refresh`` touches the directory first.
+        Raises OSError."""
         if refresh:
             # NFS may show a directory as it was half a minute ago, except to a client that has
             # just changed it.
@@ -1548,8 +1551,8 @@ class Agent:
             relay.put(lambda: relay.disconnect(connection, number))
 
     def _start_essential(self, target: "Callable[[], None]") -> None:
-        """Start a thread whose failure ends the agent: the client then starts another one, whereas
-        an agent that has stopped watching would go unnoticed."""
+        """Start a thread whose failure ends the agent: the client then starts another agent,
+        whereas a failed watch would go unnoticed."""
 
         def run() -> None:
             try:

@@ -34,7 +34,7 @@ class _Connection:
         self._channels = channels
         self._number = number
         self._admission: asyncio.Task[None] | None = None
-        """Its admission, until the agent has it."""
+        """The request that admits the connection, until a write has waited for it."""
 
     async def write(self, data: bytes) -> None:
         if self._admission is not None:
@@ -65,8 +65,8 @@ class _Listener:
 class AgentChannels:
     """All listeners, incoming connections and spool directories of one agent.
 
-    The agent identifies each listener and spool directory by the number of the request that began
-    it. ``number`` is the number of the next request.
+    The agent identifies a listener or spool directory by the number of the request that began it.
+    ``listen`` and ``spool`` take the number of the next request.
     """
 
     def __init__(self, request: Request) -> None:
@@ -130,7 +130,7 @@ class AgentChannels:
     def take_files(
         self, number: int, names: Sequence[str], contents: Sequence[bytes | None]
     ) -> None:
-        """Handle a frame with spool files. Raises FrameError unless each has a name."""
+        """Handle a frame with spool files. Raises FrameError unless each content has a name."""
         if len(names) != len(contents):
             raise FrameError("files without names")
         on_file = self._spools.get(number)

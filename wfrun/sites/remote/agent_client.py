@@ -61,10 +61,10 @@ WRITE_BYTES = 4 << 20
 NAMES = 2000
 """Maximum number of paths in one message, so that no message blocks others for long."""
 MAX_OUTPUT_BYTES = OUTPUT_BYTES + (1 << 20)
-"""Maximum output of a command; the agent stops one soon after OUTPUT_BYTES."""
+"""Maximum output of a command, in bytes. The agent kills a command soon after OUTPUT_BYTES."""
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 1 << 20
-"""Maximum output of a login before the agent's."""
+"""Maximum output, in bytes, of the login shell before the output of the agent."""
 
 _MODULES = "fcntl,grp,hashlib,json,queue,select,socket,struct,subprocess,sys,threading"
 PYTHONS = (
@@ -87,8 +87,8 @@ for name in PYTHONS; do
   found="$found; $path is $("$path" -V < /dev/null 2>&1)"
 done
 """
-"""Becomes the agent, or lists in ``found`` the interpreters that are too old or incomplete. Its
-arguments are the bootstrap and the configuration."""
+"""Script that replaces itself by the agent, or lists in ``found`` the interpreters that are too old
+or incomplete. Its arguments are the bootstrap and the configuration."""
 _FIND_IN_LOGIN_SHELL = r"""
 WFRUN_START="unset WFRUN_START
 $WFRUN_START
@@ -108,7 +108,7 @@ _BOOTSTRAP = (
 )
 
 _ERRORS: Mapping[str, type[WfrunError]] = {"transient": TransientError, "full": NoSpaceError}
-"""Kinds of errors that the agent reports; every other is an InfeasibleError."""
+"""Error classes by the kind that the agent reports; any other kind is an InfeasibleError."""
 
 
 _StatValue = tuple[Number, bool, bool] | None
@@ -125,11 +125,11 @@ def start_command(
     pythons: Sequence[str],
     variables: Sequence[str] | None = None,
 ) -> str:
-    """The shell script that finds a Python and starts the agent. It then reads the agent's source,
-    ``size`` bytes, from its stdin.
+    """The shell script that finds a Python and starts the agent, which then reads its own source,
+    ``size`` bytes, from stdin.
 
-    It first searches the session's own PATH, since login profiles take time and may fail. If there
-    is no Python, it runs the profiles, which may load a module that has it.
+    The script first searches the session's own PATH, since login profiles take time and may fail.
+    If there is no Python, it runs the profiles, which may load a module that has it.
     """
     bootstrap = _BOOTSTRAP.replace("SIZE", str(size))
     config = json.dumps({"nonce": nonce, "silence_s": silence_s, "variables": variables})
@@ -144,10 +144,9 @@ def start_command(
 class AgentHost:
     """Implements ``Host`` by one agent, over a connected transport: ``start``, use, ``close``.
 
-    The login of its commands begins with those of the agent's own variables that ``variables``
-    names; a name that ends in ``*`` is a prefix. None: all. An agent that ends, is silent or breaks
-    the protocol is not replaced: ``ended`` has the reason, and pending and further requests raise
-    TransientError.
+    The login shell of the agent's commands inherits the agent's ``variables`` (None: all); a name
+    that ends in ``*`` is a prefix. An agent that ends, is silent or breaks the protocol is not
+    replaced: ``ended`` has the reason, and pending and further requests raise TransientError.
     """
 
     def __init__(
@@ -183,7 +182,7 @@ class AgentHost:
     async def start(self) -> None:
         """Start the agent, and wait for its first answer. Raises NoPythonError if the host has no
         Python that the agent can run on. Raises TransientError if the agent does not answer in
-        time, or answers like another version of wfrun."""
+        time, or speaks another version of the protocol."""
         source = _SOURCE.read_bytes()
         nonce = secrets.token_hex(8)
         self._process = await self._transport.start(
@@ -339,7 +338,8 @@ class AgentHost:
     # -- requests
 
     def _next_number(self) -> int:
-        """Number of the next request: its first records or connections may precede its answer."""
+        """Number of the next request. Receivers of records and connections are registered under
+        this number before the request is sent, since both may arrive before its answer."""
         return self._requests + 1
 
     async def _request(
@@ -377,7 +377,8 @@ class AgentHost:
         return header, pieces
 
     def _broken(self, what: str) -> TransientError:
-        """End the agent after an answer that is none; returns the error for the request."""
+        """End the agent after an answer that breaks the protocol. Returns the error for the
+        request."""
         reason = f"the agent broke its protocol: {what}"
         self._end(reason)
         return TransientError(f"{self._transport.host}: {reason}")

@@ -1,4 +1,4 @@
-"""The one connection of a site, which is made again when it is lost."""
+"""The one connection of a site. A lost connection is made again."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Delays between attempts to connect. Each is varied by up to a quarter, so that the clients of
 many users do not return to a restarted host at the same moment."""
 LOGIN_DELAY_S = 60.0
-"""Interval between attempts while the user or an administrator has to act."""
+"""Interval between attempts to connect while the user or an administrator has to act."""
 STEADY_S = 60.0
-"""After a connection that lasted this long the delays start from the first one again."""
+"""After a connection that lasted this long, the delays begin with the first one again."""
 SKIP_S = 300.0
-"""A login host that failed is skipped for this long if another one is left."""
+"""Time for which a login host that failed is skipped, if another one is left."""
 PATIENCE_S = 60.0
 """Timeout of a request while there is no connection."""
 
 LOGIN_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*",
 )  # fmt: skip
-"""Variables of wfrun's own environment with which a login on this machine begins: those of an SSH
-session. `connection_of` adds those by which the commands of a batch system find its servers. Jobs
-inherit the environment of the command that submits them, so with other variables a task would
-depend on the terminal in which wfrun was started."""
+"""Variables of wfrun's own environment that a login on this machine inherits: those of an SSH
+session. `connection_of` adds the variables by which the commands of a batch system find its
+servers. Jobs inherit the environment of the command that submits them. With other variables a task
+would depend on the terminal in which wfrun was started."""
 
 MakeTransport = Callable[[str, bool], Transport]
-"""Makes the transport to a login host; the flag: whether the user may be prompted."""
+"""Makes the transport to a login host. The flag says whether the user may be prompted."""
 
 
 def connection_of(
@@ -55,8 +55,8 @@ def connection_of(
 ) -> Connection:
     """Return the connection that a site's catalog entry describes, not yet open.
 
-    ``prompter`` asks the user, for the first connection only: nobody may be at the terminal during
-    later ones. The system's ssh prompts by itself, before the run. ``variables`` are added to
+    ``prompter`` asks the user, for the first connection only: later the user may have left the
+    terminal. The system's ssh prompts by itself, before the run. ``variables`` are added to
     ``LOGIN_VARIABLES`` for a login on this machine.
     """
     config = Path(access.ssh_config) if access.ssh_config else None
@@ -94,8 +94,9 @@ class Connection:
     agent.
 
     A lost connection is made again, without prompting the user. If only the agent ends, it is
-    restarted, first on the same connection, which carries files meanwhile. A host that requires a
-    login of the user is tried every ``login_delay_s`` until the user has logged in.
+    restarted, first on the same connection, which carries files meanwhile. If a host requires a
+    login that only the user can give, it is tried every ``login_delay_s`` until the user has logged
+    in.
     """
 
     def __init__(
@@ -120,12 +121,12 @@ class Connection:
         self._variables = (*LOGIN_VARIABLES, *variables)
         self._on_status: Callable[[str | None], None] = _ignore
         self._reason: str | None = "it is not open"
-        """Why there is no agent; None if there is one."""
+        """Why no agent runs; None if one runs."""
         self._up = asyncio.Event()
         self._down_s = 0.0
-        """Time since which there is no agent."""
+        """Event loop time since which there is no agent."""
         self._skipped_until_s: dict[str, float] = {}
-        """Time until which a failed login host is skipped."""
+        """Event loop time until which a failed login host is skipped."""
         self._transport: Transport | None = None
         self._lost: asyncio.Task[None] | None = None
         self._host: AgentHost | None = None
@@ -189,7 +190,8 @@ class Connection:
         return self._reason is None
 
     async def plain_transport(self) -> Transport:
-        """The transport, whether an agent runs or not. Waits as ``host`` if there is none."""
+        """The transport, whether an agent runs or not. Waits like ``host`` while there is no
+        connection."""
         if not self._is_connected():
             with contextlib.suppress(NoAgentError):
                 await self._wait()
@@ -197,7 +199,7 @@ class Connection:
         return self._transport
 
     async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
-        """Do what ``Host.watch`` does, again with every new agent; each agent reports all records.
+        """Do what ``Host.watch`` does, again with every new agent. Each agent reports all records.
         If this raises TransientError, the watch begins with the next agent."""
         self._watches[directory] = on_records
         await self._wait()
@@ -283,8 +285,8 @@ class Connection:
             await self._drop_host()
 
     async def _revive(self, may_ask: bool) -> None:
-        """Start an agent on the present connection. If that has failed before, make a new
-        connection: another login host may have what this one lacks."""
+        """Start an agent on the present connection. If there is no connection, or no agent could be
+        started on it before, make a new one: another login host may have what this one lacks."""
         if self._is_connected() and not self._agent_failed:
             self._agent_failed = True
             assert self._transport is not None
@@ -409,8 +411,8 @@ def _ignore(reason: str | None) -> None:
 
 
 def _worst(errors: Sequence[WfrunError]) -> WfrunError:
-    """Combine the errors of all login hosts. The kind of the result is that of the error that needs
-    the user most: NeedsLoginError, else TransientError, else InfeasibleError."""
+    """Combine the errors of all login hosts into one: a NeedsLoginError if a host needs a login of
+    the user, else a TransientError if any error is transient, else an InfeasibleError."""
     if len(errors) == 1:
         return errors[0]
     message = "; ".join(error.message for error in errors)

@@ -1,7 +1,7 @@
-"""Frames from the agent, which may be anything: a site is not trusted with this machine.
+"""Frames from the agent, whose protocol ``agent.py`` describes.
 
-``agent.py`` describes the protocol. What arrives here is checked once; what is not of the protocol
-raises FrameError, whose words are the reason for the end of the agent.
+A site is not trusted with this machine, so each frame is checked here, once. A frame that breaks
+the protocol raises FrameError, whose message is the reason for the end of the agent.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _T = TypeVar("_T")
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 Short = Annotated[str, msgspec.Meta(max_length=4096)]
 Time = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
-"""Seconds since 1970, or seconds: no more than calendars and sums take."""
+"""Seconds, or seconds since 1970. The bounds are what calendars and sums can take."""
 MAX_HEADER_BYTES = 1 << 24
 """Maximum length of a header. The longest have the names of thousands of spool files."""
 _ODD_HEADER_BYTES = 1 << 20
-"""Maximum length of a header with undecodable names, which is decoded in more memory."""
+"""Maximum length of a header with undecodable names, whose decoding takes more memory."""
 _MAX_MESSAGE = 4096
 """Maximum number of characters of an error message that are kept."""
 
@@ -66,7 +66,8 @@ header marks it as absent. A payload without sizes is one piece."""
 
 
 def next_frame(buffer: bytearray) -> Frame | None:
-    """Remove the first frame from the buffer; None if it is incomplete. Raises FrameError."""
+    """Remove the first frame from the buffer and return it; None if it is incomplete. Raises
+    FrameError."""
     if len(buffer) < LENGTHS.size:
         return None
     header_bytes, payload_bytes = LENGTHS.unpack_from(buffer)
@@ -84,7 +85,8 @@ def next_frame(buffer: bytearray) -> Frame | None:
 
 
 def values_of(header: Header, kind: type[_T], count: int | None = None) -> list[_T]:
-    """The values of an answer, ``count`` if given. Raises FrameError."""
+    """The values of an answer, as ``kind``. Raises FrameError for values of other types, or if
+    their number is not ``count``."""
     try:
         values = msgspec.json.decode(header.values, type=list[kind])  # type: ignore[valid-type]
     except (msgspec.MsgspecError, RecursionError) as error:

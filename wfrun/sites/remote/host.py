@@ -1,4 +1,4 @@
-"""The protocol of a head node, which the agent answers."""
+"""The protocol of a head node. The agent implements it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wfrun.sites.remote.incoming import Listener, OnConnection
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """A command that ended."""
+    """Result of a command that ended."""
 
     exit_code: int | None
     """None if the command exceeded its timeout and was killed."""
@@ -26,7 +26,8 @@ class NewFile(msgspec.Struct, frozen=True):
     content: bytes
     mode: int = 0o600
     digest: str | None = None
-    """Compared before the rename; None: it is not."""
+    """SHA-256 digest of ``content`` in hexadecimal, compared before the rename; None: not
+    compared."""
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class Facts(msgspec.Struct, frozen=True):
     python: str
     """Version of the Python that the agent runs on."""
     clock_offset_s: float
-    """Its clock minus ours; the error is at most the round trip."""
+    """The head node's clock minus ours; the error is at most the round trip."""
     home: str
     round_trip_s: float
     shell: str = "/bin/sh"
@@ -83,23 +84,24 @@ class Host(Protocol):
         timeout_s: float = 30.0,
     ) -> CommandResult:
         """Run a command without a shell, in the user's login environment, whose PATH has the batch
-        system's commands. ``env`` is added to it. Raises InfeasibleError for an absent program."""
+        system's commands; ``env`` has further variables. The command is killed after ``timeout_s``.
+        Raises InfeasibleError for an absent program."""
 
     async def run_series(
         self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
     ) -> list[CommandResult]:
-        """Run commands like ``run``, one after the other, until one fails or they have taken
-        SERIES_S of the agent, in one request. Returns the results of those that ran: at least one,
-        and the last may have failed. ``timeout_s`` is that of each. Raises InfeasibleError if the
-        program of the first is absent."""
+        """Run commands as by ``run``, one after the other, in one request. The series ends when a
+        command fails, or after SERIES_S of ``agent.py``. Returns the results of the commands that
+        ran: at least one, and the last may have failed. ``timeout_s`` is the timeout of each
+        command. Raises InfeasibleError if the program of the first command is absent."""
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         """Make directories and their parents. Raises InfeasibleError if that is not permitted or
         the disk is full."""
 
     async def make_private(self, path: str) -> None:
-        """Make a directory that this user alone can enter, and its parents. An existing one is
-        checked: raises InfeasibleError if other users can enter or replace it."""
+        """Make a directory that this user alone can enter, and its parents. An existing one gets
+        mode 0700. Raises InfeasibleError if other users can write in it or replace it."""
 
     async def write(self, files: Sequence[NewFile]) -> None:
         """Write small files in this order. Raises InfeasibleError at the first file that cannot be
@@ -107,27 +109,27 @@ class Host(Protocol):
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         """The last ``limit`` bytes of each file; None if it is absent or unreadable. Raises
-        TransientError if one may be readable soon."""
+        TransientError if a file may be readable soon."""
 
     async def read_part(self, path: str, start: int, limit: int) -> bytes | None:
-        """At most ``limit`` bytes of a file from this position on; empty at the end of the file,
-        None if it is absent or unreadable. ``limit`` is at most 16 MiB. Raises TransientError if it
-        may be readable soon."""
+        """At most ``limit`` bytes of a file from the byte ``start`` on. Empty at the end of the
+        file; None if the file is absent or unreadable. ``limit`` is at most 16 MiB. Raises
+        TransientError if the file may be readable soon."""
 
     async def digest_of_growing(self, path: str, size_bytes: int) -> str | None:
-        """The SHA-256 digest of the beginning of a file that is being written, when it has this
-        size; None if it does not appear or grow for a minute, or is removed."""
+        """Wait until a file that is being written has ``size_bytes``, and return the SHA-256 digest
+        of these. Returns None if the file does not appear or grow for a minute, or is removed."""
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         """Status of each path, symbolic links followed; None if it is absent."""
 
     async def claim(self, paths: Sequence[str]) -> list[bool]:
-        """Create each file exclusively. The result is True for a file that this or an earlier call
-        created, also over another connection, so the call is safe to repeat."""
+        """Create each file exclusively. The result is True for a file that this call or an earlier
+        one created, also over another connection. So the call is safe to repeat."""
 
     async def rename(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Rename files, make the parents of the new names, and replace files there. Raises
-        InfeasibleError at the first that cannot be renamed."""
+        """Rename files, making the parents of the new names and replacing files there. Raises
+        InfeasibleError at the first file that cannot be renamed."""
 
     async def remove(self, paths: Sequence[str]) -> None:
         """Remove files and directory trees; absent ones are ignored."""
@@ -144,13 +146,14 @@ class Host(Protocol):
         """
 
     async def addresses(self, name: str | None) -> list[str]:
-        """Numeric addresses of a machine, resolved at the head node, or if ``name`` is None those
-        of the head node that face the cluster, and loopback last. Raises InfeasibleError for an
-        unknown name."""
+        """Numeric addresses of the machine ``name``, resolved at the head node. If ``name`` is
+        None, the addresses of the head node that face the cluster, then loopback. Raises
+        InfeasibleError for an unknown name."""
 
     async def listen(self, address: str | None, on_connection: OnConnection) -> Listener:
-        """Listen on a free TCP port of this address of the head node, or of those that face the
-        cluster (``addresses``). Raises InfeasibleError where that is not possible."""
+        """Listen on a free TCP port of ``address`` of the head node. If it is None, listen on all
+        addresses that face the cluster (see ``addresses``). Raises InfeasibleError where that is
+        not possible."""
 
     async def spool(
         self, directory: str, session: int, on_file: Callable[[str, bytes], None]

@@ -41,7 +41,7 @@ class ConnectionHandler(Protocol):
         """Handle the next bytes. No more are read until this returns."""
 
     def ended(self, reason: str) -> None:
-        """Handle the end of the connection, or of the way to it."""
+        """Handle the end of the connection, or of the SSH connection or agent that carries it."""
 
 
 OnConnection = Callable[[IncomingConnection], ConnectionHandler]
@@ -76,7 +76,7 @@ class StreamConnection:
         self._writer = writer
         self._disconnected = False
         self._allowance = UNADMITTED_BYTES
-        """Number of bytes that may still be received; unlimited once it is admitted."""
+        """Number of bytes that may still be received; unused once the connection is admitted."""
         self._admitted = False
 
     def admit(self) -> None:
@@ -94,7 +94,7 @@ class StreamConnection:
         self._writer.close()
 
     async def serve(self, on_connection: OnConnection) -> None:
-        """Pass on what is received until either side disconnects."""
+        """Pass received data to a new handler until either side disconnects."""
         handler = on_connection(self)
         reason = "it was closed by the other side"
         try:

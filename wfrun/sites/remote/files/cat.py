@@ -19,7 +19,7 @@ knows, whatever the user's language is."""
 PRINT_BEGIN = f"printf '\\002{_BEGIN[1:-1].decode()}\\003'"
 """Shell command that prints the separator."""
 _ANSWER_BYTES = 1000
-"""Number of bytes of the answer to a copy that are kept: its last word is the size."""
+"""Number of bytes that are kept of the output of a copy; its last word is the file's size."""
 _NOISE_BYTES = 1 << 20
 """Maximum output of a login profile."""
 _TRANSIENT = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
@@ -50,8 +50,8 @@ async def read_file(transport: Transport, path: str, start: int = 0) -> AsyncGen
 
 
 async def answer(transport: Transport, script: str, failure: str) -> bytes:
-    """Run a short script and return its output. Raises an error that begins with ``failure`` if it
-    fails, or prints more than _NOISE_BYTES."""
+    """Run a short script and return its output. Raises an error whose message begins with
+    ``failure`` if the script fails, or prints more than _NOISE_BYTES."""
     try:
         process = await transport.start(f"{IN_ENGLISH}; {PRINT_BEGIN}; {script}")
     except TransientError as error:

@@ -11,11 +11,11 @@ from wfrun.sites.remote.host import Host, NewFile
 
 
 async def find_directory(host: Host, site: str, written: str, name: str) -> str:
-    """Return the absolute path of the run's directory, inside the directory of the site.
+    """Return the absolute path of the run's directory, which is in the directory of the site.
 
     ``written`` is the catalog's ``directory``, which may begin with ``~`` or a variable of the
-    login environment; ``name`` is the name of the run's. Raises InfeasibleError if the variable is
-    not set there.
+    login environment. ``name`` is the name of the run's directory. Raises InfeasibleError if the
+    variable is not set there.
     """
     head, slash, tail = written.partition("/")
     if head == "~":
@@ -34,8 +34,8 @@ async def find_directory(host: Host, site: str, written: str, name: str) -> str:
 
 
 async def make_directory(host: Host, site: str, written: str, name: str) -> str:
-    """Make the run's directory, or check that it is the user's alone: node programs and scripts run
-    from it. Returns its path. Raises InfeasibleError if that fails."""
+    """Make the run's directory, or check that the existing one is the user's alone: node programs
+    and scripts run from it. Returns its path. Raises InfeasibleError if that fails."""
     directory = await find_directory(host, site, written, name)
     try:
         await host.make_private(directory)
@@ -54,7 +54,8 @@ async def make_directory(host: Host, site: str, written: str, name: str) -> str:
 async def put_programs(
     host: Host, directory: str, names: Sequence[str], data: Mapping[str, bytes] | None = None
 ) -> None:
-    """Copy these node programs, and files with this content, to ``bin`` in the run's directory."""
+    """Copy the node programs ``names`` to ``bin`` in the run's directory, and the files of
+    ``data``, contents by name."""
     programs = [node.FOLDER / name for name in names]
     files = {program.name: program.read_bytes() for program in programs} | dict(data or {})
     await host.write([NewFile(f"{directory}/bin/{name}", files[name]) for name in files])

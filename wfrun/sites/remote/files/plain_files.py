@@ -1,4 +1,4 @@
-"""Files of a host whose agent does not run: what a copy needs beside their content."""
+"""Requests about files that copies need at a host without an agent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class PlainFiles(Protocol):
         for a pipe or a device, whose reading may have no end."""
 
     async def make_directory(self, path: str) -> None:
-        """Make a directory and its parents, as far as they do not exist."""
+        """Make a directory and its parents where they do not exist."""
 
     async def rename(self, path: str, final: str, mode: int) -> None:
-        """Give a file its permissions and its final name, and replace what has this name."""
+        """Give a file its permissions and its final name, replacing any file or directory of this
+        name."""
 
     async def remove(self, path: str) -> None:
-        """Remove a file or directory, as far as it is there."""
+        """Remove a file or directory tree, if it exists."""

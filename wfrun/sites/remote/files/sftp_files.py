@@ -17,8 +17,8 @@ _PRIVATE = asyncssh.SFTPAttrs(permissions=0o700)
 
 
 class SftpFiles:
-    """Implements ``PlainFiles`` by a session of SFTP. ``explained`` takes a path and what was done
-    with it; its context manager raises errors of SFTP as those of ``Transport``."""
+    """Implements ``PlainFiles`` by a session of SFTP. ``explained`` takes a path and a participle
+    such as ``read``; its context manager turns errors of SFTP into those of ``Transport``."""
 
     def __init__(
         self,
@@ -87,14 +87,15 @@ def encode(path: str) -> bytes:
 async def open_to_write(
     sftp: asyncssh.SFTPClient, name: bytes, start: int
 ) -> asyncssh.SFTPClientFile:
-    """Create a file, or open the existing one to write it from a byte on."""
+    """Create a file for writing or, with a ``start`` in bytes other than 0, open the existing
+    file."""
     if start:
         return await sftp.open(name, "r+b", encoding=None, block_size=0)
     return await _create(sftp, name)
 
 
 async def _create(sftp: asyncssh.SFTPClient, name: bytes) -> asyncssh.SFTPClientFile:
-    """Create a file. One of that name is replaced; a symbolic link is not followed."""
+    """Create a file. An existing file is replaced; a symbolic link is not followed."""
     try:
         return await _open_new(sftp, name)
     except asyncssh.SFTPFailure:

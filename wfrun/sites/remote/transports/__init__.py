@@ -1,1 +1,1 @@
-"""Connections to a host, a file a transport."""
+"""Connections to a host, one file for each transport."""

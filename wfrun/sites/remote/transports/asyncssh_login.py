@@ -22,9 +22,9 @@ Prompter = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[str] |
 says whether its answer may be visible. Returns the answers; None: the user gives none."""
 
 _ANSWERS_S = 300.0
-"""Timeout of a login whose questions the user answers, in seconds: long enough to find a token."""
+"""Timeout, in seconds, of a login that asks the user: long enough to find a token."""
 _STEP_S = 0.25
-"""Interval between looks whether the user is asked."""
+"""Interval, in seconds, between checks whether the user is being asked."""
 _CIPHERS = "^aes128-gcm@openssh.com"
 """The cipher that is tried first, unless the user has configured ciphers: processors have
 instructions for it. For ChaCha20-Poly1305, which OpenSSH prefers, asyncssh sets up the cipher four
@@ -45,7 +45,8 @@ class Target:
     """One host as configured by ``ssh_config(5)``.
 
     The user's file is read first, then the system's; or ``config`` alone. ``known_hosts`` replaces
-    the files that these name. Raises InfeasibleError for an invalid configuration.
+    the files of known hosts that the configuration names. Raises InfeasibleError for an invalid
+    configuration.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Target:
         return [os.path.expanduser(str(name)) for name in value]
 
     def known_hosts_files(self) -> list[str]:
-        """Names of the files of known hosts; new keys are added to the first, which is the
+        """Names of the files of known hosts. New keys are added to the first file, which is the
         user's."""
         if self._known_hosts is not None:
             return [str(self._known_hosts)]
@@ -115,12 +116,12 @@ class Target:
         return known
 
     def keys(self) -> list[str] | None:
-        """The configured private keys that exist; None: the default ones."""
+        """Names of the configured private keys that exist; None: the default keys."""
         names = self._files("IdentityFile", None)
         return None if names is None else [name for name in names if _readable(Path(name))]
 
     def encrypted_keys(self) -> list[str]:
-        """Private keys that were skipped because they have a passphrase."""
+        """Names of private keys that were skipped because they have a passphrase."""
         names = self.keys()
         if names is None:
             names = [str(Path("~/.ssh").expanduser() / name) for name in _DEFAULT_KEYS]
@@ -145,7 +146,7 @@ def _is_encrypted(name: str) -> bool:
 
 class Client(asyncssh.SSHClient):
     """Callbacks of a login: answers its questions and records why it failed. Each method of
-    authentication is tried once: a wrong answer is not asked for again."""
+    authentication is tried once: after a wrong answer the user is not asked again."""
 
     def __init__(self, target: Target, prompter: Prompter | None) -> None:
         self._target = target
@@ -167,12 +168,12 @@ class Client(asyncssh.SSHClient):
     def validate_host_public_key(
         self, host: str, addr: str, port: int, key: asyncssh.SSHKey
     ) -> bool:
-        """Refuse a key that known_hosts does not have, and keep it for the message."""
+        """Refuse a host key that known_hosts does not have, and keep the key for the message."""
         self.key = key
         return False
 
     def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Refuse an authority that known_hosts does not have, and keep it for the message."""
+        """Refuse an authority that known_hosts does not have, and keep its key for the message."""
         self.authority = key
         return False
 
@@ -232,7 +233,7 @@ async def log_in(
     """Connect and log in. Raises the errors of ``Transport.connect``.
 
     Host keys are always checked strictly, even if the configuration says otherwise. The host may
-    use the SSH agent at the socket ``agent``.
+    use the SSH agent at the socket ``agent``; None: no agent. ``limit_s``: see `unless_silent`.
     """
     client = Client(target, prompter)
     known = target.known_hosts()
@@ -296,7 +297,7 @@ async def unless_silent(work: Awaitable[_T], client: Client, limit_s: float) -> 
 
 
 def _said(error: Exception) -> str:
-    """The text of an error, without the number of those of name resolution."""
+    """The text of an error; for an error of name resolution, without its number."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
@@ -367,7 +368,7 @@ def _not_verified(
 
 
 def _accept(line: str, file: str) -> str:
-    """Return the shell command that adds exactly this key."""
+    """Return the shell command that adds exactly this line to the file of known hosts."""
     file = file or os.path.expanduser(_USER_KNOWN_HOSTS[0])
     directory = os.path.dirname(file)
     make = "" if os.path.isdir(directory) else f"mkdir -p -m 700 {shlex.quote(directory)} && "

@@ -41,7 +41,8 @@ _READ_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 18
 """Size of a file request, unless the host takes less."""
 _MIN_CHUNK_BYTES = 1 << 14
-"""Minimum size of a file request, whatever the host says: it bounds the number under way."""
+"""Minimum size of a file request, whatever the host says, to bound the number of requests under
+way."""
 _UNDER_WAY_BYTES = 4 << 20
 """Maximum number of bytes of a file in unanswered requests: the window that hides the latency."""
 _FORWARD_WINDOW_BYTES = 1 << 16
@@ -49,7 +50,7 @@ _FORWARD_WINDOW_BYTES = 1 << 16
 memory that a stranger can use, and what a launcher can send in a round trip."""
 _ERROR_BYTES = 4096
 _LIMIT_S = 30.0
-"""Timeout of what a live connection answers at once."""
+"""Timeout of requests that a live connection answers at once."""
 _MAX_JUMPS = 8
 _LOST = (
     asyncssh.DisconnectError,
@@ -112,7 +113,7 @@ class _Process:
 
 
 class _OwnConnection(_Process):
-    """A process with a connection of its own, which ends with it."""
+    """A process with a connection of its own, which is closed with the process."""
 
     def __init__(
         self,
@@ -181,7 +182,8 @@ class AsyncsshTransport:
         self._files_lock = asyncio.Lock()
         self._gate = SendGate()
         self._closing: set[asyncio.Task[None]] = set()
-        """Closing files of failed transfers. The loop itself keeps tasks weakly."""
+        """Tasks that close the files of failed transfers. The event loop itself keeps only weak
+        references to tasks."""
 
     async def connect(self) -> None:
         # asyncssh sends up to a window of requests before it notices that a connection was reset,
@@ -482,7 +484,8 @@ async def _read_chunk(file: asyncssh.SFTPClientFile, path: str, start: int, coun
 
 
 async def _check_end(file: asyncssh.SFTPClientFile, path: str, size: int) -> bytes:
-    """Return nothing. Raises TransientError for a file that is longer."""
+    """Check that a file has no bytes beyond ``size``; returns no data. Raises TransientError if it
+    has."""
     more: bytes = await file.read(1, size)
     if more:
         raise TransientError(f"{path} cannot be read: it has more than its {size} bytes")

@@ -21,7 +21,8 @@ from wfrun.sites.remote.transports.transport import Address
 _ERRORS_BYTES = 4096
 """Number of bytes of stderr that are kept."""
 PIPE_BYTES = 1 << 18
-"""Size of a command's output that waits to be read: what asyncio reads at once."""
+"""Maximum number of bytes of a command's output that wait to be read: what asyncio reads at
+once."""
 _LINGER_S = 0.1
 _GRACE_S = 2.0
 """Time between SIGHUP and SIGKILL."""

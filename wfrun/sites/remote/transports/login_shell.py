@@ -1,5 +1,5 @@
-"""Login shells: commands that any of them passes on to POSIX sh, and the file in which each sets
-the environment."""
+"""Login shells: how to write commands that any of them passes on to POSIX sh, and the profile of
+each, which sets the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROFILES = {
 
 
 def profile_of(shell: str) -> str:
-    """The user's file that this login shell, given by its path, reads when they log in."""
+    """The user's profile that the login shell at the path ``shell`` reads at a login."""
     return _PROFILES.get(shell.rpartition("/")[2], "~/.profile")
 
 

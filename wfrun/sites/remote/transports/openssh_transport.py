@@ -28,11 +28,11 @@ from wfrun.sites.remote.transports.ssh_agent import check_agent
 from wfrun.sites.remote.transports.transport import Address, NeedsLoginError
 
 _ANSWER_BYTES = 1 << 20
-"""Maximum output of a command of ssh whose output is read whole."""
+"""Maximum output, in bytes, of an ssh command whose output is read whole."""
 _LIMIT_S = 30.0
-"""Timeout of what a live connection answers at once."""
+"""Timeout of requests that a live connection answers at once."""
 _CHECK_INTERVAL_S = 5.0
-"""Interval between checks of a master connection of the user's."""
+"""Interval between checks of the user's own master connection."""
 _DEFAULT_CIPHERS = "chacha20-poly1305@openssh.com,aes128-ctr,"
 """The beginning of OpenSSH's own list of ciphers."""
 _FAST_CIPHER = "aes128-gcm@openssh.com"
@@ -57,7 +57,7 @@ _SSH_ERRORS = re.compile(
     r"|Session open refused|client_loop|kex_exchange|Timeout, server)",
     re.MULTILINE,
 )
-"""Messages of ssh itself, by which its exit code 255 differs from the command's."""
+"""Messages of ssh itself. They show that an exit code 255 is that of ssh, not of the command."""
 
 
 class _Session(LocalProcess):
@@ -116,7 +116,7 @@ class _Forward:
         self.end()
 
     def end(self) -> None:
-        """Release the local side."""
+        """Close the local server and remove its socket."""
         self._server.close()
         self._directory.remove()
 
@@ -133,12 +133,12 @@ def _accept_with(
 class OpensshTransport:
     """Implements ``Transport`` by processes of the system's ``ssh`` that share one connection.
 
-    ``host`` is a name of ``~/.ssh/config`` or of a machine; ``user`` and ``port`` override the
-    configuration, ``config`` and ``known_hosts`` replace its files. A live master connection of the
-    user's is used and never ended: that of the configuration's ControlPath, or the one that the
-    hint of a NeedsLoginError describes. Otherwise a master is started that ends at ``close`` or
-    with this process. It never prompts, and host keys must be known. The connection counts as lost
-    when the host is silent for three times ``keep_alive_s``. Sockets are in ``sockets``, a private
+    ``host`` is a name of ``~/.ssh/config`` or of a machine. ``user`` and ``port`` override the
+    configuration; ``config`` and ``known_hosts`` replace its files. A live master connection of the
+    user is used and never ended: that of the configuration's ControlPath, or the one that the hint
+    of a NeedsLoginError describes. Otherwise a master is started that ends at ``close`` or with
+    this process. ssh never prompts, and host keys must be known. The connection counts as lost when
+    the host is silent for three times ``keep_alive_s``. Sockets are in ``sockets``, a private
     directory.
     """
 
@@ -316,7 +316,7 @@ class OpensshTransport:
         return Address(host, number_of(port, 22), user, known)
 
     async def _known_keys(self, name: str, file: str) -> list[str]:
-        """The keys of a host in a file of known hosts."""
+        """The keys of a host in a file of known hosts, in the format of ``authorized_keys``."""
         if not os.path.isfile(file):
             return []
         child = LocalProcess(await self.spawn(["ssh-keygen", "-F", name, "-f", file]))
@@ -367,7 +367,8 @@ class OpensshTransport:
             raise
 
     async def control_path(self) -> str:
-        """The socket of the master connection. Raises TransientError when that was lost."""
+        """The path of the master connection's socket. Raises TransientError when the connection was
+        lost."""
         if not self._is_open():
             raise TransientError(f"{self.host}: the connection was lost")
         if self._socket:
@@ -438,7 +439,8 @@ async def _answer(child: LocalProcess) -> tuple[int | None, str]:
 
 
 async def _printed(child: LocalProcess, marker: bytes) -> bool:
-    """Whether the command prints this before it ends; a profile may print other text first."""
+    """Whether the command prints ``marker`` before it ends. A profile may print other text
+    first."""
     said = b""
     while data := await child.read(1 << 16):
         said = said[-len(marker) :] + data

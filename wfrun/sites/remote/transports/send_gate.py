@@ -27,27 +27,28 @@ _SHORT_S, _LONG_S = 0.025, 0.05
 """A pause shorter than the first time makes bursts grow; a pause longer than the second makes them
 shrink, since commands wait for as long as a pause."""
 _CHECK_S = 1.0
-"""Interval between two looks whether a connection was lost, which does not reopen the gate."""
+"""Interval between checks whether a connection was lost, since a loss does not reopen the gate."""
 
 
 class SendGate:
-    """Starts requests with file data in order. While more bytes wait to be sent than asyncio's
-    high-water mark, it starts at most one burst.
+    """Starts requests with file data, in the order of the calls. While more bytes wait to be sent
+    than asyncio's high-water mark, the gate starts at most one burst of requests.
 
-    The burst adapts to the connection, so that a fast one has few pauses: its size doubles after a
-    short pause, and halves, down to nothing, after a long one.
+    The size of a burst adapts to the connection, so that a fast connection has few pauses: it
+    doubles after a short pause, and halves, down to nothing, after a long one.
     """
 
     def __init__(self) -> None:
         self._connections: list[asyncssh.SSHClientConnection] = []
         self._paused: dict[int, float] = {}
-        """Connections whose send buffers are full, by their order, with the times since when."""
+        """Monotonic time since which a connection's send buffer is full, by the connection's
+        position."""
         self._open = asyncio.Event()
         self._open.set()
         self._turn = asyncio.Lock()
         self._burst_bytes = _STEP_BYTES
         self._passed_bytes = 0
-        """What was started since the pause began."""
+        """Bytes of the requests that were started since the pause began."""
 
     def watch(self, connection: asyncssh.SSHClientConnection) -> None:
         """Take the send buffers of a connection into account."""
@@ -80,7 +81,8 @@ class SendGate:
             self._burst_bytes = min(max(2 * burst_bytes, _STEP_BYTES), _MAX_BURST_BYTES)
 
     def _admits(self, size_bytes: int) -> bool:
-        """Whether a request may start now. Those over a lost connection do, and fail."""
+        """Whether a request may start now. After a loss of a connection requests start, and
+        fail."""
         return (
             self._open.is_set()
             or self._passed_bytes + size_bytes <= self._burst_bytes
@@ -90,7 +92,8 @@ class SendGate:
     async def start(
         self, request: Callable[[], Coroutine[Any, Any, _T]], size_bytes: int
     ) -> asyncio.Task[_T]:
-        """Start a request that sends ``size_bytes`` of data, when its turn has come."""
+        """Wait until a request that sends ``size_bytes`` of data may start, start it, and return
+        its task. Requests start in the order of the calls."""
         async with self._turn:
             while not self._admits(size_bytes):
                 with contextlib.suppress(asyncio.TimeoutError):

@@ -1,4 +1,4 @@
-"""Directories of sockets that a process makes for itself, and that do not outlive it for long."""
+"""Private directories for sockets. The directory of a killed process is removed by the next one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PREFIX = "wfs-"
 
 
 class SocketDirectory:
-    """A directory for one socket, which only the user can enter. The process that uses it holds its
-    lock. A directory that is not locked was left by a killed process, and the next process removes
-    it."""
+    """A directory for one socket, which only the user can enter. The process that uses the
+    directory holds a lock on it. An unlocked directory was left by a killed process; the next
+    process removes it."""
 
     def __init__(self, parent: Path) -> None:
         _remove_abandoned(parent)
@@ -42,8 +42,8 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _lock(directory: Path) -> int | None:
-    """Lock a directory; None if another process has the lock or the file system, as NFS, has
-    none."""
+    """Lock a directory. Returns the descriptor that holds the lock; None if another process holds
+    it, or if the file system, such as NFS, has no locks."""
     with contextlib.suppress(OSError):
         file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:

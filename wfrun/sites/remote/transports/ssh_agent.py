@@ -8,8 +8,8 @@ from wfrun.engine.errors import InfeasibleError
 
 
 def check_agent(host: str, socket: str | None) -> str:
-    """The socket of the agent: the configured one, else that of SSH_AUTH_SOCK. Raises
-    InfeasibleError where there is none."""
+    """Return the path of the agent's socket: ``socket`` if configured, else that of SSH_AUTH_SOCK.
+    Raises InfeasibleError, with ``host`` in its message, if there is no agent."""
     path = os.path.expanduser(socket or os.environ.get("SSH_AUTH_SOCK", ""))
     if not path or not os.path.exists(path):
         raise InfeasibleError(

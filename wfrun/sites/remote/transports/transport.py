@@ -14,7 +14,7 @@ from wfrun.sites.remote.files.plain_files import PlainFiles
 from wfrun.sites.remote.incoming import Listener, OnConnection
 
 UNNAMED = " (no space, a quota, or a directory?)"
-"""Follows the text of an error that has no code in SFTP."""
+"""Appended to the message of an SFTP error that has no code of its own."""
 
 
 class NeedsLoginError(WfrunError):
@@ -36,23 +36,23 @@ class Process(Protocol):
     """A command that runs at the host, without a terminal."""
 
     async def write(self, data: bytes) -> None:
-        """Write to its stdin; returns when the backlog is small. Raises TransientError when the
-        command or the connection has ended."""
+        """Write to the command's stdin; returns when the backlog is small. Raises TransientError
+        when the command or the connection has ended."""
 
     def end_input(self) -> None:
-        """Close its stdin."""
+        """Close the command's stdin."""
 
     async def read(self, limit: int) -> bytes:
-        """Read 1 to ``limit`` bytes of its stdout; returns none at its end."""
+        """Read 1 to ``limit`` bytes of the command's stdout; returns none at its end."""
 
     def errors(self) -> str:
-        """The last 4 kB of its stderr so far."""
+        """The last 4 kB of the command's stderr so far."""
 
     async def wait(self) -> int | None:
-        """Wait for its exit code; None if the connection was lost before."""
+        """Wait for the command's exit code; None if the connection was lost before."""
 
     async def close(self) -> None:
-        """Close its streams, and send it SIGHUP if the transport can."""
+        """Close the command's streams, and send it SIGHUP if the transport can."""
 
 
 class Transport(Protocol):
@@ -78,9 +78,9 @@ class Transport(Protocol):
         """The address of the host; None: wfrun runs there itself."""
 
     def read_file(self, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file from the byte ``start`` on. To be closed unless it is
-        exhausted. Raises InfeasibleError if the file is absent or unreadable, TransientError when
-        the connection is lost."""
+        """Stream the bytes of a file from the byte ``start`` on. Callers close the generator unless
+        they exhaust it. Raises InfeasibleError if the file is absent or unreadable, TransientError
+        when the connection is lost."""
 
     async def write_file(
         self, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
@@ -94,7 +94,7 @@ class Transport(Protocol):
         """
 
     async def plain_files(self) -> PlainFiles:
-        """Requests about files that need no agent."""
+        """Requests about files, without an agent."""
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         """Listen on a free TCP port of this address of the host, or of all addresses that it
