@@ -17,12 +17,13 @@ from wfrun.sites.simulated.site import Timeline
 
 
 class HeadModel(msgspec.Struct, frozen=True):
-    """What a head node has to do, in seconds of its processor. Zeros are not modelled."""
+    """Processor time of operations at a head node, in seconds. An operation of 0 s is not
+    modelled."""
 
     submit_s: float = 0.0
-    """For each submission, with the files of the task that come from the cluster itself."""
+    """Time of each submission, including the task's files that come from the cluster itself."""
     copy_s: float = 0.0
-    """For each copy from or to another cluster, at either end, before its bytes move."""
+    """Time of each copy from or to another cluster, at either end, before its bytes move."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -38,19 +39,20 @@ class SimulatedHeadNode:
 
     def __init__(self, timeline: Timeline) -> None:
         self.loads: list[tuple[float, float]] = []
-        """(time, ``load`` from then on) of each change, in order."""
+        """Changes of `load` in order: (time in s, new load)."""
         self._time = timeline
         self._pending: deque[tuple[float, Callable[[], None]]] = deque()
-        """Work and continuation of the operation that is served, and of those that wait."""
+        """Processor time in seconds and callback of the operation in service, then of those that
+        wait."""
 
     @property
     def load(self) -> float:
-        """Number of operations that have or want the processor: 1 is 100%."""
+        """Number of operations in service or waiting; 1 is a load of 100%."""
         return float(len(self._pending))
 
     def work(self, work_s: float, then: Callable[[], None]) -> None:
-        """Add an operation of ``work_s`` seconds, and call ``then`` at its end; at once if it needs
-        no time."""
+        """Add an operation of ``work_s`` seconds. ``then`` is called at its end, at once if
+        ``work_s`` is 0."""
         if work_s == 0:
             then()
             return

@@ -41,8 +41,8 @@ from wfrun.sites.simulated.site import (
 )
 
 CHANNEL_S = 0.05
-"""Delay in seconds of the report of a task's end, as over a real channel. A model with a measured
-delay replaces it."""
+"""Delay in seconds of the report of a task's end, as over a real channel; ``SiteModel.end_s``
+replaces it unless that is 0."""
 
 
 class _Launcher:
@@ -60,10 +60,11 @@ class _Launcher:
 
 
 class SimulatedLauncherSite:
-    """Implements ``LauncherSite``: its launchers are jobs of a ``SimulatedSite``, and may fail like
-    any job there. Attempts start first come, first served. An attempt starts in the launcher with
-    the latest end among those with enough free cores. Launchers without enough time left are used
-    only if no launcher has both."""
+    """Implements ``LauncherSite``. The launchers are jobs of a ``SimulatedSite``, and may fail like
+    any job there. Attempts start first come, first served. An attempt starts in a launcher with
+    enough free cores and enough time left, in the one that ends last. If there is none, the attempt
+    waits for a further launcher. If its run time exceeds the walltime of launchers, it starts in
+    the launcher with enough free cores that ends last."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class SimulatedLauncherSite:
             observed=observed,
             seed=seed,
         )
-        """The launchers."""
+        """The site whose jobs are the launchers."""
         self._index = index
         self._time = timeline
         self._seed = seed
@@ -119,7 +120,7 @@ class SimulatedLauncherSite:
         self.submit_now(batch)
 
     def submit_now(self, batch: Sequence[AttemptRequest]) -> None:
-        """Do what ``submit`` does without a coroutine."""
+        """Submit as ``submit`` does, without a coroutine."""
         now_s = self._time.now()
         self._post(AttemptsSubmitted(now_s, self._index, tuple(r.key for r in batch)))
         for request in batch:
@@ -191,7 +192,7 @@ class SimulatedLauncherSite:
         await self.jobs.cancel(list(self._asked))
 
     def _on_job(self, event: Event) -> None:
-        """Handle an event of the jobs, which are the launchers."""
+        """Report an event of a launcher's job as an event of the launcher."""
         if isinstance(event, AttemptsSubmitted):
             self._post(LaunchersSubmitted(event.at_s, self._index, event.keys))
         elif isinstance(event, AttemptStarted):
@@ -322,6 +323,7 @@ class SimulatedLauncherSite:
 
 
 def _job_of(launcher: LauncherRequest) -> SimulatedRequest:
-    """The launcher as a job that would run for longer than its walltime."""
+    """The request of a launcher's job. Its run time exceeds its walltime, so the job never ends by
+    itself."""
     resources = Resources(cores=launcher.cores * launcher.nodes, walltime_s=launcher.walltime_s)
     return request_of(launcher.key, "launcher", resources, 1e3 * launcher.walltime_s)

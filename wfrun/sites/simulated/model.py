@@ -1,4 +1,4 @@
-"""How a simulated site behaves."""
+"""Parameters of a simulated site."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wfrun.engine.errors import InvalidError
 
 
 class SiteModel(msgspec.Struct, frozen=True):
-    """How a simulated site behaves. Times and rates of 0 are not modelled."""
+    """Parameters of a simulated site. Times and rates of 0 are not modelled."""
 
     lrm: str = "fcfs"
     kill_overruns: bool = True
@@ -18,26 +18,28 @@ class SiteModel(msgspec.Struct, frozen=True):
     submit_s: float = 0.0
     """Time that the head node takes to submit one attempt; submissions queue up there."""
     overload_jobs: int = 0
-    """Number of our attempts at the site with which a submission takes twice as long: the factor is
-    1 + (jobs/overload_jobs)², like that of the overloaded head nodes of thesis section 6.4.2. 0: no
+    """Number of our attempts at the site at which a submission takes twice as long: the factor is 1
+    + (jobs/overload_jobs)², like that of the overloaded head nodes of thesis section 6.4.2. 0: no
     overload."""
     poll_s: float = 0.0
-    """Interval at which ends are reported."""
+    """Interval at which ends of attempts are reported."""
     start_s: float = 0.0
-    """Time that each submission takes on its way to the queue, however many there are."""
+    """Delay of each submission between the head node and the queue, however many submissions there
+    are."""
     end_s: float = 0.0
     """Time from the end of a task to its report."""
     hold_s: float = 0.0
-    """Time that a task holds its cores after its end: all delays before the cores are free for the
-    next task, and those before the next task's start."""
+    """Time for which a task holds its cores after its end: the delays until the cores are free for
+    the next task, and those before that task starts."""
     observe_s: float = 60.0
     """Interval at which the information service reports other users' jobs, if they have changed."""
     failure_rate: float = 0.0
     """Share of attempts that fail, at a random time of their run."""
     outage_every_s: float = 0.0
-    """Mean of the exponential time between outages of the whole site."""
+    """Mean of the exponentially distributed time between outages of the whole site."""
     outage_s: float = 0.0
-    """Mean of the exponential length of an outage; attempts that run or wait there are lost."""
+    """Mean of the exponentially distributed length of an outage. Attempts that run or wait at its
+    start are lost."""
 
     def __post_init__(self) -> None:
         for name in (

@@ -2,13 +2,13 @@
 
 The model is the fluid one: at any time every transfer has a rate, and the rates are max-min fair,
 so that no rate can grow without a smaller or equal one shrinking (Bertsekas and Gallager, *Data
-Networks*, 2nd edition, section 6.5.2). A transfer takes part after the latency of its link. It
-uses the link from its source to its destination, one way, and, where they have a bound, the head
-nodes of both sites, which all that goes in and out shares.
+Networks*, 2nd edition, section 6.5.2). A transfer gets a rate after the latency of its link. It
+uses the one-way link from its source to its destination. It also uses the head nodes of both sites,
+if these have a bound: all traffic into and out of a site shares the head node.
 
-Transfers between the same two places always have the same rate. They are one *pair*, a
-`FairQueue`, so that most changes cost O(log n). Rates are computed again (progressive filling) over
-pairs, not transfers, and only when a change can reach beyond its pair, through a head node.
+Transfers from one place to another always have equal rates. They form one *pair*, a `FairQueue`, so
+that most changes cost O(log n). Rates are computed again (progressive filling) over pairs, not
+transfers, and only when a change can reach beyond its pair, through a head node.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ class _Head:
 
     def __init__(self, capacity: float) -> None:
         self.capacity = capacity
-        """Bytes per second."""
+        """Maximum traffic in both directions together, in bytes per second."""
         self.pairs: list[_Pair] = []
         self.level = inf
         """Rate of the transfers that this head node limits; inf: it limits none."""
         self.remaining = 0.0
         self.weight = 0
-        """While filling: bandwidth not yet assigned, and number of transfers without a rate."""
+        """During filling: ``remaining`` is the bandwidth not yet assigned, in bytes per second, and
+        ``weight`` the number of transfers without a rate."""
 
     @property
     def load(self) -> float:
-        """Bytes per second through it."""
+        """Traffic through the head node, in bytes per second."""
         return sum(pair.filled * pair.rate for pair in self.pairs)
 
 
@@ -57,22 +58,22 @@ class _Pair(FairQueue):
         super().__init__()
         self.index = index
         self.capacity = capacity
-        """Of the link, in bytes per second."""
+        """Bandwidth of the link, in bytes per second."""
         self.latency_s = latency_s
         self.heads = heads
         self.alone_rate = min([capacity, *(head.capacity for head in heads)])
-        """Bytes per second of a transfer that is alone; inf: no bound."""
+        """Rate of a transfer without others, in bytes per second; inf: no bound."""
         self.filled = 0
-        """``count`` when the rate was computed."""
+        """``count`` when the rate was last computed."""
         self.next_rate = 0.0
-        """While filling: the next rate; negative: not yet determined."""
+        """During filling: the new rate; negative: not yet determined."""
         self.held = False
         """Whether a head node limits the rate, not the link."""
         self.version = 0
         """Incremented with each change of ``due_s``; marks stale entries of the heap."""
 
     def settle_rate(self, rate: float, *, held: bool) -> None:
-        """While filling: set the next rate, and subtract it from the head nodes."""
+        """During filling: set the new rate, and subtract it from the head nodes."""
         self.next_rate = rate
         self.held = held
         for head in self.heads:
@@ -82,8 +83,8 @@ class _Pair(FairQueue):
 
 _Waiting: TypeAlias = tuple[float, int, "_Pair | None", float, Hashable]
 """A transfer during its latency: end of the latency, serial number, pair, size in bytes, task. A
-transfer without a pair has no bandwidth limit and ends with its latency. The task is that of serial
-sharing."""
+transfer without a pair has no bandwidth limit and ends with its latency. The task is set for serial
+sharing only."""
 
 
 class SimNetwork(Generic[Key]):
@@ -99,12 +100,12 @@ class SimNetwork(Generic[Key]):
     different tasks do not slow each other down. The delay of a task is the sum of latency +
     size/bandwidth.
 
-    The owner calls ``advance`` at ``next_change_s``, or earlier, or later. The results depend only
-    on the start times, not on the order of simultaneous starts or the number of advances. Raises
-    ValueError if time goes back.
+    The owner calls ``advance`` at ``next_change_s``, earlier or later. The results depend only on
+    the start times, not on the order of simultaneous starts or the number of advances. Methods
+    raise ValueError if time goes back.
 
-    Raises InvalidError for a bandwidth that is not positive, a negative latency, or an unknown
-    site.
+    The constructor raises InvalidError for a bandwidth that is not positive, a negative latency, or
+    an unknown site.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class SimNetwork(Generic[Key]):
         self._keys: dict[int, Key] = {}
         """Keys of the present transfers, by serial number."""
         self._change_s: float | None = inf
-        """Time of the next end of a transfer or of a latency; None: it is to be computed."""
+        """Time of the next end of a transfer or of a latency; None: it has to be computed."""
         self._waiting: list[_Waiting] = []
         self._due: list[tuple[float, int, int]] = []
         """Heap of (due_s, pair, version); entries of an old version are stale."""
@@ -151,10 +152,10 @@ class SimNetwork(Generic[Key]):
         now_s: float,
         task: Hashable = None,
     ) -> None:
-        """Begin a transfer. ``advance`` returns ``key`` when it has ended.
+        """Begin a transfer. ``advance`` returns ``key`` when the transfer has ended.
 
-        With serial sharing, a transfer waits for the others of its ``task``; one without a task
-        waits for none. Raises InvalidError for a negative size.
+        With serial sharing, a transfer waits for the earlier ones of its ``task``; a transfer
+        without a task does not wait. Raises InvalidError for a negative size.
         """
         if size_bytes < 0:
             raise InvalidError(f"transfer {key!r} has a negative size: {size_bytes} bytes")
@@ -184,8 +185,8 @@ class SimNetwork(Generic[Key]):
 
     @property
     def next_change_s(self) -> float:
-        """Time of the next end of a transfer, or of the latency at its beginning, if no other
-        transfer is started until then. Infinite if there is no transfer. Never earlier than
+        """Virtual time of the next change if no transfer is started before: the end of a transfer,
+        or of the latency at its beginning. Infinite if there is no transfer. Never earlier than
         ``now_s`` of the last call."""
         if self._finished:
             return self._now_s
@@ -202,7 +203,8 @@ class SimNetwork(Generic[Key]):
         return finished
 
     def throughput_bytes_per_s(self, source: int, destination: int) -> float:
-        """Present throughput of all transfers from one place to another."""
+        """Present throughput of all transfers from one place to another. Raises ValueError within a
+        site, and with serial sharing."""
         if source == destination or self._serial:
             raise ValueError("only shared links have a throughput")
         self._fill()
@@ -222,7 +224,8 @@ class SimNetwork(Generic[Key]):
         self._now_s, self._change_s = now_s, at_s
 
     def _change_to(self, at_s: float) -> None:
-        """Carry out the ends and the joins at the time of the next change."""
+        """Go to the time of the next change: end the transfers that are due, and give the transfers
+        whose latency ends to their pairs."""
         self._now_s, self._change_s = at_s, None
         ended: list[int] = []
         waiting, due, pairs = self._waiting, self._due, self._pairs
@@ -274,7 +277,7 @@ class SimNetwork(Generic[Key]):
     # Rates
 
     def _fill(self) -> None:
-        """Compute the rates of all pairs that the changes since the last time affect."""
+        """Compute the rates of all pairs that are affected by changes since the last call."""
         dirty = sorted(self._dirty)
         self._dirty.clear()
         spread = False
@@ -295,12 +298,13 @@ class SimNetwork(Generic[Key]):
             heapify(self._due)
 
     def _reaches_others(self, pair: _Pair) -> bool:
-        """Whether a change of the number of a pair's transfers may change rates of other pairs.
+        """Whether a change of a pair's number of transfers may change the rates of other pairs.
 
-        It may not in two cases. First, the pair uses as much of its head nodes as before, and its
-        rate is at most that of each transfer that they limit. Second, they limit no transfer,
-        before and after. In both cases each transfer still has a saturated link or head node on
-        which no other transfer has a higher rate, which is the definition of max-min fairness.
+        It cannot in two cases. First, the pair uses as much of its head nodes as before, and its
+        rate is at most that of each transfer that these head nodes limit. Second, the head nodes
+        limit no transfer, before and after the change. In both cases each transfer still has a
+        saturated link or head node on which no other transfer has a higher rate, which is the
+        definition of max-min fairness.
         """
         if pair.count == pair.filled:
             return False

@@ -2,11 +2,11 @@
 
 The queue decides when a job starts. It considers only the free cores of the whole site, since
 parallel jobs, those of workload logs and of MPI, may span nodes. The node map decides where a job
-runs: on as few nodes as possible, and among such sets of nodes on one whose slowest node is as fast
-as possible. While no such node has room for all remaining cores of the job, the job takes the node
-with the most free cores; of equal ones, the fastest. The remaining cores go to the fastest node
-with room for them; of equally fast ones, to that with the least room (best fit); of equal ones, to
-the first in the catalog.
+runs. It chooses a set of as few nodes as possible; among such sets, one whose slowest node is as
+fast as possible. It takes the nodes of a job one by one. While no node has room for all remaining
+cores, the job gets the node with the most free cores; among equals, the fastest. Then the remaining
+cores go to the fastest node with room for them; among equally fast nodes, to the one with the
+fewest free cores (best fit); among equals, to the first in the catalog.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wfrun.sites.simulated.queues import JobId
 
 
 class SimulatedNode(msgspec.Struct, frozen=True):
-    """One node."""
+    """One node of a simulated site."""
 
     name: str
     """The name of the site, a hyphen, and a number from 1."""
@@ -31,8 +31,8 @@ class SimulatedNode(msgspec.Struct, frozen=True):
 class NodeMap:
     """Free and used cores of the nodes, numbered from 0 in the order of the catalog.
 
-    The time of a placement grows with the number of speeds, of cores of a node, and of nodes of the
-    job, but not with that of nodes of the site. Raises InvalidError for invalid nodes, and if their
+    The time of a placement grows with the number of speeds, the cores of a node, and the nodes of
+    the job, but not with the nodes of the site. Raises InvalidError for invalid nodes, and if their
     cores are not as many as the slots of the site.
     """
 
@@ -66,12 +66,12 @@ class NodeMap:
 
     @property
     def slowest_ratio(self) -> float:
-        """The speed of the slowest node."""
+        """The relative speed of the slowest node."""
         return self._speeds[-1]
 
     def place(self, job: JobId, cores: int) -> float:
-        """Give a job its cores. The site must have as many free cores. Returns the speed of the
-        job's slowest node."""
+        """Give a job its cores. The site must have enough free cores. Returns the relative speed of
+        the job's slowest node."""
         shares = []
         depth = len(self._speeds)
         node = self._best_fit(cores, depth)

@@ -26,8 +26,8 @@ class _Cores(NamedTuple):
 class SharedSite(SimulatedSite):
     """Sends the events of an attempt to the broker whose run it belongs to.
 
-    Brokers see each other only by ``report``: each is told the total load of all jobs that are not
-    its own, and nothing else of the site's jobs.
+    Brokers see each other only by ``report``: each is informed of the total load of all jobs that
+    are not its own, and of nothing else of the site's jobs.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SharedSite(SimulatedSite):
         )
         self._brokers: dict[str, Callable[[Event], None]] = {}
         self._latest: dict[str, _Cores] = {}
-        """The load that each broker has been informed of."""
+        """The load that each broker was last informed of."""
         self.coming: dict[str, int] = {}
         """Cores of attempts on their way through the head node, by key."""
 
@@ -72,7 +72,7 @@ class SharedSite(SimulatedSite):
                 self._brokers[run_id](SiteLoadObserved(self._time.now(), self._index, *others))
 
     def _jobs(self) -> Iterator[tuple[str | None, _Cores]]:
-        """The jobs at the site, with the run that each belongs to; None: of the background."""
+        """The run and the cores of each job at the site; run None: a background job."""
         for job, record in self._others.values():
             started = record.started_s is not None
             yield None, _Cores(job.cores, 0) if started else _Cores(0, job.cores)

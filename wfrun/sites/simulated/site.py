@@ -34,8 +34,7 @@ from wfrun.sites.simulated.nodes import NodeMap
 from wfrun.sites.simulated.queues import JobId, QueuedJob, SimulatedJob, make_lrm
 
 MAX_PAST = 1000
-"""Maximum number of ended jobs of other users that a site's information service has in its history
-when it is first asked."""
+"""Maximum number of other users' ended jobs that the first observation of a site reports."""
 
 ENDS = 0
 """Rank of ends among the events of one time: before arrivals (Mu'alem and Feitelson)."""
@@ -50,14 +49,16 @@ class Timeline(Protocol):
         """Seconds since the start of the simulation."""
 
     def schedule(self, at_s: float, call: Callable[[], None], rank: int = 1) -> None:
-        """Call ``call`` at that time, before calls of a higher rank that are due then."""
+        """Call ``call`` at the virtual time ``at_s``, before calls of a higher rank at the same
+        time."""
 
 
 class SimulatedRequest(AttemptRequest, frozen=True):
     """A request that contains the outcome of the attempt."""
 
     runtime_s: float = 0.0
-    """Run time at the speed of the site; divided by the speed of the node, where it differs."""
+    """Run time in seconds at the speed of the site. It is divided by the relative speed of the
+    node."""
     sizes: tuple[int, ...] = ()
     """Sizes of the outputs in bytes."""
     exit_code: int = 0
@@ -68,8 +69,10 @@ def request_of(
     key: str, program: str, resources: Resources, runtime_s: float, sizes: tuple[int, ...] = ()
 ) -> SimulatedRequest:
     """The request of an attempt at a simulated site, which has no files and no streams.
-    ``runtime_s`` is its run time at the speed of the site, ``sizes`` those of its outputs in
-    bytes."""
+
+    ``runtime_s`` is the attempt's run time at the speed of the site; ``sizes`` are the sizes of its
+    outputs in bytes.
+    """
     # By position: a request of each task is made, and names cost more than the rest.
     return SimulatedRequest(
         key, (program,), {}, (), (), None, None, None, resources, runtime_s=runtime_s, sizes=sizes
@@ -80,16 +83,16 @@ class _Attempt(msgspec.Struct, eq=False, gc=False):
     request: SimulatedRequest
     started_s: float | None = None
     hosts: str | None = None
-    """The nodes that it runs on, if the site has nodes."""
+    """The nodes that the attempt runs on, if the site has nodes."""
     speed_ratio: float = 1.0
     """Speed of these nodes relative to that of the site."""
     alive: bool = True
 
 
 class SimulatedSite:
-    """Implements ``Site``. ``background`` are other users' jobs in order of submission; none is
+    """Implements ``Site``. ``background`` has other users' jobs in order of submission; none is
     submitted before the start of the clock. Before ``observed_from_s`` these jobs are not reported
-    and no outage begins. ``observed`` is the information that is reported.
+    and no outage begins. ``observed`` selects what is reported of other users' jobs.
 
     If ``spec`` has nodes, ``NodeMap`` places jobs on them. Raises InvalidError for invalid nodes.
     """
@@ -113,7 +116,7 @@ class SimulatedSite:
         """The nodes of running jobs; None: the site is a single pool of cores."""
         self._model = model or SiteModel()
         self._is_immediate = not self._model.submit_s and not self._model.start_s
-        """Whether submissions are in the queue at once."""
+        """Whether a submission reaches the queue at once."""
         self._index = index
         self._time = timeline
         self._post: Callable[[Event], None] = refuse
@@ -154,8 +157,8 @@ class SimulatedSite:
         self.submit_now(batch)
 
     def submit_now(self, batch: Sequence[AttemptRequest]) -> None:
-        """Do what ``submit`` does without a coroutine, which costs a simulation as much as the
-        rest of a submission."""
+        """Submit as ``submit`` does, without a coroutine: that would double the cost of a
+        submission."""
         now_s = self._time.now()
         keys = tuple([request.key for request in batch])
         self._post(AttemptsSubmitted(now_s, self._index, keys))
@@ -222,7 +225,8 @@ class SimulatedSite:
     # The head node
 
     def _pass_head(self, attempt: _Attempt, now_s: float) -> None:
-        """Serve submissions one after another, the slower the more attempts are at the site."""
+        """Serve submissions one after another; each takes longer the more attempts are at the
+        site."""
         cost_s = self._model.submit_s
         if self._model.overload_jobs:
             cost_s *= 1 + (len(self._attempts) / self._model.overload_jobs) ** 2
@@ -236,7 +240,8 @@ class SimulatedSite:
         self._schedule(now_s)
 
     def _arrive(self, attempt: _Attempt, now_s: float) -> None:
-        """The attempt joins the queue, unless it was cancelled before."""
+        """Put an attempt into the queue, or hold it during an outage. A cancelled attempt is
+        ignored."""
         if not attempt.alive:
             return
         request = attempt.request
@@ -252,7 +257,7 @@ class SimulatedSite:
     # The queue
 
     def _schedule(self, now_s: float) -> None:
-        """One scheduling pass."""
+        """Start the jobs that the queue selects, and schedule its next wake-up."""
         for job in self.lrm.schedule(now_s):
             if isinstance(job, str):
                 self._start(job, now_s)
@@ -353,7 +358,7 @@ class SimulatedSite:
         )
 
     def _report(self, key: str, outcome: Outcome, now_s: float) -> None:
-        """Report an end at the next poll."""
+        """Record the outcome of an attempt, and report it after ``end_s``, at the next poll."""
         self._ended[key] = outcome
         poll_s, end_s = self._model.poll_s, self._model.end_s
         if not poll_s and not end_s:
@@ -480,7 +485,7 @@ class SimulatedSite:
         self._time.schedule(fails_s, lambda: self._fail(node), LAST)
 
     def _fail(self, node: int) -> None:
-        """Lose the jobs of a node, and take it out of service until it is repaired."""
+        """End the jobs of a node as lost, and take it out of service until it is repaired."""
         assert self.nodes is not None
         now_s = self._time.now()
         name, kind = self.nodes.nodes[node].name, self.nodes.nodes[node].kind
@@ -516,5 +521,5 @@ class SimulatedSite:
 
 
 def refuse(event: Event) -> None:
-    """Receive the events of a site that is not open."""
+    """Receiver of events while the site is not open: raises AssertionError."""
     raise AssertionError("the site is not open")

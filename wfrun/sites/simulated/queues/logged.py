@@ -1,4 +1,4 @@
-"""From the jobs of a workload log to jobs of a simulation."""
+"""Conversion of the jobs of a workload log into jobs of a simulation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from wfrun.parsers.logs import LoggedJob
 def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
     """The request and the run time of each job, in the order of the log.
 
-    A job asks for the processors that its user requested; where the log does not give these, for
-    those that it was allocated. A job without a requested time asks for its run time. Run times
-    beyond the request are kept, see ``settle_overruns``.
+    A job requests the processors that its user requested or, if the log does not give these, those
+    that it was allocated. A job without a requested time requests its run time. Run times beyond
+    the request are kept, see ``settle_overruns``.
 
     Raises InvalidError for a job whose run time or processors are unknown.
     """
@@ -36,7 +36,8 @@ def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
 
 
 def sizes_from(jobs: Sequence[LoggedJob]) -> str:
-    """Where the numbers of processors of jobs come from, in words."""
+    """A phrase for reports that says whether the jobs' numbers of processors were requested or
+    allocated."""
     allocated = sum(1 for job in jobs if not job.requested_processors)
     if not allocated:
         return "as requested"
@@ -46,10 +47,10 @@ def sizes_from(jobs: Sequence[LoggedJob]) -> str:
 
 
 def has_request(job: LoggedJob) -> bool:
-    """Whether the job requested a time; 0 is none."""
+    """Whether the log has a requested time of the job; a time of 0 is none."""
     return job.requested_s is not None and job.requested_s > 0
 
 
 def _name(name: object) -> str:
-    """A name of a log, which numbers users and applications; empty if it does not name them."""
+    """The name of a user or application in a log, often a number; empty if the log has none."""
     return "" if name is None else str(name)
