@@ -1,4 +1,4 @@
-"""Copies of files between sites: one file a transfer method, and the registry of methods.
+"""Copies of files between sites: one file for each transfer method, and the registry of methods.
 
 A new method is a class with the methods of ``TransferMethod`` in a file of its own, and one record
 in ``METHODS``.
@@ -27,19 +27,19 @@ class MethodRecord(msgspec.Struct, frozen=True):
     """A transfer method in the registry."""
 
     name: str
-    """Its name in catalogs and in the log."""
+    """Name in catalogs and in the log."""
     make: Callable[[BandwidthCaps], TransferMethod]
     """Constructor, given the maximum bandwidths of the catalog."""
     large_only: bool = False
     """Whether each file costs a process or a login. Then small files use another method, unless the
-    catalog names this one."""
+    catalog names this method."""
     direct: bool = False
-    """Whether files go directly from site to site. If one such method is late, so are the
+    """Whether files go directly from site to site. If one direct method is late, so are the
     others."""
     relayed: bool = False
     """Whether files pass through this machine over the connections of the sites."""
     resumes: bool = False
-    """Whether its copies of large files go on from what an earlier copy has left."""
+    """Whether a copy of a large file goes on from the part that an earlier copy has left."""
 
 
 METHODS: dict[str, MethodRecord] = {

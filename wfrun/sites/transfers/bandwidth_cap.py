@@ -16,7 +16,7 @@ _MIN_PORTION_BYTES. With larger pieces copies would pause in turns."""
 
 
 RESERVED_SHARE = 0.9
-"""Share of a rate that one copy by a client of a site gets; small files need the rest meanwhile."""
+"""Share of a rate that is reserved for one copy by a client at a site. Small files use the rest."""
 
 
 class RateLimit:
@@ -25,14 +25,14 @@ class RateLimit:
     def __init__(self, bytes_per_s: float) -> None:
         self.bytes_per_s = bytes_per_s
         self.reserved_bytes_per_s = 0.0
-        """The part of it that a copy by a client has."""
+        """The part of the rate that is reserved for a copy by a client at a site."""
         self.reservation = asyncio.Lock()
-        """Held by that copy."""
+        """Lock that this copy holds."""
         self._free_s = 0.0
-        """Time at which all that was asked for so far has passed."""
+        """Event loop time at which all requested bytes have passed."""
 
     async def spend(self, size_bytes: int) -> None:
-        """Return when these bytes have passed. Idle time is not saved up."""
+        """Wait until ``size_bytes`` have passed. Idle time is not saved up."""
         now_s = asyncio.get_running_loop().time()
         free_bytes_per_s = self.bytes_per_s - self.reserved_bytes_per_s
         self._free_s = max(self._free_s, now_s) + size_bytes / free_bytes_per_s
@@ -53,7 +53,7 @@ class BandwidthCaps:
         self._sites: dict[str, RateLimit] = {}
 
     def between(self, source: Endpoint, destination: Endpoint) -> list[RateLimit]:
-        """The limits of a copy."""
+        """The limits of a copy: those of its link and of both of its sites."""
         names = endpoint_name(source), endpoint_name(destination)
         limits = [self._links[names]] if names in self._links else []
         for spec in {end.index: end.spec for end in (source, destination)}.values():
@@ -64,7 +64,7 @@ class BandwidthCaps:
 
 
 async def spend(limits: Sequence[RateLimit], size_bytes: int) -> None:
-    """Return when these bytes have passed all limits."""
+    """Wait until ``size_bytes`` have passed all limits."""
     if limits:
         await asyncio.gather(*(limit.spend(size_bytes) for limit in limits))
 
@@ -73,7 +73,7 @@ async def spend(limits: Sequence[RateLimit], size_bytes: int) -> None:
 async def reserved(limits: Sequence[RateLimit]) -> AsyncIterator[float | None]:
     """Reserve most of the lowest rate for a copy by a client that runs at a site, since such a
     client cannot ask for each piece. Yields the reserved rate in bytes per second, None if there is
-    no limit. Reservations of a limit wait for each other."""
+    no limit. Only one copy at a time has a reservation of a limit; others wait."""
     if not limits:
         yield None
         return

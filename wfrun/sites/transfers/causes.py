@@ -1,8 +1,8 @@
-"""Why a copy failed, from its error.
+"""The cause of a failed copy, from its error.
 
 Programs of several kinds copy files: the system calls of this machine and of the agent, SFTP, cat,
-tar, scp, rsync. What they have in common is the system's text of an error, as strerror(3) has it in
-the C locale, and the verbs that wfrun's messages begin with.
+tar, scp, rsync. Their messages have two things in common: the system's text of an error, as
+strerror(3) has it in the C locale, and the verbs with which wfrun's messages begin.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class CopyFailure(NamedTuple):
-    """The cause of a failed copy, and the end that failed; empty: unknown."""
+    """The cause of a failed copy, and the end of the copy that failed; empty: unknown."""
 
     cause: CopyCause
     end: Literal["source", "destination", ""]
 
 
 _NAMED = re.compile(r"'[^']*'|\"[^\"]*\"|(?:[\w.-]+:)?/\S*")
-"""A name or a path, in which any words may stand."""
+"""A name or a path. It is masked first, since it may contain any words."""
 _WORDS: tuple[tuple[CopyCause, re.Pattern[str]], ...] = (
     ("changed", re.compile("has changed since")),
     ("stalled", re.compile("nothing (came|was taken) for|[Tt]imeout, server .* not responding")),
@@ -59,7 +59,7 @@ _VERBS: tuple[tuple[Literal["source", "destination"], re.Pattern[str]], ...] = (
 
 
 def failure_of(error: WfrunError) -> CopyFailure:
-    """The cause of a failed copy by its error."""
+    """The cause of a failed copy, from the message of its error."""
     text = _NAMED.sub("…", error.message)
     if _ABSENT.search(text):
         return CopyFailure("absent", "source")
@@ -70,5 +70,5 @@ def failure_of(error: WfrunError) -> CopyFailure:
 
 
 def _first(patterns: Iterable[tuple[T, re.Pattern[str]]], text: str) -> T | None:
-    """What the first pattern that occurs in a text stands for."""
+    """The meaning of the first pattern that occurs in a text; None if none does."""
     return next((meaning for meaning, pattern in patterns if pattern.search(text)), None)

@@ -9,10 +9,11 @@ from math import inf
 class FairQueue:
     """Computes the ends of transfers that all have the same rate at any time.
 
-    Fair queueing by virtual time (Demers, Keshav and Shenker 1989). ``served_bytes`` counts what
-    each transfer has received that has been there since the queue was last idle. The count at which
-    a transfer ends is known when it joins, whatever joins or leaves later, so a change costs O(log
-    n). The owner makes all changes in order of time, and sets the rate after each.
+    Fair queueing by virtual time (Demers, Keshav and Shenker 1989). ``served_bytes`` counts the
+    bytes that a transfer has received if it joined when the queue was last idle. The value of this
+    count at which a transfer ends is known when it joins, and does not depend on later changes. So
+    a change costs O(log n). The owner makes all changes in order of time, and sets the rate after
+    each.
     """
 
     __slots__ = ("count", "due_s", "ends", "rate", "served_bytes", "settled_s")
@@ -21,9 +22,9 @@ class FairQueue:
         self.count = 0
         """Number of transfers."""
         self.rate = 0.0
-        """Bytes per second of each of them."""
+        """Rate of each transfer, in bytes per second."""
         self.due_s = inf
-        """Time of the first end, at the present rate."""
+        """Time at which the first transfer ends, at the present rate."""
         self.served_bytes = 0.0
         self.settled_s = 0.0
         """Time of the last update of ``served_bytes``."""
@@ -31,13 +32,14 @@ class FairQueue:
         """Heap: ``served_bytes`` at the end of a transfer, and its serial number."""
 
     def join(self, serial: int, size_bytes: float, now_s: float) -> None:
-        """A transfer begins."""
+        """Add a transfer."""
         self._settle(now_s)
         heappush(self.ends, (self.served_bytes + size_bytes, serial))
         self.count += 1
 
     def leave(self, now_s: float) -> list[int]:
-        """The transfer that is due ends, and those that end with it; their serial numbers."""
+        """Remove the transfer that ends first, and those that end with it. Returns their serial
+        numbers."""
         served_bytes = self.served_bytes = self.ends[0][0]  # exactly, whatever was rounded
         self.settled_s = now_s
         ended = []
@@ -47,14 +49,15 @@ class FairQueue:
         return ended
 
     def remove(self, serial: int, now_s: float) -> None:
-        """A transfer is cancelled."""
+        """Remove a cancelled transfer."""
         self._settle(now_s)
         self.ends = [entry for entry in self.ends if entry[1] != serial]
         heapify(self.ends)
         self.count = len(self.ends)
 
     def set_rate(self, rate: float, now_s: float) -> None:
-        """Each transfer has this rate from now on; that of an empty queue is 0."""
+        """Set the rate of each transfer from now on, in bytes per second. An empty queue gets the
+        rate 0."""
         if not self.count:
             self.rate, self.served_bytes, self.due_s = 0.0, 0.0, inf
             return

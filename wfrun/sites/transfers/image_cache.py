@@ -47,7 +47,8 @@ async def through_cache(
 
 
 async def _is_usable(site: RemoteEndpoint, cache: str) -> bool:
-    """Make the directory of the cache, or check that it is the user's alone."""
+    """Make the directory of the cache, or check that the existing one is the user's alone. Returns
+    False if it is not."""
     try:
         await (await site.connection.host()).make_private(cache)
     except InfeasibleError as error:
@@ -68,8 +69,8 @@ async def _ask(
     key: str,
     expected: Content,
 ) -> bool:
-    """Ask the site to link an image from the cache (``take``) or into it (``keep``); returns
-    whether it did. ``wfrun/sites/node/alone/images.py`` is the program that answers."""
+    """Ask the site to link an image from the cache (``take``) or into it (``keep``). Returns
+    whether it did. The program that answers is ``wfrun/sites/node/alone/images.py``."""
     question = {
         "ask": ask,
         "cache": cache,

@@ -1,4 +1,4 @@
-"""The protocol of a transfer method, and where a file is or goes."""
+"""The protocol of a transfer method, and the location of a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Location(NamedTuple):
 
     endpoint: Endpoint
     name: str
-    """In the site's store; an absolute path at ORIGIN."""
+    """Name in the site's store; an absolute path at ORIGIN."""
 
     @property
     def path(self) -> str:
@@ -26,9 +26,9 @@ class Location(NamedTuple):
 
 
 async def with_digest(source: Location, expected: Content) -> Content:
-    """The content that a copy must have. If the copy is to be verified, it has the digest of the
-    source, which is read if its digest is not known. Raises InfeasibleError if the source is
-    absent."""
+    """The content that a copy must have. If the copy is to be verified, this includes the digest of
+    the source. The source is read if its digest is not known. Raises InfeasibleError if the source
+    is absent."""
     if expected.digest is not None or not expected.verify:
         return expected
     found = await source.endpoint.measure(source.path, expected.size_bytes)
@@ -61,7 +61,7 @@ class TransferMethod(Protocol):
     async def copy(
         self, source: Location, destination: Location, key: str, expected: Content
     ) -> Receipt:
-        """Copy one file or directory, and replace what has the destination's name.
+        """Copy one file or directory, and replace any file or directory of the destination's name.
 
         The name shows what was there before until it shows the whole file: the copy is written as
         ``part_name(key)`` in the same directory, compared with ``expected`` there, and renamed. A
@@ -71,8 +71,8 @@ class TransferMethod(Protocol):
         A large copy holds a slot of both endpoints (``hold_slots``); many small files share one
         message or command without a slot.
 
-        Raises InfeasibleError when the source is absent or the destination cannot take it (full,
-        read-only, no permission), TransientError for any other failure. Their subclasses
+        Raises InfeasibleError when the source is absent or the destination cannot take the file
+        (full, read-only, no permission), TransientError for any other failure. Their subclasses
         NotCarriedError and MethodFailedError let the router try another method.
         """
 

@@ -1,8 +1,8 @@
 """The transfer method through storage that both sites reach with rclone, such as an object store.
 
-The source writes an object with a random name there, the destination reads it, and it is removed.
-The sites log in nowhere and accept no connection. What gives access to the storage is in rclone's
-configuration at each site; this machine knows only the name of the remote.
+The source writes an object with a random name there. The destination reads the object, which is
+then removed. The sites log in nowhere and accept no connection. Rclone's configuration at each site
+has the credentials for the storage; this machine knows only the name of the remote.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from wfrun.sites.transfers.relay import stall
 from wfrun.sites.transfers.relay.following import followed_bytes, following
 
 WITH_SIZE = (1, 57)
-"""The first version of rclone whose ``rcat`` takes the size of the file. Then it buffers the file
-neither in memory nor on disk, and fails if the file is longer or shorter."""
+"""The first version of rclone whose ``rcat`` takes the size of the file. With the size rclone
+buffers the file neither in memory nor on disk, and fails if the file is longer or shorter."""
 REMOVAL_S = 60.0
 """Maximum wait for the removal of an object, in seconds, at each site."""
 _CONNECT_S = 20
@@ -59,7 +59,7 @@ class Rclone:
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
-        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        """``caps`` has the maximum bandwidths of the catalog, which copies obey."""
         self._caps = caps or BandwidthCaps()
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
@@ -111,7 +111,7 @@ class Rclone:
     async def _put(
         self, source: Location, name: str, size_bytes: int, bytes_per_s: float | None
     ) -> None:
-        """Write the object."""
+        """Write the object ``name`` from the source."""
         from_ = source.endpoint
         client = _client("rcat", from_, name, ["--size", str(size_bytes)], bytes_per_s)
         said = await _run(from_, f"{client} < {shlex.quote(source.path)} > /dev/null")
@@ -132,7 +132,7 @@ class Rclone:
         bytes_per_s: float | None,
     ) -> None:
         """Write the part from the object. One byte more than the expected size is requested, which
-        shows whether the storage sends more than was put there."""
+        shows whether the storage sends more than the source has written."""
         to = destination.endpoint
         client = _client("cat", to, name, ["--count", str(size_bytes + 1)], bytes_per_s)
         said = await _run(to, f"{client} < /dev/null > {shlex.quote(part)}", part)
@@ -155,7 +155,7 @@ def _end(endpoint: Endpoint) -> RemoteEndpoint:
 
 
 def _remote(endpoint: Endpoint) -> str | None:
-    """The remote of the site, which the catalog reader has checked."""
+    """The rclone remote of a site, already checked by the catalog reader; None: it has none."""
     access = None if endpoint.spec is None else endpoint.spec.access
     return None if access is None else access.rclone
 
@@ -167,7 +167,7 @@ def _client(
     options: Sequence[str] = (),
     bytes_per_s: float | None = None,
 ) -> str:
-    """The call of rclone for an object."""
+    """The shell command that calls rclone for the object ``name``."""
     remote = _remote(endpoint)
     assert remote is not None
     rate = [] if bytes_per_s is None else ["--bwlimit", f"{max(1, round(bytes_per_s))}B"]
@@ -183,8 +183,9 @@ def _client(
 
 
 async def _run(endpoint: Endpoint, client: str, part: str | None = None) -> str | None:
-    """Run rclone at a site, while the ``part`` grows, if one is given; rclone itself gives up an
-    upload without progress. Returns None after success, else the end of what it said."""
+    """Run rclone at a site. Returns None after success, else the end of its stderr. Raises
+    TransientError if the ``part``, if given, does not grow for STALL_S, or if the connection is
+    lost. Rclone itself gives up an upload without progress."""
     end = _end(endpoint)
     transport = await end.connection.transport()
     script = "\n".join(
@@ -207,7 +208,8 @@ async def _run(endpoint: Endpoint, client: str, part: str | None = None) -> str 
 
 
 async def _remove(name: str, *ends: Endpoint) -> None:
-    """Remove the object, by the first site that can. It may not be there."""
+    """Remove the object, by the first site that can. Failures are ignored: the object may not
+    exist."""
     for end in ends:
         with contextlib.suppress(WfrunError, asyncio.TimeoutError):
             client = f"{_client('deletefile', end, name)} < /dev/null > /dev/null"

@@ -1,10 +1,11 @@
-"""Copies of large files that go on from what an earlier copy has left at the destination.
+"""Copies of large files that go on from the part that an earlier copy has left at the destination.
 
-The part of such a copy has a name that follows from that of the file, so that the next copy finds
-it, also one by another transfer method or engine: the store of a site belongs to one run, and the
-lock of a run lets one engine drive it. Within an engine ``PartClaims`` keeps copies apart. The
-program that wrote the part may still be alive for a moment after its engine has died. It writes the
-bytes of the same file at the same places, and what has arrived is compared by its digest.
+The name of such a part follows from the name of the file. So the next copy finds the part, even if
+it is made by another transfer method or engine. Two copies never write one part at once: the store
+of a site belongs to one run, the lock of a run lets one engine drive it, and within an engine
+``PartClaims`` keeps copies apart. Only the program that wrote the part may live for a moment longer
+than its engine. It writes the bytes of the same file at the same places, and the complete part is
+compared by its digest.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from wfrun.sites.transfers.endpoints.endpoint import KEPT, DigestError, Endpoint
 from wfrun.sites.transfers.method import Location
 
 RESUME_BYTES = 64 << 20
-"""Minimum size of a file whose copy is resumed: a smaller one is soon sent again."""
+"""Minimum size in bytes of a file whose copy is resumed. A smaller file is soon sent again."""
 BACK_BYTES = 8 << 20
-"""Bytes at the end of a part that are sent again. A server may write the bytes under way in any
-order; this is twice as many."""
+"""Number of bytes at the end of a part that are sent again. A server may write the bytes under way
+in any order; this is twice their number."""
 CLAIM_S = 20.0
-"""Maximum wait for the end of a cancelled copy of the same file, in seconds. After that the file is
-sent from its beginning."""
+"""Maximum wait, in seconds, for the end of a cancelled copy of the same file. After it the file is
+sent from its beginning, into another part."""
 
 _T = TypeVar("_T")
 
 
 class PartClaims:
-    """The destinations of copies under way whose parts are kept."""
+    """The destinations of running copies whose parts are kept."""
 
     def __init__(self) -> None:
         self._claimed: dict[tuple[int, str], asyncio.Event] = {}
 
     @contextlib.asynccontextmanager
     async def claim(self, destination: Location, size_bytes: int) -> AsyncIterator[str | None]:
-        """The key of the part that the copies of one file share, one after another. None if the
+        """Yield the key of the part that all copies of a file share, one after another. None if the
         file is not large, or if another copy of it is still under way after CLAIM_S."""
         if size_bytes < RESUME_BYTES:
             yield None
@@ -63,7 +64,8 @@ class PartClaims:
 
 
 def keeps_part(key: str, error: BaseException) -> bool:
-    """Whether the part of a copy that failed or was cancelled is left for the next one."""
+    """Whether the part of a copy that failed with ``error``, or was cancelled, is left for the next
+    copy."""
     if isinstance(error, DigestError) or not is_kept(key):
         return False
     return isinstance(error, (TransientError, asyncio.CancelledError))
@@ -72,8 +74,9 @@ def keeps_part(key: str, error: BaseException) -> bool:
 async def resuming(
     to: Endpoint, name: str, key: str, size_bytes: int, copy: Callable[[int], Awaitable[_T]]
 ) -> _T:
-    """Call ``copy`` with the size of the part that an earlier copy has left, 0 if there is no
-    usable part. If the copy then differs from its source, call ``copy`` once more with 0."""
+    """Call ``copy`` with the size in bytes of the part that an earlier copy has left, 0 if there is
+    no usable part. If the result differs from its source (DigestError), discard it and call
+    ``copy`` once more with 0."""
     if is_kept(key) and (left := await to.left(name, key)) is not None:
         if 0 < left <= size_bytes:
             with contextlib.suppress(DigestError):
@@ -83,5 +86,6 @@ async def resuming(
 
 
 def trusted(left_bytes: int) -> int:
-    """Where in a part of this size a stream goes on."""
+    """Position in bytes at which a stream continues a part of ``left_bytes``: a multiple of
+    BLOCK_BYTES, at least BACK_BYTES before its end, or 0."""
     return max(0, left_bytes - BACK_BYTES) // BLOCK_BYTES * BLOCK_BYTES

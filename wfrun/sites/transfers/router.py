@@ -49,7 +49,7 @@ NO_THREAD = "can't start new thread"
 """Message of the RuntimeError that Python raises when the system cannot start a thread."""
 
 MAX_REASON = 300
-"""Maximum number of characters of the reason why a method is not used any more."""
+"""Maximum number of characters of the reason why a method is no longer used."""
 
 
 class RoutedCopy(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class RoutedCopy(msgspec.Struct, frozen=True):
     avoid: Sequence[str]
     """Methods to use last."""
     on_route: OnRoute | None
-    """Called with the name of the chosen method and of one that would use another way."""
+    """Called with the names of the chosen method and of a method that would use another way."""
     size_bytes: int = -1
     """-1: unknown, or a directory."""
     kept: str | None = None
@@ -128,9 +128,10 @@ class TransferRouter:
             (link.source, link.destination): link.methods for link in links if link.methods
         }
         self._failed: dict[tuple[str, str], set[str]] = {}
-        """Methods that are not used for a pair of sites any more."""
+        """Methods that are no longer used for a pair of sites."""
         self._agentless: set[tuple[str, str]] = set()
-        """Pairs of sites whose files pass without an agent; a message has named each of them."""
+        """Pairs of sites whose files are copied without an agent, as a message to the user has
+        said."""
         self._serial = itertools.count()
         self._checksums = checksums
         self._caps = caps or BandwidthCaps(links)
@@ -252,8 +253,8 @@ class TransferRouter:
         return [name for name in names if name not in failed]
 
     def _without(self, avoid: Sequence[str], names: Sequence[str]) -> list[str]:
-        """The methods in order, but those in ``avoid`` last, preceded by the others that use the
-        same way."""
+        """``names`` in order, but the methods in ``avoid`` last, and right before them the other
+        methods that use the same way."""
         if not avoid:
             return list(names)
         way = self._way(avoid)
@@ -265,9 +266,9 @@ class TransferRouter:
         return frozenset(names).union(*(way for way in ways if way.intersection(names)))
 
     async def _tell_route(self, copy: RoutedCopy, name: str, names: Sequence[str]) -> None:
-        """Call ``on_route`` with ``name`` and a method that uses another way, if there is one that
-        could carry the file. It is not called for copies within this machine, where all methods use
-        the same disks."""
+        """Call ``on_route`` with ``name`` and a method that uses another way, if such a method
+        could carry the file. ``on_route`` is not called for a copy that avoids methods, or within
+        this machine, where all methods use the same disks."""
         if copy.on_route is None or copy.avoid or not copy.is_remote:
             return
         way = self._way([name])

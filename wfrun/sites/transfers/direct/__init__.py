@@ -1,1 +1,1 @@
-"""Copies that one site sends to another itself, a method a client."""
+"""Copies that a site itself sends to another site: one file for each client program."""

@@ -1,4 +1,4 @@
-"""The programs for copies that a site has. Each transfer method names its own."""
+"""The question which programs for copies a site has. Each transfer method names its programs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Program(NamedTuple):
     """A program that a transfer method runs at sites."""
 
     name: str
-    """Its command, a plain word: it goes into a script."""
+    """The program's command, a plain word: it goes into a script."""
     version_command: str
     """Shell command whose output has the version in its first line."""
     version: str
-    """Regular expression of the beginning of that line, with groups for the two first numbers. It
-    tells the program from others of this name."""
+    """Regular expression for the beginning of that line, with groups for the two first numbers. It
+    distinguishes the program from others of this name."""
 
     def version_in(self, line: str) -> tuple[int, int]:
-        """The version that this line states; (0, 0) if it is not of this program."""
+        """The version that a line states; (0, 0) if the line is not from this program."""
         found = re.match(self.version, line)
         return (number_of(found[1], 0), number_of(found[2], 0)) if found else (0, 0)
 
@@ -33,8 +33,8 @@ class Program(NamedTuple):
 SSH = Program("ssh", "ssh -V 2>&1", r"OpenSSH_\D*(\d+)\.(\d+)")
 
 Clients = Mapping[str, tuple[int, int]]
-"""Versions by name of the programs that a command of the user's finds at a site. (0, 0): another
-program of this name, or one that does not state its version."""
+"""Versions, by name, of the programs that the user's PATH at a site has. (0, 0): another program of
+this name, or one that does not state its version."""
 
 
 async def ask_clients(connection: Connection, programs: Collection[Program]) -> Clients:
@@ -54,7 +54,7 @@ async def ask_clients(connection: Connection, programs: Collection[Program]) -> 
 
 
 def probe(programs: Collection[Program]) -> str:
-    """The script that asks for programs: a line for each that is there."""
+    """The shell script that prints a line with the version of each program that exists."""
     return "".join(
         f"command -v {program.name} > /dev/null 2>&1 && "
         f'echo "wfrun-has {program.name} $({program.version_command} | head -n 1)"\n'
@@ -63,7 +63,7 @@ def probe(programs: Collection[Program]) -> str:
 
 
 def parse_clients(said: str, programs: Collection[Program]) -> Clients:
-    """Read the answer of a site."""
+    """Parse the output of the script of ``probe``."""
     found: dict[str, tuple[int, int]] = {}
     for program in programs:
         begin = f"wfrun-has {program.name} "

@@ -1,4 +1,4 @@
-"""What the methods share that let a site send files to another site itself."""
+"""The common part of the transfer methods by which a site itself sends files to another site."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from wfrun.sites.transfers.relay.stall import STALL_S
 from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
 
 _LOOKS = 10
-"""Number of looks at the size of a part within STALL_S."""
+"""Number of checks of the size of a part within STALL_S."""
 GRACE_S = 10.0
 """Maximum wait for the end of a client that is stopped."""
 CLOSED = re.compile(r"(scp: )?Connection closed", re.IGNORECASE)
@@ -52,13 +52,13 @@ _FULL = re.compile(r"no space left|quota", re.IGNORECASE)
 
 
 class Sending(NamedTuple):
-    """One copy, as a client is called for it."""
+    """Parameters of the client for one copy."""
 
     clients: Clients
-    """At the source."""
+    """Programs for copies at the source."""
     to: Address
     path: str
-    """Of the part at the destination."""
+    """Path of the part at the destination."""
     left: int = 0
     """Size of the part that an earlier copy has left; the client continues after it."""
     bytes_per_s: float | None = None
@@ -75,36 +75,39 @@ class Sending(NamedTuple):
 class DirectMethod:
     """A transfer method whose client runs at the source and writes the part at the destination.
 
-    It carries files between two sites behind connections if the catalog has ``direct`` for the
-    source. This machine checks the size and the digest of the part, and renames it.
+    The method carries files between two sites behind connections if the catalog has ``direct`` for
+    the source. This machine checks the size and the digest of the part, and renames it.
     """
 
     name: str
     programs: tuple[Program, ...]
-    """The programs that it runs at the two sites; the sites are asked whether they have them."""
+    """The programs that the method runs at the two sites. Each site is asked whether it has
+    them."""
     after_ssh: re.Pattern[str] = CLOSED
-    """Matches the beginning of lines that the client prints because ssh has ended. They do not tell
-    why it ended."""
+    """Matches the beginning of lines that the client prints because ssh has ended. These lines do
+    not tell why ssh ended."""
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
-        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        """``caps`` has the maximum bandwidths of the catalog, which copies obey."""
         self._caps = caps or BandwidthCaps()
 
     def works_between(self, source: Clients, destination: Clients) -> bool:
-        """Whether both sites have the programs."""
+        """Whether both sites have the programs that the method needs there."""
         raise NotImplementedError
 
     def resumes(self, source: Clients) -> bool:
-        """Whether the client can go on from what an earlier copy has left."""
+        """Whether the client at the source can go on from the part that an earlier copy has
+        left."""
         return False
 
     def client(self, sending: Sending) -> Sequence[str]:
-        """The command at the source, in the directory of the script. Raises NotCarriedError."""
+        """The command, which runs at the source in the directory of the script. Raises
+        NotCarriedError."""
         raise NotImplementedError
 
     def files(self, sending: Sending) -> Mapping[str, str]:
-        """Further files that the command reads, contents by name. Raises NotCarriedError."""
+        """Further files that the command reads, as contents by name. Raises NotCarriedError."""
         return {}
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
@@ -157,9 +160,9 @@ class DirectMethod:
         bytes_per_s: float | None,
         left: int,
     ) -> tuple[str | None, int]:
-        """Copy a file of which ``left`` bytes are at the destination already. Returns its digest,
-        None if that is neither known nor computed, and the position in bytes at which the client
-        began."""
+        """Copy a file of which ``left`` bytes are at the destination already. Returns the file's
+        digest, or None if it is neither known nor computed, and the position in bytes at which the
+        client began."""
         source, destination = ends
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
@@ -195,7 +198,7 @@ class DirectMethod:
         left: int,
         bytes_per_s: float | None,
     ) -> None:
-        """Let the client write the part, or the rest of it."""
+        """Let the client write the part, or the rest of it after ``left`` bytes."""
         from_, to = source.endpoint, destination.endpoint
         assert isinstance(from_, RemoteEndpoint)
         assert isinstance(to, RemoteEndpoint)
@@ -264,7 +267,7 @@ async def _address(to: RemoteEndpoint) -> Address:
 
 
 async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
-    """Cut a part to ``size_bytes``, the position at which the copy goes on: its end may have gaps,
+    """Cut a part to ``size_bytes``, from where the copy goes on: the end of the part may have gaps,
     which sftp would leave. Returns this size, or 0 if the part has to be written anew."""
     if size_bytes:
         with contextlib.suppress(InfeasibleError):  # The site has no such program.
@@ -275,9 +278,9 @@ async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
 
 
 async def wait_growing(process: Process, to: RemoteEndpoint, part: str | None) -> int | None:
-    """Wait for the end of the client and return its exit code. Raises TransientError if ``part``
-    does not grow for STALL_S; without a part this is not checked. The client is stopped if the copy
-    is cancelled."""
+    """Wait for the end of the client. Returns its exit code; None if the connection was lost.
+    Raises TransientError if ``part`` does not grow for STALL_S; with None this is not checked. If
+    the copy is cancelled, the client is stopped."""
     waiting = asyncio.ensure_future(process.wait())
     size_bytes, idle = -1, 0
     try:
@@ -306,7 +309,8 @@ def is_full_message(said: str) -> bool:
 
 
 async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
-    """Whether the destination has no room for the rest of the file. SFTP has no error for that."""
+    """Whether the destination has no room for the rest of the file. SFTP has no error code for
+    that."""
     host = await to.connection.host()
     (found,) = await host.stat([part])
     result = await host.run(["df", "-Pk", "--", os.path.dirname(part)])
@@ -320,8 +324,8 @@ async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
 
 
 def end_of(said: str, code: int, after_ssh: re.Pattern[str] | None = None) -> str:
-    """The last two lines that a client printed; the exit code if it printed nothing. Lines that
-    match ``after_ssh`` are left out, unless there are no others."""
+    """The last two lines that a client printed, or the exit code if it printed nothing. Lines that
+    match ``after_ssh`` are left out, unless all do."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     by_ssh = [line for line in lines if after_ssh is None or not after_ssh.match(line)]
     return "; ".join((by_ssh or lines)[-2:]) or f"exit code {code}"

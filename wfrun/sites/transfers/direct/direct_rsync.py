@@ -10,7 +10,8 @@ from wfrun.sites.transfers.direct.direct_copy import DirectMethod, Sending
 from wfrun.sites.transfers.direct.direct_script import remote_path
 
 MIN_RSYNC = (3, 0)
-"""The first rsync that keeps its arguments from the remote shell (``-s``): all names arrive."""
+"""The first rsync with ``-s``. Without it the remote shell reads the arguments, which changes some
+names."""
 
 
 class DirectRsync(DirectMethod):

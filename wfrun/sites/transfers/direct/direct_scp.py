@@ -15,7 +15,7 @@ OVER_SFTP = (8, 7)
 _PLAIN = re.compile(r"[\w./@%+=,-]+", re.ASCII)
 
 SCP = Program("scp", "ssh -V 2>&1", SSH.version)
-"""It does not state its version: that of ssh beside it."""
+"""scp does not state its version, so the version is that of ssh beside it."""
 
 
 class DirectScp(DirectMethod):

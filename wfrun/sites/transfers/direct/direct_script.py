@@ -1,9 +1,9 @@
 """The shell script by which a site sends a file to another site with its own SSH client.
 
-The login is checked strictly: against the host keys that this machine has verified, which the
-script brings along, and those that the source knows itself. Nothing is left at the source: keys and
+Host keys are checked strictly: against those that this machine has verified, which the script
+contains, and those that the source knows itself. Nothing is left at the source: keys and
 configuration are in a private directory as long as the client runs. The client ends with the input
-of the script, so that none outlives the connection from this machine.
+of the script, so that no client outlives the connection from this machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPTIONS = {
     "UpdateHostKeys": "no",
 }
 NOT_PREPARED = 90
-"""Exit code of the script that could not make its directory. No client has this one."""
+"""Exit code of a script that could not prepare its directory. No client uses this code."""
 _SCRIPT = f"""\
 LC_ALL=C; export LC_ALL
 umask 077
@@ -57,7 +57,7 @@ wait "$p"; code=$?
 kill "$w"
 exit "$code"
 """
-"""Runs a client, with its redirections, until the input of the script ends. The script is to kill
+"""Runs a client, with its redirections, until the input of the script ends. The script must kill
 ``$p`` in its trap for signals."""
 _HOST = re.compile(r"[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]*", re.ASCII)
 _USER = re.compile(r"[\w.@+$][\w.@+$-]*", re.ASCII)
@@ -85,9 +85,9 @@ def sending_script(
     access: Access,
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """The script that runs ``client`` at a site with this ``access``. It makes the files beside it:
-    ``config``, the configuration of SSH; ``file``, a link to the path ``source``; and ``files``,
-    contents by name."""
+    """The script that runs ``client`` at a site with this ``access``. The script makes these files
+    in the client's directory: ``config``, the configuration of SSH; ``file``, a link to the path
+    ``source``; and ``files``, contents by name."""
     name = to.host if to.port == 22 else f"[{to.host.strip('[]')}]:{to.port}"
     known = "".join(f"{name} {key}\n" for key in to.host_keys)
     written = {"known_hosts": known, "config": _config(to, access), **(files or {})}

@@ -1,8 +1,9 @@
 """A directory that a site sends as a tar archive, checked and written anew on its way.
 
-The site may send anything. What passes on was written here, from what was understood here: programs
-that read tar differ in what they make of odd archives. Source: POSIX.1-2017, XCU pax, "ustar
-Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive Format".
+The site may send anything. Only a new archive is passed on, written here from the entries that were
+understood here: programs that read tar differ in what they make of odd archives. Source:
+POSIX.1-2017, XCU pax, "ustar Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive
+Format".
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _MAX_PART_BYTES = 255
 _MAX_DEPTH = 200
 """Maximum depth of a tree. Programs that remove trees recursively stop at about a thousand."""
 _MAX_LINK_BYTES = 64 << 20
-"""Maximum total length of the names of links, which are kept until the end."""
+"""Maximum total length of the names and targets of links, which are kept until the end."""
 _MAX_LINKS = 40
-"""Maximum number of links that are followed for one, as in path_resolution(7)."""
+"""Maximum number of further links that are followed to check one link, as in path_resolution(7)."""
 _MAX_STEPS = 5_000_000
-"""Maximum number of parts of names that are followed for all links: it takes seconds."""
+"""Maximum number of parts of names that are followed to check all links, which takes seconds."""
 _MAX_PADDING_BYTES = 1 << 20
 """Maximum number of bytes after the end of an archive."""
 _FLUSH_BYTES = 1 << 18
@@ -42,10 +43,10 @@ class CleanTree:
     """A checked tar archive: it has only regular files, directories, and links that stay in the
     directory.
 
-    ``path`` is the directory's, for messages. ``links_may_leave`` is for the user's own
-    directories. Iterating raises InfeasibleError for an archive with anything else, such as a name
-    that leaves the directory or leads through a link, and TransientError for an archive that is cut
-    or garbled. Memory is bounded whatever is sent.
+    ``path`` is the path of the directory, for messages. ``links_may_leave`` permits links out of
+    it, for the user's own directories. Iterating raises InfeasibleError for an archive with
+    anything else, such as a name that leaves the directory or leads through a link, and
+    TransientError for an archive that is cut or garbled. Memory is bounded whatever is sent.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class CleanTree:
         """Number of parts of names that were followed for links."""
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The archive. To be closed unless it is exhausted."""
+        """Stream the new archive. Callers close the generator unless they exhaust it."""
         out = bytearray()
         while (entry := await self._next()) is not None:
             clean = self._checked(entry)
@@ -142,7 +143,7 @@ class CleanTree:
         return entry
 
     def _checked(self, entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        """The entry as it is passed on. Raises InfeasibleError for one that is refused."""
+        """The entry as it is passed on. Raises InfeasibleError for an entry that is refused."""
         parts = self._parts(entry.name)
         if not parts and entry.type != tarfile.DIRTYPE:
             raise self._refused(f"the name {entry.name[:200]!r}")
@@ -182,13 +183,15 @@ class CleanTree:
         return parts
 
     def _not_through_links(self, parts: tuple[str, ...], name: str) -> tuple[str, ...]:
-        """``parts``, which lead neither through a symbolic link nor to one."""
+        """Return ``parts``. Raises InfeasibleError if they lead through a symbolic link or to
+        one."""
         if any(parts[:depth] in self._links for depth in range(1, len(parts) + 1)):
             raise self._refused(f"{name[:200]!r}, which leads through a link")
         return parts
 
     def _target(self, link: tuple[str, ...], target: str) -> str:
-        """The target of a symbolic link. Where it leads is known at the end of the archive."""
+        """Record the target of a symbolic link, which is checked at the end of the archive, and
+        return it."""
         if not target or "\0" in target or len(target) > _MAX_NAME_BYTES:
             raise self._refused(f"the link {'/'.join(link)[:200]!r} with an impossible target")
         self._links[link] = target
@@ -198,8 +201,8 @@ class CleanTree:
         return target
 
     def _check_links(self) -> None:
-        """Raise InfeasibleError if a link leads out of the directory. The directory is then
-        incomplete, and is discarded."""
+        """Raise InfeasibleError if a link leads out of the directory. The directory at the
+        destination is then incomplete, and is discarded."""
         for link, target in self._links.items():
             if not self._stays(link, target):
                 raise self._refused(
@@ -265,7 +268,8 @@ class _Source:
         return data
 
     async def drain(self) -> None:
-        """Read what is left, which is padding."""
+        """Read the rest, which is padding. Raises TransientError if it is longer than
+        _MAX_PADDING_BYTES."""
         left = len(self._left)
         async for data in self._pieces:
             left += len(data)

@@ -27,12 +27,13 @@ class FileEnd(Protocol):
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
     take the file, TransientError for any other failure. A written file is first compared with
-    ``expected``; TransientError is raised where they differ. Then it replaces, atomically, what has
-    its name. A write that fails removes its part.
+    ``expected``; if it differs, TransientError is raised. Then it atomically replaces any file or
+    directory of its name. A write that fails removes its part.
     """
 
     def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
-        """Stream the bytes of a file from this one on. To be closed unless it is exhausted."""
+        """Stream the bytes of a file from the byte ``start`` on. Callers close the generator unless
+        they exhaust it."""
 
     async def write(
         self,
@@ -44,13 +45,14 @@ class FileEnd(Protocol):
         sent: HashedStream | None = None,
         start: int = 0,
     ) -> None:
-        """Write a file of a known size. ``sent`` has the digest of the stream once it has ended.
-        ``content`` begins at the byte ``start``, a multiple of 1 MiB; an existing part has the
-        bytes before it."""
+        """Write a file of a known size. ``sent`` has the digest of the stream once the stream has
+        ended. ``content`` begins at the byte ``start``, a multiple of 1 MiB; an existing part has
+        the bytes before it."""
 
 
 class Endpoint(FileEnd, Protocol):
-    """One end of a copy. What ``FileEnd`` says of errors and of writing holds for all methods."""
+    """One end of a copy. The guarantees of ``FileEnd`` about errors and writing hold for all
+    methods."""
 
     index: int
     """Number of the site; ORIGIN for this machine."""
@@ -63,11 +65,11 @@ class Endpoint(FileEnd, Protocol):
         """Absolute path of a file."""
 
     async def stat(self, name: str) -> Stat | None:
-        """Size and type, symbolic links followed; None if absent."""
+        """Size and type of a file, symbolic links followed; None if it is absent."""
 
     async def read_small(self, name: str, size_bytes: int) -> bytes:
-        """Content of a file of this size, at most SHARED_BYTES. Concurrent calls share a message.
-        If the file has grown, at most SHARED_BYTES + 1 bytes are returned."""
+        """Content of a file of ``size_bytes``, at most SHARED_BYTES. Concurrent calls share a
+        message. If the file has grown, at most SHARED_BYTES + 1 bytes are returned."""
 
     async def write_small(
         self, name: str, content: bytes, expected: Content, is_executable: bool, key: str
@@ -75,7 +77,8 @@ class Endpoint(FileEnd, Protocol):
         """Write a file of at most SHARED_BYTES. Concurrent calls share a message."""
 
     def read_tree(self, name: str) -> AsyncGenerator[bytes, None]:
-        """Stream a directory as a tar archive. To be closed unless it is exhausted."""
+        """Stream a directory as a tar archive. Callers close the generator unless they exhaust
+        it."""
 
     async def write_tree(
         self, name: str, content: AsyncIterator[bytes], expected: Content, key: str
@@ -91,8 +94,8 @@ class Endpoint(FileEnd, Protocol):
         """Make the directory that a file goes into."""
 
     async def follow(self, path: str, size_bytes: int) -> str | None:
-        """The digest of a part of this size, computed while the part is written. None if the part
-        has to be read back, for example because it is not written in order."""
+        """The digest of a part of ``size_bytes``, computed while the part is written. None if the
+        part has to be read back, for example because it is not written in order."""
 
     async def complete(
         self,
@@ -111,7 +114,7 @@ class Endpoint(FileEnd, Protocol):
         writable."""
 
     async def discard(self, name: str, key: str) -> None:
-        """Remove a part, as far as the site can be reached."""
+        """Remove a part, if the site can be reached."""
 
     async def measure(self, path: str, size_bytes: int | None) -> Content | None:
         """Size and digest of a file or directory, None if it is absent. ``size_bytes`` is its size
@@ -125,7 +128,7 @@ def endpoint_name(endpoint: Endpoint) -> str:
 
 @contextlib.asynccontextmanager
 async def hold_slots(source: Endpoint, destination: Endpoint) -> AsyncIterator[None]:
-    """Hold a slot of both ends, or of the one site within which the copy goes."""
+    """Hold a slot of both ends of a copy; only one slot for a copy within a site."""
     ends = {endpoint.index: endpoint for endpoint in (source, destination)}
     async with AsyncExitStack() as stack:
         # All copies take slots in the order of the sites, so that no two wait for each other.
@@ -154,12 +157,12 @@ KEPT_PATTERN = part_name(f"{KEPT}*")
 
 
 def file_mode(is_executable: bool, writable: bool = False) -> int:
-    """Permissions of a copy: files of a store are read-only, those at ORIGIN writable."""
+    """Permissions of a copied file: read-only in a store, writable by its owner at ORIGIN."""
     return (0o555 if is_executable else 0o444) | (0o200 if writable else 0)
 
 
 def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
-    """Raise TransientError unless a file has its size."""
+    """Raise TransientError if a file does not have ``size_bytes``; None: any size."""
     if size_bytes is not None and found_bytes != size_bytes:
         raise TransientError(f"{path} has {found_bytes} of {size_bytes} bytes")
 
@@ -167,8 +170,9 @@ def check_size(path: str, found_bytes: int, size_bytes: int | None) -> None:
 async def at_most(
     data: AsyncIterator[bytes], size_bytes: int, path: str
 ) -> AsyncGenerator[bytes, None]:
-    """Pass on the bytes of a file, and stop where the file is longer than its site said: it must
-    neither fill the disk at the other end nor be read without end."""
+    """Pass on the bytes of a file. Raises TransientError after ``size_bytes``: a file that is
+    longer than its site said must neither fill the disk at the other end nor be read without
+    end."""
     async for piece in data:
         size_bytes -= len(piece)
         if size_bytes < 0:
@@ -190,7 +194,7 @@ def missing_part(final: str, temporary: str) -> InfeasibleError:
 
 
 def digest_to_have(expected: Content, sent: HashedStream | None) -> str | None:
-    """The digest that a written file must have: the source's, or if that is unknown the digest of
+    """The digest that a written file must have: the source's or, if that is unknown, the digest of
     the stream that was sent. None if the file is not compared."""
     if expected.digest is not None or sent is None:
         return expected.digest
@@ -204,8 +208,8 @@ async def check_digest(
     sent: HashedStream | None = None,
     followed: Following | None = None,
 ) -> None:
-    """Compare the digest of a written file with the one that it must have. The file is read back,
-    unless it was followed with the right digest. Raises TransientError where they differ."""
+    """Compare the digest of a written file with ``digest_to_have``. The file is read back, unless
+    ``followed`` has the right digest. Raises TransientError if the digests differ."""
     digest = digest_to_have(expected, sent)
     if digest is None or (followed is not None and await followed.digest() == digest):
         return
@@ -214,13 +218,13 @@ async def check_digest(
 
 
 def digest_of(content: bytes) -> str:
-    """The digest of a file with this content, computed by OpenSSL, which ``digests.py`` avoids
-    loading for tasks."""
+    """The digest of a file with this content. It is computed by OpenSSL, which ``digests.py``
+    avoids loading for tasks."""
     return hashlib.sha256(content).hexdigest()
 
 
 def wrong_checksum(path: str, found: str | None, stated: str | None) -> InfeasibleError:
-    """The error of an input that is not what its replica catalog says."""
+    """The error of an input whose checksum differs from that in its replica catalog."""
     return InfeasibleError(
         f"{path} cannot be read as an input: its SHA-256 checksum is {found}, and the replica "
         f"catalog says {stated}"
@@ -228,10 +232,10 @@ def wrong_checksum(path: str, found: str | None, stated: str | None) -> Infeasib
 
 
 class DigestError(TransientError):
-    """What has arrived is not what was to be copied."""
+    """The copy differs from its source."""
 
 
 def compare_digests(path: str, found: str | None, digest: str | None) -> None:
-    """Raise DigestError unless a file has its digest."""
+    """Raise DigestError if ``found`` is not ``digest``."""
     if found != digest:
         raise DigestError(f"{path}: its checksum is not that of the file that was to be copied")

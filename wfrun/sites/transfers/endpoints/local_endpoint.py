@@ -44,7 +44,7 @@ from wfrun.sites.transfers.relay.hashed import HashedStream
 from wfrun.sites.transfers.resume import keeps_part
 
 _FLUSH_BYTES = 32 << 20
-"""Number of bytes written of a file after which they are moved to the disk."""
+"""Number of bytes of a file after which the written part is flushed to the disk."""
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
@@ -224,7 +224,8 @@ class LocalEndpoint:
 
 
 class _Flushing:
-    """Moves a file to the disk while it is written: at its end little is left to wait for."""
+    """Flushes a file to the disk while it is written, so that little is left to flush at its
+    end."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -232,7 +233,8 @@ class _Flushing:
         self._flush: asyncio.Task[OSError | None] | None = None
 
     async def add(self, size_bytes: int) -> None:
-        """Take note of further bytes. Raises OSError where earlier ones did not reach the disk."""
+        """Count further written bytes, and start a flush after each _FLUSH_BYTES. Raises OSError if
+        an earlier flush failed."""
         self._added_bytes += size_bytes
         if self._added_bytes < _FLUSH_BYTES or not (self._flush is None or self._flush.done()):
             return
@@ -268,7 +270,8 @@ def _sync(file: BinaryIO) -> None:
 
 
 async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) -> None:
-    """Unpack a tar archive."""
+    """Unpack a tar archive into ``directory``. Raises InfeasibleError about ``final`` if tar
+    fails."""
     process = LocalProcess(
         await asyncio.create_subprocess_exec(
             # As root it would give the files to the users that the archive names.
@@ -296,7 +299,7 @@ async def _extract(archive: AsyncIterator[bytes], directory: Path, final: Path) 
 
 
 def in_batches(work: Callable[[list[_Q]], Sequence[_T]]) -> RequestBatcher[_Q, _T]:
-    """Concurrent requests share a call of a thread."""
+    """Return a batcher: concurrent requests share one call of ``work``, which runs in a thread."""
 
     async def send(requests: list[_Q]) -> Sequence[_T]:
         return await asyncio.to_thread(work, requests)

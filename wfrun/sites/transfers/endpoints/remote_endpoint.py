@@ -36,7 +36,7 @@ from wfrun.sites.transfers.relay.hashed import HashedStream
 from wfrun.sites.transfers.resume import keeps_part
 
 LARGE_BYTES = 64 << 20
-"""Size from which a file is measured by a message of its own, so that others do not wait for it."""
+"""Size from which a file is measured by a message of its own, so that other files do not wait."""
 
 
 class ConnectedSite(Protocol):
@@ -46,7 +46,8 @@ class ConnectedSite(Protocol):
     connection: Connection
 
     def store_path(self, name: str) -> str:
-        """Absolute path there. Raises TransientError before the site was reached."""
+        """Absolute path of a file at the site. Raises TransientError before the site was
+        reached."""
 
 
 class RemoteEndpoint:
@@ -75,7 +76,8 @@ class RemoteEndpoint:
         return name if name.startswith("/") else self._site.store_path(name)
 
     async def clients(self, programs: Collection[Program]) -> Clients:
-        """Which of these programs for copies the site has. It is asked once for each."""
+        """Versions, by name, of these programs for copies that the site has. The site is asked once
+        for each program."""
         async with self._clients_lock:
             new = [program for program in programs if program not in self._versions]
             if new:
@@ -271,13 +273,14 @@ class RemoteEndpoint:
         return None if found is None else found.size_bytes
 
     async def discard(self, name: str, key: str) -> None:
-        """Remove a part, as far as the site can be reached."""
+        """Remove a part, if the site can be reached."""
         with contextlib.suppress(WfrunError):
             await (await self.connection.host()).remove([self.part(name, key)])
 
 
 async def _succeeded(process: Process, failure: str) -> None:
-    """Wait for the end of a command. Raises an error that begins with ``failure`` if it failed."""
+    """Wait for the end of a command. Raises an error that begins with ``failure`` if the command
+    failed."""
     code = await process.wait()
     _check_exit(code, failure, process.errors().strip())
 

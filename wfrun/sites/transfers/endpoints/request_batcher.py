@@ -13,12 +13,12 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 BATCH_DELAY_S = 0.02
-"""Delay of the first request of a batch, within which others join it."""
+"""Delay of the first request of a batch, during which other requests join the batch."""
 MAX_BATCH = 256
 """Maximum number of requests in one message."""
 BATCH_BYTES = 1 << 20
-"""Size in bytes from which a message takes no further requests, since other messages, such as
-submissions of tasks, wait until it has been sent."""
+"""Size in bytes from which a message takes no further requests. Other messages, such as submissions
+of tasks, wait until it has been sent."""
 PARALLEL_FILES = 2
 """Maximum number of messages with files under way: one is stored while the next one travels."""
 
@@ -27,11 +27,11 @@ class RequestBatcher(Generic[Q, A]):
     """Passes concurrent requests to ``send`` together.
 
     ``send`` takes a list of requests and returns their answers in the same order. A batch is full
-    with MAX_BATCH requests, or when they have BATCH_BYTES by ``size_of``. Requests that come while
-    a batch is under way form the next one. It is sent when no batch is under way or, once it is
-    full, while fewer than ``parallel`` are. If ``send`` raises InfeasibleError, each request of the
-    batch is sent alone, so that one bad request does not fail the others. Any other error is raised
-    by all requests of the batch.
+    with MAX_BATCH requests, or when they have BATCH_BYTES by ``size_of``. Requests that arrive
+    while a batch is under way form the next batch. A batch is sent when no other is under way; a
+    full batch is sent when fewer than ``parallel`` are under way. If ``send`` raises
+    InfeasibleError, each request of the batch is sent alone, so that one bad request does not fail
+    the others. Any other error is raised by all requests of the batch.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RequestBatcher(Generic[Q, A]):
         self._pending: deque[tuple[Q, asyncio.Future[A]]] = deque()
         self._pending_bytes = 0
         self._delay: asyncio.TimerHandle | None = None
-        """Runs from the first request of a batch, unless one is under way."""
+        """Timer from the first request of a batch on; None while a batch is under way."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def __call__(self, request: Q) -> A:
@@ -67,7 +67,7 @@ class RequestBatcher(Generic[Q, A]):
         return len(self._pending) >= MAX_BATCH or self._pending_bytes >= BATCH_BYTES
 
     def _start(self) -> None:
-        """Send the batches that can be under way."""
+        """Send as many batches as may be under way."""
         while self._pending and len(self._under_way) < (self._parallel if self._is_full() else 1):
             # The caller of a request that is done already was cancelled.
             if batch := [pair for pair in self._take() if not pair[1].done()]:

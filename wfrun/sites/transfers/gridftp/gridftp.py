@@ -1,7 +1,7 @@
 """The transfer method of GridFTP servers: ``globus-url-copy`` on this machine.
 
-Between two sites with a server each the data go directly from one to the other; this machine only
-steers. Between a site and this machine the client itself is the other end.
+Between two sites that both have a server the data go directly from one to the other; this machine
+only steers. Between a site and this machine the client itself is the other end.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from wfrun.sites.transfers.resume import keeps_part, resuming, trusted
 MAX_CLIENTS = 8
 """Maximum number of clients at a time. Each is a process here, and a connection to each server."""
 PARALLEL_BYTES = 16 << 20
-"""Size from which a file goes by several streams. Below it they cost more time to open than they
-save."""
+"""Size in bytes from which a file goes by several streams. For smaller files, opening streams takes
+longer than they save."""
 STREAMS = 4
 RESTART_BYTES = 256 << 20
 """Minimum size in bytes of a file for which the client itself retries after a failure between two
-sites, with the missing ranges. It retries after every kind of failure, so for smaller files it
-would only delay the report. Not used with checksums."""
+sites, with the missing ranges. The client retries after every kind of failure, so for smaller files
+it would only delay the report. Not used with checksums."""
 _RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
 
 
 class GridFtp:
     """Implements ``TransferMethod`` for sites whose catalog entry has ``gridftp``.
 
-    Directories and names that the client cannot pass on are left to other methods.
+    Other methods copy directories, and files whose names the client cannot pass on.
     """
 
     computes_digest = True
@@ -92,8 +92,8 @@ class GridFtp:
         is_executable: bool,
         left: int,
     ) -> tuple[str | None, int]:
-        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
-        known or computed, and the number of bytes that were not sent."""
+        """Copy a file of which ``left`` bytes are at the destination already. Returns the file's
+        digest, if that is known or computed, and the number of bytes that were not sent."""
         source, destination = ends
         to, start = destination.endpoint, trusted(left)
         assert whole.size_bytes is not None

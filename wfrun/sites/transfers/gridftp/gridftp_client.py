@@ -17,20 +17,20 @@ STALL_S = 600.0
 """Maximum time without progress of a copy. It replaces the client's own ``-stall-timeout``, which
 is switched off: that sees only the reports of servers, which not all servers send."""
 _LOOKS = 8
-"""Number of looks at the progress within STALL_S."""
+"""Number of checks of the progress within STALL_S."""
 _ANSWERS_S = 10.0
-"""Timeout for the version."""
+"""Timeout of the question for the client's version."""
 _MAX_LINES_BYTES = 1 << 16
 
 
 class GridFtpClient:
-    """Runs the client. What is installed is found out once."""
+    """Runs the client. The installed version is determined once."""
 
     def __init__(self) -> None:
         self._finding: asyncio.Task[str | None] | None = None
 
     async def version(self) -> str | None:
-        """Its version; None where it is not installed or does not work."""
+        """The version of the client; None if it is not installed or does not work."""
         if self._finding is None:
             self._finding = asyncio.create_task(_version())
         return await asyncio.shield(self._finding)
@@ -41,13 +41,14 @@ class GridFtpClient:
         progress: Callable[[], Awaitable[int | None]],
         max_bytes: int | None = None,
     ) -> str | None:
-        """Run the client to its end. Returns None after success, else what it printed to stderr.
+        """Run the client to its end. Returns None after success, else what the client printed to
+        stderr.
 
-        ``progress`` is called from time to time and returns a number that grows, None if it is
-        unknown. Raises TransientError if neither this number nor the client's output changes for
-        STALL_S. The client and its children, such as ssh, are gone when this returns, raises or is
-        cancelled. If the client writes a file here that is longer than ``max_bytes``, it is
-        stopped, and TransientError is raised.
+        ``progress`` is called repeatedly and returns a number that grows, None if it is unknown.
+        Raises TransientError if neither this number nor the client's output changes for STALL_S.
+        When this returns, raises or is cancelled, the client and its children, such as ssh, have
+        ended. If the client writes a file here that is longer than ``max_bytes``, it is stopped,
+        and TransientError is raised.
         """
         process = await start_client(argv)
         try:
@@ -84,7 +85,8 @@ async def start_client(argv: Sequence[str]) -> LocalProcess:
 
 
 async def _watch(process: LocalProcess, progress: Callable[[], Awaitable[int | None]]) -> None:
-    """Wait for the end of the output. Raises TransientError after a stall."""
+    """Wait for the end of the client's output. Raises TransientError after STALL_S without
+    progress."""
     loop = asyncio.get_running_loop()
     changed_s = loop.time()
     arrived: int | None = 0

@@ -1,4 +1,4 @@
-"""Errors of ``globus-url-copy`` by their causes. Tried with 10.12 and server 13.24."""
+"""Classification of errors of ``globus-url-copy``. Tried with 10.12 and server 13.24."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HINTS = [
         ),
     )
 ]
-"""Failures of the method, and what to do."""
+"""Patterns of failures of the method, each with a hint for the user."""
 _NO_SERVER = re.compile(r"an end-of-file was reached|not configured for SSHFTP")
 _CODE = re.compile(r"^\d{3}[- ](\d{3}[- ])?")
 _NOISE = re.compile(
@@ -37,13 +37,13 @@ _NOISE = re.compile(
     r"|Command failed\. : .*|globus_gsi_gssapi: Error with .*|globus_xio: A system call failed: .*"
     r"|error: globus_ftp_control: gss_init_sec_context failed"
 )
-"""Lines that say nothing beside the others."""
+"""Lines that add nothing to the other lines."""
 _MAX_SAID = 600
 
 
 def explain(what: str, said: str) -> WfrunError:
-    """The error of a client that printed ``said`` to stderr. ``what`` names what failed, and the
-    URLs."""
+    """The error of a client that printed ``said`` to stderr. ``what`` is the beginning of the
+    message, with the URLs."""
     reason = shorten(said)
     if _FULL.search(said):
         return NoSpaceError(f"{what}: {reason}", hint="Make room at the destination.")
@@ -67,7 +67,7 @@ def explain(what: str, said: str) -> WfrunError:
 
 
 def shorten(said: str) -> str:
-    """What the client printed as one line, without codes, noise and repetitions."""
+    """The client's output as one line, without codes, noise and repetitions."""
     lines = (_CODE.sub("", line.strip()).strip() for line in said.splitlines())
     kept = list(dict.fromkeys(line for line in lines if line and not _NOISE.fullmatch(line)))
     return "; ".join(kept)[:_MAX_SAID] or "it printed no reason"

@@ -8,13 +8,13 @@ from urllib.parse import quote
 from wfrun.engine.model import GridFtpServer
 
 PASSED = re.compile(r"[ -~]+")
-"""What names may consist of. The client (10.12) sends a line break, percent-encoded or not, within
-its command to the server, where it begins another command; it drops other control characters, and
-decodes bytes from 0x80 wrongly."""
+"""Names that the client passes on correctly. The client (10.12) sends a line break, percent-encoded
+or not, within its command to the server, where it begins another command. It drops other control
+characters, and decodes bytes from 0x80 wrongly."""
 
 
 def local_url(path: str) -> str | None:
-    """The URL of a file of this machine; None where the client cannot name it."""
+    """The URL of a file of this machine; None if the client cannot pass on its name."""
     return f"file://{quote(path)}" if PASSED.fullmatch(path) else None
 
 

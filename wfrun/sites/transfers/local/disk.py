@@ -22,10 +22,10 @@ from wfrun.sites.transfers.endpoints.endpoint import (
 )
 
 _CHUNK_BYTES = 16 << 20
-"""Maximum number of bytes copied between two looks at the abort flags."""
+"""Maximum number of bytes copied between two checks of the abort flags."""
 MANY_FILES = 1000
 """Number of files of a directory above which its whole file system is synced. An fsync of each file
-leaves other data alone, but takes 5 ms even for a tiny file."""
+does not wait for other data, but takes 5 ms even for a tiny file."""
 _MAKE_ROOM = "Make room at the destination, or check permissions."
 _PERMANENT = {
     errno.ENOSPC,
@@ -174,7 +174,7 @@ def is_small(source: Path) -> bool:
 
 def copy_small(source: Path, temporary: Path, writable: bool) -> tuple[int, str] | None:
     """Copy a small file to a new name through memory. Returns its size in bytes and the digest of
-    what was written; None if it is not a small file. Raises OSError."""
+    the written content; None if the source is not a small file. Raises OSError."""
     if source.is_dir():
         return None
     reader = open_regular(source)
@@ -227,7 +227,7 @@ def replace(temporary: Path, final: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """Make a directory and its parents, durably, as far as they do not exist."""
+    """Make a directory and its parents durably, where they do not exist."""
     if not path.is_dir():
         make_folders(path.parent)
         path.mkdir(exist_ok=True)
@@ -235,7 +235,7 @@ def make_folders(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a directory durable, where the file system can."""
+    """Make the names in a directory durable, if the file system supports that."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -245,8 +245,8 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_tree(path: Path, aborts: tuple[threading.Event, ...] = ()) -> None:
-    """Make all files of a directory and their names durable. Raises OSError where the disk fails to
-    store one, or soon after one of ``aborts`` is set."""
+    """Make all files of a directory and their names durable. Raises OSError if the disk fails to
+    store a file, or soon after one of ``aborts`` is set."""
     folders = [(Path(folder), names) for folder, _, names in os.walk(path)]
     if sum(len(names) for _, names in folders) > MANY_FILES and _sync_file_system(path):
         return
@@ -290,7 +290,7 @@ def _sync_file_system(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or directory, as far as it is there and the file system answers."""
+    """Remove a file or directory. Ignores errors, such as an absent path."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -299,7 +299,8 @@ def remove(path: Path) -> None:
 
 
 def left_part(path: Path) -> int | None:
-    """Size of a part that an earlier copy has left, which becomes writable; None: there is none."""
+    """Size in bytes of the part that an earlier copy has left at ``path``; the part becomes
+    writable. If something else is there, remove it. Returns None if there is no part."""
     with contextlib.suppress(OSError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):
@@ -311,8 +312,8 @@ def left_part(path: Path) -> int | None:
 
 def remove_parts(directory: Path, *, kept: bool) -> None:
     """Remove the incomplete copies that a killed process left in and below a directory. With
-    ``kept``, also remove those that a later copy could resume. No copy into the directory may be
-    running."""
+    ``kept``, also remove incomplete copies that a later copy could resume. No copy into the
+    directory may be running."""
     for path in list(directory.rglob(PART_PATTERN)):
         if kept or not path.match(KEPT_PATTERN):
             remove(path)
@@ -326,12 +327,12 @@ def explain(error: OSError, source: Path, destination: Path) -> WfrunError:
 
 
 def explain_read(error: OSError, source: Path) -> WfrunError:
-    """The error of reading a file that goes elsewhere."""
+    """The error of a failed read of a source file on this machine."""
     return _failed(f"{source} cannot be read", error, "Was it removed? Check permissions.")
 
 
 def explain_write(error: OSError, destination: Path) -> WfrunError:
-    """The error of writing a file that came from elsewhere."""
+    """The error of a failed write of a destination file on this machine."""
     return _failed(f"{destination} cannot be written", error)
 
 

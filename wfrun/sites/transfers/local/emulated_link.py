@@ -12,8 +12,8 @@ from wfrun.sites.transfers.fair_queue import FairQueue
 class EmulatedLink:
     """Delays files as a link of this bandwidth and latency would.
 
-    The files on the link share its bandwidth evenly, as in `SimNetwork` and as TCP connections on
-    a line do. A file joins them after the latency.
+    The files on the link share its bandwidth evenly, as in `SimNetwork` and as TCP connections on a
+    line do. A file takes part after the latency.
     """
 
     def __init__(self, spec: LinkSpec) -> None:
@@ -26,7 +26,8 @@ class EmulatedLink:
         self._timer: asyncio.TimerHandle | None = None
 
     async def carry(self, size_bytes: int) -> None:
-        """Return when a file of this size would have arrived. A cancelled one leaves the link."""
+        """Wait until a file of ``size_bytes`` would have arrived. If the caller is cancelled, its
+        file leaves the link."""
         await asyncio.sleep(self._latency_s)
         if self._bandwidth is None:
             return
@@ -45,7 +46,8 @@ class EmulatedLink:
             raise
 
     def _advance(self, loop: asyncio.AbstractEventLoop) -> float:
-        """End the files that have arrived by now, each at its time; returns the present time."""
+        """End the files that have arrived by now, each at its time of arrival. Returns the present
+        time."""
         now_s, queue = loop.time(), self._queue
         while queue.due_s <= now_s:
             at_s = queue.due_s
@@ -62,7 +64,7 @@ class EmulatedLink:
         self._queue.set_rate(self._bandwidth / max(1, self._queue.count), now_s)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Continue when the next file arrives."""
+        """Share the bandwidth anew, and set the timer to the next arrival."""
         self._share(loop.time())
         if self._timer is not None:
             self._timer.cancel()

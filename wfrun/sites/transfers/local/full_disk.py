@@ -1,4 +1,4 @@
-"""Finds out that a disk of a site is full, after a program failed without saying so."""
+"""Detection of a full disk at a site, after a program failed without saying so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL_KB = 1024
 """Free space in kB below which a disk counts as full after a failed write. It is not 0, since a few
 blocks may have become free after the failure, for example those of the part."""
 LOOK_S = 30.0
-"""Timeout of a look at a disk."""
+"""Timeout of a query of the free space of a disk."""
 
 
 async def shortage(transport: Transport, directory: str, missing_bytes: int = 0) -> str | None:
@@ -31,7 +31,7 @@ async def shortage(transport: Transport, directory: str, missing_bytes: int = 0)
 
 
 async def name_full_disk(error: InfeasibleError, transport: Transport, directory: str) -> None:
-    """Make an error of SFTP say that the disk is full, if it is. Version 3 of the protocol has no
-    code for this: OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
+    """Add to an error of SFTP that the disk is full, if df shows that. Version 3 of the protocol
+    has no code for this: OpenSSH answers ``Failure`` (draft-ietf-secsh-filexfer-02, section 7)."""
     if UNNAMED in error.message and (found := await shortage(transport, directory)):
         error.message += f"; {found}"

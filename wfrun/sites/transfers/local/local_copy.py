@@ -41,10 +41,10 @@ from wfrun.sites.transfers.method import Location
 class LocalCopy:
     """Implements ``TransferMethod`` between directories of this machine.
 
-    A link of the catalog between two of them is emulated: its files share its bandwidth evenly,
-    after its latency. Without one a copy is as fast as the disk: small files share calls of a
-    thread. At most ``threads`` others are copied at once. Directories can be copied, and sparse
-    files stay sparse.
+    If the catalog has a link between two sites, it is emulated: its files share its bandwidth
+    evenly, after its latency. Without a link a copy is as fast as the disk. Small files are then
+    copied in batches, many in one call of a thread; at most ``threads`` other copies run at once.
+    Directories can be copied, and sparse files stay sparse.
     """
 
     computes_digest = True
@@ -54,9 +54,10 @@ class LocalCopy:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
         self._aborted = threading.Event()
         self._small: dict[int, RequestBatcher[SmallCopy, Copied]] = {}
-        """By source, so that a source whose file system hangs does not stop the others."""
+        """Batchers by source, so that a source whose file system hangs does not stop the others."""
         self._sync_folder = in_batches(_sync_folders)
-        """Makes the names in a directory durable: one call serves all copies that ended there."""
+        """Makes the names in a directory durable. One call serves all copies into it that have just
+        ended."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return isinstance(source, LocalEndpoint) and isinstance(destination, LocalEndpoint)

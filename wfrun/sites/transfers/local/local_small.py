@@ -1,6 +1,6 @@
 """Small files of this machine, many in one call of a thread.
 
-For each file alone, changing threads would take longer than reading or writing it.
+For a single file the change of threads would take longer than reading or writing it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from wfrun.sites.transfers.local.disk import (
 )
 
 _SYNC_THREADS = 8
-"""Number of files whose content is made durable at once: they share commits of the file system's
+"""Number of files whose content is made durable at once. They share commits of the file system's
 journal."""
 
 
 Copied = tuple[int, str | None] | WfrunError | None
-"""Size in bytes and digest of a file that was copied, or the error of one that was not; None if it
-is not a small file."""
+"""Result of a copy: size in bytes and digest of the file, or the error; None if it is no small
+file."""
 
 
 class SmallFile(NamedTuple):
@@ -62,7 +62,8 @@ class SmallCopy(NamedTuple):
     temporary: Path
     final: Path
     is_output: bool
-    """Whether it is a final output, whose copies at sites may be removed next."""
+    """Whether the copy is a final output. Its copies at sites may be removed next, so its name is
+    made durable."""
     is_compared: bool
     size_bytes: int | None
     digest: str | None
@@ -84,8 +85,8 @@ def _stat(path: str) -> Stat | WfrunError | None:
 
 
 def read_all(paths: Sequence[str]) -> list[bytes | WfrunError]:
-    """At most the first SHARED_BYTES + 1 bytes of each file, or its error. Whoever receives a
-    longer file refuses it by its size."""
+    """At most the first SHARED_BYTES + 1 bytes of each file, or its error. Receivers refuse a
+    longer file by its size."""
     return [_read(path) for path in paths]
 
 
@@ -153,8 +154,9 @@ def _copy(one: SmallCopy, aborted: threading.Event) -> Copied:
 
 
 def write_all(files: Sequence[SmallFile], *, sync_names: bool) -> list[WfrunError | None]:
-    """Write each file under its temporary name, make its content durable, and rename it; with
-    ``sync_names`` its name is durable, too. Returns the errors."""
+    """Write each file under its temporary name, make its content durable, and rename it. With
+    ``sync_names`` the final name is made durable, too. Returns the error of each file, None if it
+    has none."""
     with ThreadPoolExecutor(min(_SYNC_THREADS, len(files)), "transfer") as pool:
         errors = list(pool.map(_write, files))
     if sync_names:

@@ -45,12 +45,13 @@ class _Clone(NamedTuple):
 
 
 class SameFileSystem:
-    """Implements ``TransferMethod`` where the destination sees the source's files under their own
+    """Implements ``TransferMethod`` where the destination sees the source's files under the same
     paths: the destination copies, and nothing passes through this machine.
 
-    A witness shows it: a file with a random name and content that is written at the source, looked
-    for at the destination, and removed; once for each pair of sites. Input files of this machine
-    go another way: they may be anywhere, and a witness shows one file system.
+    A witness file shows whether the destination sees them. The file has a random name and content.
+    It is written at the source, read at the destination, and removed, once for each pair of sites.
+    Other methods copy input files of this machine: these may be on any file system, and a witness
+    shows only one.
 
     A copy shares the blocks of its source where the file system can. It is never a hard link: the
     tasks of both sites run as the same user, who can make a read-only file writable, and a task
@@ -61,12 +62,13 @@ class SameFileSystem:
 
     def __init__(self) -> None:
         self._is_shared: dict[tuple[int, int], asyncio.Task[bool | None]] = {}
-        """By source and destination; None: one of them could not be asked."""
+        """Whether files are shared, by source and destination; None: one of them could not be
+        asked."""
         self._local = LocalCopy()
         self._looks: dict[int, RequestBatcher[str, os.stat_result | None]] = {}
-        """By source."""
+        """Batchers of status requests, by source."""
         self._small: dict[int, RequestBatcher[_Clone, int | WfrunError]] = {}
-        """By destination."""
+        """Batchers of copies, by destination."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         is_local = isinstance(source, LocalEndpoint), isinstance(destination, LocalEndpoint)
@@ -117,8 +119,8 @@ class SameFileSystem:
     async def _copy_here(
         self, source: Location, destination: Location, key: str, expected: Content
     ) -> Receipt:
-        """Copy to a directory of this machine, which sees the file itself: the site need not be
-        asked for it."""
+        """Copy to a directory of this machine. This machine sees the file itself, so the site is
+        asked only if the file is not visible here."""
         index = source.endpoint.index
         seen = await self._looks.setdefault(index, in_batches(lstat_all))(source.path)
         if seen is None:
@@ -140,7 +142,8 @@ class SameFileSystem:
 
 
 async def _clone_all(to: RemoteEndpoint, clones: Sequence[_Clone]) -> list[int | WfrunError]:
-    """Let the head node copy files; returns their sizes, or why they were not copied."""
+    """Let the head node copy files. Returns for each file its size in bytes, or why it was not
+    copied."""
     files = [(*clone[:-1], clone.expected.digest) for clone in clones]
     size_bytes = sum(clone.expected.size_bytes or 0 for clone in clones)
     host: Host = await to.connection.host()

@@ -1,4 +1,4 @@
-"""Digests of parts, computed while programs write them."""
+"""Digests of parts, computed while programs write the parts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FOLLOW_S = 60.0
 
 
 class Following:
-    """The digest of a part that is being written, of which each byte is written once."""
+    """The digest of a part, computed while it is written. Each byte must be written once."""
 
     def __init__(self, task: asyncio.Task[str | None] | None) -> None:
         self._task = task
 
     async def digest(self) -> str | None:
-        """The digest, when the part is complete; None: the part has to be read back."""
+        """The digest of the complete part; None: the part has to be read back."""
         if self._task is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(self._task), FOLLOW_S)
@@ -36,7 +36,8 @@ async def following(
     part: str,
     size_bytes: int | None,
 ) -> AsyncIterator[Following]:
-    """Follow a part of this size while it is written; None: it is not followed."""
+    """Compute the digest of a part by ``follow`` while the part is written. If ``size_bytes``, the
+    size of the part, is None, no digest is computed."""
     if size_bytes is None:
         yield Following(None)
         return
@@ -48,9 +49,9 @@ async def following(
 
 
 def followed_bytes(whole: Content, start: int) -> int | None:
-    """The size of the part that a program writes, if its digest can be computed meanwhile and is to
-    be compared; else None. With ``start`` the part cannot be followed, since bytes that an earlier
-    copy has left may be written again."""
+    """The size of the part that a program writes, if its digest is to be compared and can be
+    computed meanwhile; else None. With ``start`` the part cannot be followed, since bytes that an
+    earlier copy has left may be written again."""
     is_compared = whole.verify or whole.digest is not None
     return whole.size_bytes if is_compared and not start else None
 

@@ -16,7 +16,7 @@ class HashedStream:
         self._total = new_digest(LARGE_BYTES)
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The same pieces. To be closed unless it is exhausted."""
+        """Pass on the pieces. Callers close the generator unless they exhaust it."""
         async for piece in self._pieces:
             # hashlib lets other threads run meanwhile.
             hashing = asyncio.ensure_future(asyncio.to_thread(self._total.update, piece))

@@ -1,5 +1,6 @@
-"""The ssh program of an scp that reads a file of a known size: it passes on at most a given number
-of bytes. A program of its own; its arguments are that limit, in bytes, and those of ssh."""
+"""The ssh program for an scp that reads a file of a known size. It passes on at most a given number
+of bytes from ssh to scp. It runs as a program of its own; its arguments are this limit, in bytes,
+and the arguments of ssh."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _CHUNK_BYTES = 1 << 18
 
 
 def main() -> int:
-    """Run ssh; returns its exit code, or 1 when it has sent more."""
+    """Run ssh. Returns its exit code, or 1 if it has sent more than the limit, or if scp has
+    ended."""
     left = int(sys.argv[1])
     child = subprocess.Popen(["ssh", *sys.argv[2:]], stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""Reads a file while what was read of it before is written."""
+"""Reading ahead: a file is read while earlier pieces of it are written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from wfrun.sites.transfers.endpoints.endpoint import CHUNK_BYTES
 
 AHEAD_BYTES = 4 << 20
-"""Number of bytes that wait to be written beyond which reading pauses."""
+"""Number of bytes waiting to be written at which reading pauses."""
 
 
 async def read_ahead(data: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Pass on a stream, read up to AHEAD_BYTES ahead: neither end of a copy waits for the other.
+    """Pass on a stream, which is read up to AHEAD_BYTES ahead, so that neither end of a copy waits
+    for the other. Small pieces that wait are joined.
 
-    Small pieces that wait are joined. To be closed before ``data``.
+    Callers close this generator before ``data``.
     """
     buffer = _Buffer(data)
     reading = asyncio.create_task(buffer.fill())
@@ -65,7 +66,7 @@ class _Buffer:
         self._room.set()
 
     def take(self) -> bytes:
-        """Remove the next piece, joined with those behind it up to CHUNK_BYTES."""
+        """Remove and return the next piece, joined with those behind it up to CHUNK_BYTES."""
         taken = [self.pieces.popleft()]
         size = len(taken[0])
         while self.pieces and size + len(self.pieces[0]) <= CHUNK_BYTES:

@@ -1,4 +1,4 @@
-"""Passes a file that a server sends on to a site while it comes."""
+"""Writes a file from a server to a site while the file arrives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def receive(
     verify: bool,
 ) -> Receipt:
     """Write a file whose size the sender knows, with the guarantees of ``TransferMethod.copy``.
-    ``sent`` has the digest of ``data`` once that has ended; with ``verify`` the written file is
-    compared with it."""
+    ``shown`` names the file in messages. ``sent`` has the digest of ``data`` once ``data`` has
+    ended; with ``verify`` the written file is compared with this digest."""
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
     guard = StallGuard(shown, destination.path)

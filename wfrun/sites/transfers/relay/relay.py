@@ -23,14 +23,14 @@ class FileRelay:
     """Implements ``TransferMethod`` by SFTP channels of the sites' connections.
 
     A file between two sites passes through the memory of this machine, without a copy on its disk.
-    Over the system's ssh it goes by scp or, where that cannot carry it, through ``cat`` at the
-    site.
+    If a site is connected by the system's ssh, the file goes by scp or, where scp cannot carry it,
+    through ``cat`` at the site.
     """
 
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
-        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        """``caps`` has the maximum bandwidths of the catalog, which copies obey."""
         self._caps = caps or BandwidthCaps()
         self._scp = ScpRelay()
 
@@ -56,7 +56,7 @@ class FileRelay:
         return Receipt(stat.size_bytes, loop.time() - begun_s, digest)
 
     async def _send(self, copy: RelayedCopy) -> str | None:
-        """Copy a file of a known size. Returns its digest, if that is known or computed."""
+        """Copy a file of a known size. Returns the file's digest, if that is known or computed."""
         limits = self._caps.between(copy.source.endpoint, copy.destination.endpoint)
         # The rate of scp could be limited, but not shared with other copies.
         if not limits and await self._scp.can_carry(copy):
@@ -68,7 +68,7 @@ class FileRelay:
 
 
 async def _begun(source: Location, destination: Location) -> tuple[RelayEnd, RelayEnd, Stat | None]:
-    """Both ends of a copy, and the status of its source."""
+    """Both ends of a copy, and the status of its source. Raises TransientError after STALL_S."""
 
     async def begin() -> tuple[RelayEnd, RelayEnd, Stat | None]:
         reader, writer = await _opened(source.endpoint), await _opened(destination.endpoint)

@@ -1,8 +1,8 @@
 """Relays a file by this machine's scp, over the connections that its ssh has open to the sites.
 
 scp logs in nowhere: its configuration names the sockets of the master connections. Between two
-sites the data pass through its memory (``-3``). scp speaks SFTP since OpenSSH 8.7 (``-s``); older
-ones let a shell at the site read the path, and are not used.
+sites the data pass through its memory (``-3``). scp speaks SFTP since OpenSSH 8.7 (``-s``). An
+older scp is not used: it lets a shell at the site read the path.
 """
 
 from __future__ import annotations
@@ -56,14 +56,16 @@ do [ "$word" = source ] && exec {python} -I -S {limited} {most_bytes} "$@"
 done
 exec ssh "$@"
 """
-"""The program that scp starts for each end. It limits what the source sends: scp copies until the
-source says that the file ends, and no limit of the system applies to what scp passes on."""
+"""The program that scp starts for each end. It limits the bytes that the source sends: scp copies
+until the source signals the end of the file, and no limit of the system applies to data that scp
+passes on."""
 _GLOB = re.compile(r"[\\*?\[]")
 _REFUSED = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|[Qq]uota", re.IGNORECASE
 )
 _BESIDE_BYTES = 64 << 10
-"""Maximum number of bytes from a source besides the file and its SFTP headers, a 64th of it."""
+"""Maximum number of bytes from a source besides the file and its SFTP headers, for which 1/64 of
+the file's size is allowed."""
 _FULL = re.compile("No space left on device")
 
 
@@ -85,15 +87,15 @@ class RelayedCopy(NamedTuple):
 
 
 class ScpRelay:
-    """Copies files between this machine and sites whose connections are those of the system's
-    ssh."""
+    """Copies files between this machine and sites that are connected by the system's ssh."""
 
     def __init__(self) -> None:
         self._works: bool | None = None
         self._lock = asyncio.Lock()
 
     async def can_carry(self, copy: RelayedCopy) -> bool:
-        """Whether both ends are this machine or a site with such a connection."""
+        """Whether both ends are this machine or a site connected by the system's ssh, and this
+        machine's scp can be used."""
         for end in (copy.reader, copy.writer):
             if isinstance(end, AgentlessEndpoint) and _transport(end) is None:
                 return False
@@ -103,8 +105,8 @@ class ScpRelay:
             return self._works
 
     async def copy(self, copy: RelayedCopy) -> str | None:
-        """Copy a file. Returns its digest, None if the file is not compared. Raises the errors of
-        ``TransferMethod``."""
+        """Copy a file. Returns the file's digest, None if the file is not compared. Raises the
+        errors of ``TransferMethod``."""
         writer, name = copy.writer, copy.destination.name
         hashing = asyncio.ensure_future(_digest(copy))  # beside the copy
         try:
@@ -144,7 +146,7 @@ def _starts_temporary_programs() -> bool:
 
 
 async def _speaks_sftp() -> bool:
-    """Whether this machine has an scp that does."""
+    """Whether this machine has an scp that speaks SFTP."""
     if shutil.which("scp") is None:
         return False
     child = await asyncio.create_subprocess_exec(
@@ -158,7 +160,7 @@ async def _speaks_sftp() -> bool:
 
 
 async def _run(copy: RelayedCopy) -> None:
-    """Let scp write the part."""
+    """Let scp write the part. Raises TransientError or InfeasibleError if it fails."""
     source, destination = _transport(copy.reader), _transport(copy.writer)
     one = source or destination
     assert one is not None
@@ -190,7 +192,7 @@ async def _run(copy: RelayedCopy) -> None:
 
 
 def _program(folder: str, copy: RelayedCopy) -> str:
-    """Write the program that scp starts; returns its path."""
+    """Write, into ``folder``, the program that scp starts. Returns the program's path."""
     size_bytes = copy.whole.size_bytes or 0
     text = _PROGRAM.format(
         python=shlex.quote(sys.executable),
@@ -204,18 +206,19 @@ def _program(folder: str, copy: RelayedCopy) -> str:
 
 
 def _escaped(path: str) -> str:
-    """A path as a pattern that matches it alone."""
+    """A path as a pattern that matches this path alone."""
     return _GLOB.sub(r"\\\g<0>", path)
 
 
 async def _socket(transport: OpensshTransport | None) -> str:
-    """The socket of a connection, as ssh_config(5) has it."""
+    """The socket of a connection, as written in ssh_config(5); ``none`` without a connection."""
     path = "none" if transport is None else await transport.control_path()
     return path.replace("%", "%%")
 
 
 async def _wait(process: LocalProcess, copy: RelayedCopy) -> int | None:
-    """Wait for the end of scp while the part grows. Raises TransientError if it does not."""
+    """Wait for the end of scp. Returns its exit code. Raises TransientError if the part does not
+    grow for STALL_S."""
     waiting = asyncio.ensure_future(process.wait())
     size_bytes = -1
     limit_s = stall.STALL_S
@@ -237,7 +240,7 @@ async def _wait(process: LocalProcess, copy: RelayedCopy) -> int | None:
 
 
 async def _explained(said: str, copy: RelayedCopy) -> WfrunError:
-    """The error of a copy that scp has given up."""
+    """The error of a copy in which scp failed with the output ``said``."""
     source, destination = copy.source.path, copy.destination.path
     writer = _transport(copy.writer)
     for transport in (_transport(copy.reader), writer):

@@ -1,4 +1,4 @@
-"""Bounds the bytes that copies keep in memory."""
+"""Bounds the memory of copies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 
 class Room:
-    """A number of bytes of memory, granted to requests in the order in which they come."""
+    """A number of bytes of memory, granted to requests in the order in which they arrive."""
 
     def __init__(self, size_bytes: int) -> None:
         self._free_bytes = size_bytes
@@ -17,7 +17,8 @@ class Room:
 
     @contextlib.asynccontextmanager
     async def hold(self, size_bytes: int) -> AsyncIterator[None]:
-        """Wait until this many bytes, at most all of them, are free, and hold them."""
+        """Wait until ``size_bytes`` are free, and hold them. ``size_bytes`` must not exceed the
+        whole room."""
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size_bytes, asked))
         self._give()
@@ -30,7 +31,7 @@ class Room:
             self._give()
 
     def _give(self) -> None:
-        """Give room to those who wait, as far as it goes."""
+        """Grant bytes to the waiting requests, in order, until the next request does not fit."""
         while self._waiting:
             size_bytes, asked = self._waiting[0]
             if not asked.cancelled():

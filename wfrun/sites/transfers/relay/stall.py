@@ -1,4 +1,4 @@
-"""Ends a copy through this machine when one of its ends stalls."""
+"""Ends a copy through this machine if its source or its destination stalls."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ class StallGuard:
     """Watches the pieces of one copy on their way from its source to its destination."""
 
     def __init__(self, source: str, destination: str, start: int = 0) -> None:
-        """Takes their paths, for messages, and the number of bytes that are there already."""
+        """``source`` and ``destination`` are paths, for messages. ``start`` is the number of bytes
+        that are at the destination already."""
         self._source = source
         self._destination = destination
         self._steps = 0
-        """Number of pieces asked for, and of pieces that came."""
+        """Number of pieces requested, plus number of pieces received."""
         self._bytes = start
         self._at_source = False
-        """Whether the source is to send the next piece; otherwise the destination has one."""
+        """Whether the copy waits for a piece from its source; else it waits for its destination."""
         self._sent_all = False
         self._is_ended = False
         """Whether nothing more is to be written."""
 
     async def pieces(self, data: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Pass on a stream."""
+        """Pass on a stream, and record its progress."""
         self._step(at_source=True)
         async for piece in data:
             self._bytes += len(piece)
@@ -47,9 +48,9 @@ class StallGuard:
         self._steps += 1
 
     async def watch(self, writing: Coroutine[None, None, None]) -> None:
-        """Let a writer take the pieces. Cancels it and raises TransientError if it makes no
-        progress for STALL_S. When the writer has all pieces, the limit is longer by the time to
-        read them again."""
+        """Run ``writing``, which writes the pieces. Cancels it and raises TransientError if it
+        makes no progress for STALL_S. Once it has all pieces, the limit is longer by the time to
+        read the whole file again."""
         task = asyncio.ensure_future(writing)
         try:
             while not task.done():

@@ -31,24 +31,24 @@ from wfrun.sites.transfers.relay.stall import StallGuard
 from wfrun.sites.transfers.resume import resuming, trusted
 
 ROOM_BYTES = 4 << 20
-"""Maximum number of bytes in memory, for each pair of sites, of files that share messages: two
-messages being read, and two being written."""
+"""Maximum number of bytes in memory, for each pair of sites, of files that share messages: enough
+for two messages being read, and two being written."""
 
 
 class Stream:
     """Implements ``TransferMethod`` between any two endpoints, over the sites' connections.
 
     A file between two clusters passes through the memory of this machine, without a copy on its
-    disk. Files up to SHARED_BYTES share messages; a directory is a tar archive on its way.
+    disk. Files up to SHARED_BYTES share messages. A directory is sent as a tar archive.
     """
 
     computes_digest = True
 
     def __init__(self, caps: BandwidthCaps | None = None) -> None:
-        """Takes the maximum bandwidths of the catalog, which it obeys."""
+        """``caps`` has the maximum bandwidths of the catalog, which copies obey."""
         self._caps = caps or BandwidthCaps()
         self._rooms: dict[tuple[int, int], Room] = {}
-        """For the content of files that share messages, by pair of sites."""
+        """Memory for the content of files that share messages, by pair of sites."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return True
@@ -97,8 +97,8 @@ class Stream:
     async def _share(
         self, source: Location, destination: Location, key: str, whole: Content, executable: bool
     ) -> str | None:
-        """Copy a file of a known size in messages that others share. Returns its digest, if that is
-        known or computed."""
+        """Copy a file of a known size in messages that it shares with other files. Returns the
+        file's digest, if that is known or computed."""
         reader, writer, size_bytes = source.endpoint, destination.endpoint, whole.size_bytes
         assert size_bytes is not None
         content = await reader.read_small(source.name, size_bytes)
@@ -118,8 +118,8 @@ class Stream:
         executable: bool,
         left: int,
     ) -> tuple[str | None, int]:
-        """Copy a file, of which ``left`` bytes are there already. Returns its digest, if that is
-        known or computed, and the number of bytes that were not sent."""
+        """Copy a file of which ``left`` bytes are at the destination already. Returns the file's
+        digest, if that is known or computed, and the number of bytes that were not sent."""
         reader, writer = source.endpoint, destination.endpoint
         if start := trusted(left):  # What is there is not hashed on its way.
             whole = await with_digest(source, whole)
@@ -147,9 +147,9 @@ async def stream_file(
     limits: Sequence[RateLimit],
     start: int = 0,
 ) -> str | None:
-    """Copy a file of a known size through the memory of this machine, read ahead. Returns its
-    digest, if that is known or computed. With ``start``, which needs the digest, the bytes before
-    are there already."""
+    """Copy a file of a known size through the memory of this machine, read ahead. Returns the
+    file's digest, if that is known or computed. With ``start``, only the bytes from there on are
+    copied; then ``whole`` must have the digest if the file is compared."""
     assert whole.size_bytes is not None
     guard = StallGuard(source.path, destination.path, start)
     # A stream that begins later has not the digest of the file: what is written is read back.

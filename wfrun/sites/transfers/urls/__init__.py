@@ -1,4 +1,4 @@
-"""Inputs that are named by URL: one file a group of schemes, and the registry of schemes.
+"""Inputs that are named by URL: one file for each group of schemes, and the registry of schemes.
 
 A new scheme is a function that opens a URL, in a file of its own, one line in ``SCHEMES``, and its
 name in `wfrun.parsers.file_urls.FETCHED`.

@@ -20,7 +20,7 @@ from wfrun.sites.transfers.gridftp.gridftp_url import PASSED
 from wfrun.sites.transfers.urls.source import check_allowed
 
 _REFUSED = re.compile("No such file|File not found|Permission denied|Is a directory|not a plain")
-"""What a retry does not change."""
+"""Messages of failures that a retry does not change."""
 
 
 @contextlib.asynccontextmanager
@@ -51,7 +51,8 @@ async def open_gridftp(
 
 
 def _address(url: RemoteUrl) -> str:
-    """The URL for the client, which would pass a line break on to the server as a command."""
+    """The URL for the client. Raises InfeasibleError for a path with other characters than
+    printable ASCII: the client would pass a line break on to the server as a command."""
     path = unquote(url.rest.removeprefix("/"))
     if not PASSED.fullmatch(path):
         raise InfeasibleError(

@@ -25,15 +25,15 @@ from wfrun.sites.transfers.endpoints.endpoint import CHUNK_BYTES
 from wfrun.sites.transfers.urls.source import check_allowed
 
 SILENCE_S = 60.0
-"""Maximum wait for a connection, an answer or the next bytes."""
+"""Maximum wait, in seconds, for a connection, an answer or the next bytes."""
 MAX_RESUMES = 5
 """Maximum number of consecutive resumptions of a download that breaks off."""
 RESUMED_BYTES = 16 << 20
-"""Number of bytes over one connection after which resumptions are counted from 0 again."""
+"""Number of bytes received over one connection after which resumptions are counted from 0 again."""
 RESUME_DELAY_S = 1.0
 """Delay before the first resumption in seconds, doubled for each further one."""
 _ERRORS = (OSError, ValueError, http.client.HTTPException)
-"""What the library raises. They include InvalidURL and errors of certificates."""
+"""Exceptions of the library, among them InvalidURL and errors of certificates."""
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 """Status codes after which a later request may succeed."""
 
@@ -70,7 +70,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _opener(hosts: frozenset[str]) -> urllib.request.OpenerDirector:
-    """Without the handlers of other schemes, which would open files of this machine."""
+    """An opener for http and https. Handlers of other schemes would open files of this machine."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -100,7 +100,7 @@ async def open_http(
 
 
 class _Download:
-    """One file of a server, by one or more connections."""
+    """The download of one file, over one or more connections."""
 
     def __init__(self, url: str, opener: urllib.request.OpenerDirector) -> None:
         self._url = url
@@ -131,7 +131,8 @@ class _Download:
             self._same = None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The content, to its end."""
+        """The content of the file, to its end. Resumes a download that breaks off; raises the
+        errors of ``OpenUrl``."""
         tries, begin = 0, 0
         while True:
             try:
@@ -190,7 +191,7 @@ class _Download:
 
 
 def _hang_up(response: http.client.HTTPResponse) -> None:
-    """End a read that a thread is in, after a cancellation."""
+    """Shut the connection down. This ends a read in a thread that outlives a cancelled copy."""
     # The thread may end and close it at any moment; then it has no file any more.
     with (
         contextlib.suppress(OSError, ValueError, AttributeError),

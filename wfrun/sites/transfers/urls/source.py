@@ -1,4 +1,4 @@
-"""What opens a URL, and which hosts may be asked."""
+"""The protocol of functions that open URLs, and the check that a host may be asked."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def allowed_hosts(setting: str) -> frozenset[str]:
 
 
 def check_allowed(url: str, hosts: frozenset[str]) -> RemoteUrl:
-    """The parts of a URL, from which clients build their own form of it. Raises InfeasibleError
-    unless its host may be asked."""
+    """The parts of a URL, from which clients build their own form of it. Raises InfeasibleError for
+    an invalid URL, and unless its host may be asked."""
     try:
         found = remote_url(url)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Fetches inputs that are named by URL, when a copy needs them first."""
+"""Fetches inputs that are named by URL, before the first copy that needs them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from wfrun.sites.transfers.router import TransferRouter
 from wfrun.sites.transfers.urls import SCHEMES
 
 RELAYED = frozenset({"sftp"})
-"""Schemes whose files are passed on to a site while they arrive. Files of other schemes are stored
-here first: a download that a web server breaks off is resumed, and the client of GridFTP writes
-files."""
+"""Schemes whose files are passed on to a site while they arrive. Files of other schemes are first
+stored on this machine: a web server may break off a download, which is then resumed, and the client
+of GridFTP writes files."""
 MAX_FETCHES = 4
 """Maximum number of files that are fetched at a time: servers limit the connections of a client."""
 
 
 def further_urls(workflows: Iterable[Workflow]) -> dict[str, tuple[str, ...]]:
-    """The other URLs of initial inputs, by the first one."""
+    """The alternative URLs of initial inputs, by the first URL of each input."""
     return {
         file.url: tuple(source.url for source in file.sources if not source.site)
         for workflow in workflows
@@ -48,8 +48,8 @@ class UrlInputs:
 
     The file of a URL is fetched once into ``folder``, whole or not at all, and kept for later
     engines of the run; then ``transfer`` copies it. Files of schemes in RELAYED are written to the
-    site directly. ``hosts`` are the hosts that may be asked. ``further`` has more URLs of a file:
-    if one fails, the next one is tried. URLs at servers that have failed with another file come
+    site directly. ``hosts`` are the hosts that may be asked. ``further`` has alternative URLs of a
+    file: if one URL fails, the next one is tried. URLs at servers that have failed before come
     last.
     """
 
@@ -65,15 +65,15 @@ class UrlInputs:
         self._hosts = hosts
         self._further = dict(further or {})
         self._failed: set[str] = set()
-        """Servers that did not answer, or not in time."""
+        """Servers that failed with a transient error, such as a timeout."""
         self._said: set[str] = set()
-        """Servers whose failure was said."""
+        """Servers whose failure was reported."""
         self._fetching: dict[str, asyncio.Task[str]] = {}
         self._places = asyncio.Semaphore(MAX_FETCHES)
         self._origin = LocalEndpoint()
 
     def know(self, workflow: Workflow) -> None:
-        """Fetch the inputs of a further workflow, too."""
+        """Add the alternative URLs of the inputs of a further workflow."""
         self._further.update(further_urls((workflow,)))
 
     async def copy(
@@ -103,7 +103,7 @@ class UrlInputs:
     async def _relayed(
         self, url: str, destination: int, destination_path: str, expected: Content
     ) -> Receipt:
-        """Pass a file on to a site while it comes, without a copy in between."""
+        """Pass a file on to a site while it arrives, without a copy on this machine."""
         receipts: list[Receipt] = []
 
         async def deliver(url: str) -> None:
@@ -120,7 +120,7 @@ class UrlInputs:
 
     async def _fetched(self, url: str, expected: Content) -> tuple[str, str]:
         """Fetch a file, once for all its copies. Returns its path, and a message about servers that
-        failed, empty if there is none to report."""
+        failed, empty if there is nothing to report."""
         name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         path, left = self._folder / name, ""
         while not path.exists():
@@ -197,7 +197,8 @@ def _server(url: str) -> str:
 async def _checked(
     shown: str, sent: HashedStream, expected: Content
 ) -> AsyncGenerator[bytes, None]:
-    """Pass on a file, and compare it with its stated checksum before it gets its name."""
+    """Pass on a file, and compare its digest with the stated one at the end. Raises InfeasibleError
+    if they differ, before the file gets its final name."""
     async with aclosing(sent.pieces()) as pieces:
         async for piece in pieces:
             yield piece
