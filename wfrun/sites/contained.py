@@ -9,11 +9,12 @@ from wfrun.engine.errors import InfeasibleError
 
 
 def contained(folder: Path, name: str) -> Path:
-    """The absolute path of ``name`` in ``folder``, without ``..``; the only one to write to.
+    """Return the absolute path of ``name`` in ``folder``, without ``..``. Callers must write to the
+    returned path and to no other.
 
-    ``name`` is relative to the folder, or an absolute path in it. Raises InfeasibleError for a path
-    that is not below the folder, and for one that leads through or to a symbolic link. Links above
-    the folder are the user's own and count for nothing.
+    ``name`` is relative to the folder, or an absolute path in it. Raises InfeasibleError if the
+    path is not below the folder, or if the path itself or a directory between the folder and it is
+    a symbolic link. Links above the folder are the user's own and are allowed.
     """
     root = os.path.abspath(folder)
     path = os.path.normpath(os.path.join(root, name))

@@ -1,4 +1,4 @@
-"""The error for an entry of the catalog that its site does not agree with."""
+"""The error for a catalog entry that asks for something its site does not have."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from wfrun.engine.errors import InfeasibleError
 
 
 class EntryError(InfeasibleError):
-    """A site does not have what its entry in the catalog asks for. ``key`` is the catalog key, so
-    that the message can name its line."""
+    """A site does not have what its catalog entry asks for, such as a directory or a queue. ``key``
+    is the catalog key at fault, by which the message names its line."""
 
     def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)

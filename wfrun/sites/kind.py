@@ -32,43 +32,43 @@ class SiteContext(msgspec.Struct, frozen=True):
     index: int
     """The site's number in the run."""
     run_id: str
-    """Prefix of the names of its jobs."""
+    """Prefix of the names of the run's batch jobs."""
     site_directory: str
     """Name of the run's directory at its sites."""
     directory: Path
-    """Directory of the run's files at a local site for which the catalog names none."""
+    """Directory of the run's files at a local site whose catalog entry has no ``directory``."""
     clock: Callable[[], float]
     observed: Observed = "nothing"
     """Which facts of other users' jobs a cluster reports."""
     observe_s: float = OBSERVE_S
-    """Interval between these reports."""
+    """Interval in seconds between reports of those facts."""
     pack_logs: bool = False
-    """Whether launchers write the output of all their tasks into one file. The task of a batch job
-    of its own has its own file in any case."""
+    """Whether a launcher writes the stdout and stderr of all its tasks into one file. A task that
+    runs in a batch job of its own always has its own files."""
     dead_hosts: tuple[str, ...] = ()
-    """Names of hosts that are down, by the user's word."""
+    """Names of hosts that the user has declared down."""
     prompter: Prompter | None = None
-    """Asks the user the questions of a login; None: a login with questions fails."""
+    """Passes the questions of a login, such as a password, to the user; None: such logins fail."""
 
 
 class BatchKind(msgspec.Struct, frozen=True, kw_only=True):
-    """The batch system of a kind of site. The functions import its modules when called."""
+    """The batch system of a kind of site. Its functions import the system's modules when called."""
 
     title: str
-    """Name for readers, such as ``Grid Engine``."""
+    """Name in messages, such as ``Grid Engine``."""
     system: Callable[[Access], BatchSystem]
-    """Makes the commands and parsers for jobs."""
+    """Returns the commands that submit, query and cancel jobs, and the parsers of their output."""
     survey: Callable[[], Survey]
-    """Returns the commands and parsers for queues and limits."""
+    """Returns the commands that list queues and limits, and the parsers of their output."""
     login_variables: tuple[str, ...] = ()
     """Variables of wfrun's own environment that a login on this machine gets, so that the batch
     system's commands find their servers. A name that ends in ``*`` is a prefix."""
 
 
 class SiteKind(CatalogKind, frozen=True, kw_only=True):
-    """A kind of site. ``make`` imports its modules when called."""
+    """A kind of site. ``make`` imports the modules of that kind when called."""
 
     make: Callable[[SiteSpec, SiteContext], AnySite]
-    """Makes the site of a catalog entry, not yet open."""
+    """Makes the site of a catalog entry, without opening it."""
     batch: BatchKind | None = None
     """None: wfrun starts the tasks itself, as processes."""

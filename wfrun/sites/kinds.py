@@ -21,7 +21,7 @@ from wfrun.sites.ssh.kind import SSH
 KINDS: dict[str, SiteKind] = {
     kind.name: kind for kind in (LOCAL, SSH, SLURM, GRID_ENGINE, PBS, TORQUE, LSF, OAR)
 }
-"""Kinds by name. The first is that of a catalog entry without ``kind``. `wfrun sites init` probes
+"""Kinds by name. A catalog entry without ``kind`` is of the first kind. `wfrun sites init` probes
 for batch systems in this order."""
 
 BATCH_KINDS: dict[str, BatchKind] = {
@@ -33,7 +33,7 @@ LOGIN_VARIABLES = tuple(name for batch in BATCH_KINDS.values() for name in batch
 
 
 def kind_of(name: str) -> SiteKind:
-    """The kind of this name. Raises InvalidError where there is none."""
+    """The kind named ``name``. Raises InvalidError if there is none."""
     kind = KINDS.get(name)
     if kind is None:
         raise InvalidError(f"there is no kind of site {name!r}; kinds are: {', '.join(KINDS)}")
@@ -41,7 +41,8 @@ def kind_of(name: str) -> SiteKind:
 
 
 def make_batch_system(name: str, access: Access) -> BatchSystem:
-    """The batch system of a site of this kind. Raises InvalidError for a kind without one."""
+    """Make the batch system of a site of the kind ``name``. Raises InvalidError if the kind has
+    none."""
     batch = BATCH_KINDS.get(name)
     if batch is None:
         raise InvalidError(

@@ -1,4 +1,4 @@
-"""Compares the stored files of a site with what they have to contain."""
+"""Compares the files in the store of a site with their expected sizes and digests."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from wfrun.sites.remote.host import Host
 
 MIN_READ_S = 600.0
 SLOW_BYTES_PER_S = 10e6
-"""Timeout in seconds for reading stored files, plus one second for each SLOW_BYTES_PER_S bytes."""
+"""Timeout for reading stored files: MIN_READ_S, plus one second for each SLOW_BYTES_PER_S bytes."""
 
 _ANSWER = msgspec.json.Decoder(list[tuple[int, str | None] | None])
 
 
 def matches(expected: Content, found: Content | None) -> bool:
-    """Whether a file is there and contains what it has to, as far as that is known."""
+    """Whether a file exists and has the expected size and digest, as far as these are known."""
     if found is None or expected.size_bytes not in (None, found.size_bytes):
         return False
     return expected.digest in (None, found.digest)
 
 
 def measure_here(path: str | Path, *, digest: bool) -> Content | None:
-    """Size and digest of a file or directory of this machine; None if it is absent or belongs to
-    other users. Raises TransientError where it cannot be read now."""
+    """Size and digest of a file or directory of this machine; None if it is absent or this user may
+    not read it. Raises TransientError after any other error of reading."""
     try:
         return Content(*measure(str(path), digest))
     except ABSENT:
@@ -43,7 +43,7 @@ def measure_here(path: str | Path, *, digest: bool) -> Content | None:
 
 
 def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
-    """``Site.absent`` for a directory of this machine."""
+    """``Site.absent`` for a site whose store is the directory ``store`` of this machine."""
     return [
         name
         for name, expected in files.items()
@@ -52,8 +52,8 @@ def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
 
 
 def remove_here(store: Path, names: Sequence[str]) -> None:
-    """``Site.remove`` for a directory of this machine. Raises InfeasibleError for a file that
-    cannot be removed."""
+    """``Site.remove`` for a site whose store is the directory ``store`` of this machine. Raises
+    InfeasibleError for the first file that cannot be removed."""
     home = os.fsencode(Path.home())
     try:
         for name in names:
@@ -63,12 +63,12 @@ def remove_here(store: Path, names: Sequence[str]) -> None:
 
 
 async def remove_at(host: Host, directory: str, names: Sequence[str]) -> None:
-    """``Site.remove`` for the run's directory at the far end of a connection."""
+    """``Site.remove`` for a remote site, where ``directory`` is the run's directory."""
     await host.remove([f"{directory}/files/{name}" for name in names])
 
 
 async def absent_at(host: Host, directory: str, files: Mapping[str, Content]) -> list[str]:
-    """``Site.absent`` for the run's directory at the far end of a connection."""
+    """``Site.absent`` for a remote site, where ``directory`` is the run's directory."""
     names = list(files)
     stats = await host.stat([f"{directory}/files/{name}" for name in names])
     found: dict[str, Content | None] = {}
@@ -89,7 +89,8 @@ async def absent_at(host: Host, directory: str, files: Mapping[str, Content]) ->
 async def _measure(
     host: Host, directory: str, files: Mapping[str, Content]
 ) -> dict[str, Content | None]:
-    """Measure files of the store there, all with digests or all without."""
+    """Measure files of a remote store. Either all of ``files`` have an expected digest or none has.
+    Results are as of `measure_at`, by name."""
     if not files:
         return {}
     paths = [f"{directory}/files/{name}" for name in files]
@@ -102,10 +103,10 @@ async def _measure(
 async def measure_at(
     host: Host, paths: Sequence[str], size_bytes: int, *, digest: bool
 ) -> list[Content | None]:
-    """Size and digest of each file or directory at the far end of a connection; None for one that
-    cannot be read. ``size_bytes`` is about their total size. Raises TransientError where the answer
-    takes too long or a file cannot be read now, InfeasibleError where Python does not work
-    there."""
+    """Size and digest of each remote file or directory; None if it is absent or this user may not
+    read it. ``size_bytes`` is their approximate total size, from which the timeout is computed.
+    Raises TransientError after the timeout and after any other error of reading, InfeasibleError if
+    Python does not work on the host."""
     question = json.dumps({"paths": list(paths), "digests": digest}).encode()
     timeout_s = MIN_READ_S + size_bytes / SLOW_BYTES_PER_S
     result = await host.run(command_of("tasks/digests.py"), stdin=question, timeout_s=timeout_s)
@@ -128,6 +129,7 @@ async def measure_at(
 
 @cache
 def command_of(name: str) -> list[str]:
-    """The command that runs a node program of one file which is not at the site."""
+    """The command that runs a single-file node program without a copy of it at the site: the
+    program text is an argument of the command."""
     find_python, program = ((node.FOLDER / each).read_text() for each in ("tasks/python.sh", name))
     return ["/bin/sh", "-c", f'{find_python}exec "$python" -I -S -X utf8 -c "$0"', program]

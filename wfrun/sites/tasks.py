@@ -10,8 +10,8 @@ _CANCEL_INTERVAL_S = 0.1
 
 
 class BackgroundTasks:
-    """Tasks that run until they return or are ended. ``on_defect`` is called with an exception that
-    one of them raised."""
+    """Asyncio tasks that run until they return or ``end`` cancels them. ``on_defect`` is called
+    with each exception that a task raises."""
 
     def __init__(self, on_defect: Callable[[Exception], None]) -> None:
         self._on_defect = on_defect
@@ -35,10 +35,10 @@ class BackgroundTasks:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and return when all have ended, in whatever way.
+    """Cancel tasks, and return when all have ended. Their results and exceptions are discarded.
 
-    They are cancelled repeatedly: ``asyncio.wait_for`` of Python 3.11 and older ignores a
-    cancellation that arrives together with the result it waits for.
+    Cancellation is repeated: ``asyncio.wait_for`` of Python 3.11 and older ignores a cancellation
+    that arrives together with the awaited result.
     """
     tasks = tuple(tasks)
     while running := [task for task in tasks if not task.done()]:

@@ -1,8 +1,9 @@
 """Assigns the attempts of a site to the nodes of its launchers. No I/O.
 
 Attempts are assigned in the order of submission, each to the least loaded node that has room for
-it. The first attempt that no node has room for gets a reservation: nothing more is assigned to the
-launcher that will have room for it first. Later attempts may pass it on other launchers.
+it. The first attempt that no node has room for gets a reservation on the suitable nodes with the
+fewest cores in use beyond their capacity: those nodes get no other attempt in this round. Later
+attempts may overtake it on other nodes.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from wfrun.engine.tasks.prefetch import prefetch_per_slot
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
 RUNTIME_WEIGHT = 0.05
-"""Weight of the last attempt in the moving average of run times."""
+"""Weight of the newest run time in the exponential moving average."""
 MIN_PREFETCHED_S = 0.5
-"""Minimum time between sending an attempt to a launcher and recalling it for an idle one. Recalling
-earlier would move attempts that the launcher is about to start."""
+"""Minimum time in seconds between sending an attempt to a launcher and recalling it for an idle
+launcher. An earlier recall would move attempts that the first launcher is about to start."""
 
 _AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode, ...], str]
 
@@ -29,39 +30,43 @@ _AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode
 class AttemptAssigner:
     """The attempts and the launcher nodes of one site.
 
-    All assigned attempts count as using their resources, whether or not a launcher has reported
-    their start. So a node's capacity, prefetched attempts included, is never exceeded, however late
-    the reports are.
+    An assigned attempt uses its resources from its assignment on, before its launcher reports its
+    start. So late reports never lead to more attempts on a node than its capacity and its prefetch
+    allow.
     """
 
     def __init__(self) -> None:
         self.attempts: dict[str, PoolAttempt] = {}
         """All attempts whose end has not been posted, by key."""
         self.nodes: dict[tuple[str, int], LauncherNode] = {}
-        """By launcher and number of the node."""
+        """Nodes by key of the launcher and number of the node."""
         self.mean_runtime_s: float | None = None
-        """Moving average of run times; None until an attempt has ended."""
+        """Moving average of run times in seconds; None until an attempt with a known run time has
+        ended."""
         self._waiting: dict[_AttemptClass, OrderedDict[str, PoolAttempt]] = {}
-        """Waiting attempts by class, each class in the order of submission. Only the first of a
-        class is examined, so that the cost of a round does not grow with the queue."""
+        """Waiting attempts by class (``_class_of``), each class in the order of submission. If the
+        first attempt of a class cannot be assigned, the others are not examined, so that the cost
+        of a round does not grow with the queue."""
         self._added = 0
 
     # -- attempts
 
     def add(self, request: AttemptRequest) -> PoolAttempt:
-        """Add a new attempt; it waits for a launcher."""
+        """Add a new attempt to the waiting ones."""
         attempt = self.track(request.key, request)
         self.enqueue(attempt)
         return attempt
 
     def track(self, key: str, request: AttemptRequest | None = None) -> PoolAttempt:
-        """Add an attempt that neither waits nor is assigned."""
+        """Add an attempt without making it wait or assigning it. ``request`` is None for an attempt
+        that an earlier engine submitted."""
         self._added += 1
         attempt = self.attempts[key] = PoolAttempt(key, request, self._added)
         return attempt
 
     def enqueue(self, attempt: PoolAttempt) -> None:
-        """Let an attempt wait for a launcher, at its place in the order of submission."""
+        """Take an attempt from its nodes and add it to the waiting ones, at its place in the order
+        of submission."""
         assert attempt.request is not None
         self.detach(attempt)
         attempt.started = attempt.recalled = False
@@ -79,8 +84,9 @@ class AttemptAssigner:
         return attempt.key in self._waiting.get(_class_of(attempt, attempt.request), ())
 
     def may_have(self, key: str, node: LauncherNode | None) -> bool:
-        """Whether a node may have run an attempt: it was sent there, or an earlier engine may have
-        sent it. True for an attempt that is not known any more."""
+        """Whether a node may have run an attempt: this engine assigned the attempt to the node, or
+        it is possible that an earlier assignment sent it there. True for an attempt that is not in
+        ``attempts`` any more."""
         attempt = self.attempts.get(key)
         if attempt is None or attempt.maybe_elsewhere:
             return True
@@ -89,7 +95,7 @@ class AttemptAssigner:
         return not self.is_waiting(attempt)
 
     def detach(self, attempt: PoolAttempt) -> None:
-        """Take an attempt from its nodes or out of the queue; it stays in ``attempts``."""
+        """Take an attempt from its nodes, or from the waiting ones. It stays in ``attempts``."""
         for node in attempt.nodes:
             node.charge(attempt.resources, -1)
             node.attempts.pop(attempt.key, None)
@@ -101,7 +107,8 @@ class AttemptAssigner:
                 del self._waiting[attempt_class]
 
     def assign_to(self, attempt: PoolAttempt, nodes: Sequence[LauncherNode]) -> None:
-        """Record that these nodes have an attempt, the first of them as the one that runs it."""
+        """Assign an attempt to ``nodes``, of which the first one runs it. Changes nothing if that
+        node has the attempt already."""
         if attempt.nodes and attempt.nodes[0] is nodes[0]:
             return
         self.detach(attempt)
@@ -112,9 +119,9 @@ class AttemptAssigner:
         nodes[0].attempts[attempt.key] = attempt
 
     def end(self, key: str, runtime_s: float | None = None) -> PoolAttempt | None:
-        """Remove an attempt that has ended; returns it, or None if it was not known.
+        """Remove an ended attempt and return it; None if there is none with this key.
 
-        ``runtime_s``, if it ran, updates the moving average.
+        ``runtime_s`` updates the moving average; None: the attempt did not run.
         """
         attempt = self.attempts.pop(key, None)
         if attempt is not None:
@@ -132,7 +139,7 @@ class AttemptAssigner:
     # -- launchers
 
     def node_of(self, launcher: str, number: int) -> LauncherNode:
-        """The node of this number; it is added if it is new."""
+        """The node ``number`` of a launcher. A new node is added."""
         return self.nodes.setdefault((launcher, number), LauncherNode(launcher, number))
 
     def has_attempts(self, launcher: str) -> bool:
@@ -140,8 +147,8 @@ class AttemptAssigner:
         return any(node.attempts for (name, _), node in self.nodes.items() if name == launcher)
 
     def remove_launcher(self, launcher: str) -> list[PoolAttempt]:
-        """Remove the nodes of a launcher that has ended; returns the attempts they had, which are
-        then neither waiting nor assigned."""
+        """Remove the nodes of an ended launcher and detach their attempts. Returns these attempts,
+        which then neither wait nor are assigned."""
         removed = [node for (name, _), node in self.nodes.items() if name == launcher]
         had = []
         for node in removed:
@@ -154,10 +161,10 @@ class AttemptAssigner:
     # -- decisions
 
     def assign(self, now_s: float) -> list[PoolAttempt]:
-        """Assign waiting attempts to nodes that have room; returns the assigned attempts.
+        """Assign waiting attempts to nodes with room; returns the attempts assigned in this call.
 
-        A node takes its cores times 1 + p, where p is the number of attempts that it prefetches for
-        each core.
+        A node takes attempts for up to (1 + p) times its cores, where p is its number of prefetched
+        attempts per core (``prefetch_per_slot``).
         """
         room = {node: 1 + self._prefetch(node) for node in self.nodes.values()
                 if node.is_open and self._has_free_cores(node)}  # fmt: skip
@@ -188,7 +195,8 @@ class AttemptAssigner:
         return assigned
 
     def _prefetch(self, node: LauncherNode) -> int:
-        """Number of attempts to prefetch for each core of a node."""
+        """Number of attempts to prefetch for each core of a node; 0 for nodes of claims, and while
+        the node has an attempt on several nodes."""
         if node.multi_node_attempts or node.claim:
             return 0
         return prefetch_per_slot(node.latency_s, self.mean_runtime_s)
@@ -199,7 +207,11 @@ class AttemptAssigner:
     def _nodes_with_room(
         self, attempt: PoolAttempt, room: dict[LauncherNode, int], now_s: float
     ) -> Sequence[LauncherNode] | None:
-        """The least loaded node with room for an attempt, or as many nodes as it needs."""
+        """The nodes to assign an attempt to; None if there is no room. For an attempt on one node,
+        the least loaded node with room; for one on several nodes, see ``_idle_nodes``.
+
+        ``room`` maps each candidate node to the multiple of its capacity that it may take.
+        """
         assert attempt.request is not None
         resources = attempt.resources
         if resources.nodes > 1:
@@ -224,8 +236,8 @@ class AttemptAssigner:
     def _idle_nodes(
         self, attempt: PoolAttempt, candidates: Sequence[LauncherNode], now_s: float
     ) -> Sequence[LauncherNode] | None:
-        """Nodes of one launcher for an attempt on several nodes, each with idle cores for it; None
-        if no launcher has enough. The cores must be idle now, since all nodes start the attempt
+        """Nodes of one launcher for an attempt on several nodes; None if no launcher has enough.
+        The cores must be idle now, without prefetching, since all nodes start the attempt
         together."""
         assert attempt.request is not None
         by_launcher: dict[str, list[LauncherNode]] = {}
@@ -240,7 +252,7 @@ class AttemptAssigner:
         return None
 
     def _suitable_nodes(self, attempt: PoolAttempt, now_s: float) -> list[LauncherNode]:
-        """Open nodes that could run an attempt if they were idle."""
+        """Open nodes that could run an attempt if no other attempt were assigned to them."""
         request = attempt.request
         assert request is not None
         return [
@@ -254,7 +266,7 @@ class AttemptAssigner:
         ]
 
     def _avoided_hosts(self, attempt: PoolAttempt, now_s: float) -> tuple[str, ...]:
-        """The hosts that an attempt is to avoid; none where every suitable node is one of them."""
+        """The hosts that an attempt has to avoid; empty if all suitable nodes are on such hosts."""
         assert attempt.request is not None
         avoided = attempt.request.avoid_hosts
         if any(node.host not in avoided for node in self._suitable_nodes(attempt, now_s)):
@@ -262,10 +274,10 @@ class AttemptAssigner:
         return ()
 
     def _reserve(self, attempt: PoolAttempt, room: dict[LauncherNode, int], now_s: float) -> bool:
-        """Remove from ``room`` the nodes to reserve for an attempt: of those that could run it, the
-        ones with the fewest cores in use.
+        """Reserve nodes for an attempt: remove from ``room`` the suitable nodes of one launcher
+        that have the fewest cores in use beyond their capacity.
 
-        Returns False if no launcher could run the attempt, which then waits for another launcher.
+        Returns False, and reserves nothing, if no open launcher could run the attempt.
         """
         candidates = self._suitable_nodes(attempt, now_s)
         if attempt.request is not None and attempt.request.avoid_hosts:
@@ -286,8 +298,8 @@ class AttemptAssigner:
         return True
 
     def recall(self, now_s: float) -> dict[LauncherNode, list[str]]:
-        """Choose prefetched attempts that idle launchers can run sooner; returns their keys by the
-        node that is to return them, newest first. They are marked as recalled."""
+        """Choose prefetched attempts that nodes with idle cores can run sooner, and mark them as
+        recalled. Returns their keys by the node that has to return them, the last sent first."""
         idle = [node for node in self.nodes.values()
                 if node.is_open and node.used_cores < node.cores and not node.claim]  # fmt: skip
         wanted = sum(node.cores - node.used_cores for node in idle)
@@ -321,7 +333,7 @@ class AttemptAssigner:
         return recalled
 
     def check(self) -> None:
-        """Raise AssertionError where the counts contradict the assignments. For tests."""
+        """Raise AssertionError if the used resources contradict the assignments. For tests."""
         waiting = [key for same in self._waiting.values() for key in same]
         assert len(waiting) == len(set(waiting))
         for key in waiting:
@@ -336,7 +348,8 @@ class AttemptAssigner:
 
 
 def _class_of(attempt: PoolAttempt, request: AttemptRequest) -> _AttemptClass:
-    """The class of attempts that fit on the same nodes, up to a factor of 2 in run time."""
+    """The class of an attempt. All attempts of a class fit on the same nodes: they have equal
+    requests and constraints, and expected run times within a factor of 2."""
     runtime_class = None if request.expected_s is None else frexp(request.expected_s)[1]
     return (
         request.resources, request.avoid_hosts, runtime_class, attempt.returned_by, request.claim,

@@ -1,4 +1,4 @@
-"""The files about attempts in a run's directory at a cluster: claims, journals, revocations."""
+"""Claims, journals and revocations of attempts: files in a run's directory at a cluster."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ MAX_JOURNAL_BYTES = 1 << 30
 
 
 class AttemptFiles:
-    """Reads and writes these files over the connection to the head node.
+    """Reads and writes claims, journals and revocations over the connection to the head node.
 
-    Each method retries until it has an answer, whatever happens to the connection.
+    Each method retries without a limit until the head node has answered.
     """
 
     def __init__(self, head: HeadRequests) -> None:
         self._head = head
 
     async def journal_names(self, launchers: Collection[str]) -> list[tuple[NodeId, str]]:
-        """The names of all journals, each with its writer. ``launchers`` are the known keys."""
+        """The file names of all journals, each with its writer. ``launchers`` are the keys of the
+        known launchers (see ``writer_of``)."""
         names = [
             n for n in await self._head.retry_until_answered(self._list) if n.endswith(".jsonl")
         ]
@@ -35,12 +36,14 @@ class AttemptFiles:
         return text(listing.output).split("\n")
 
     async def journals_of(self, launcher: str, nodes: int) -> list[tuple[NodeId, bytes]]:
-        """The journals of one launcher with this number of nodes."""
+        """The contents of the journals of one launcher with ``nodes`` nodes, each with its
+        writer."""
         further = [((launcher, node), f"{launcher}.{node}.jsonl") for node in range(1, nodes)]
         return await self.journals([((launcher, 0), f"{launcher}.jsonl"), *further])
 
     async def journals(self, names: Sequence[tuple[NodeId, str]]) -> list[tuple[NodeId, bytes]]:
-        """The contents of those journals that exist. One is read at a time: each may be long."""
+        """The contents of the journals ``names``, each with its writer; absent ones are left out.
+        They are read one after another, since each may be long."""
         found = []
         for writer, name in names:
             paths = [f"{self._head.directory}/exits/{name}"]
@@ -54,7 +57,7 @@ class AttemptFiles:
         return found
 
     async def claimed(self, keys: Sequence[str]) -> set[str]:
-        """Those of the attempts that some process has claimed."""
+        """The subset of ``keys`` whose attempts are claimed, by whatever process."""
         paths = [f"{self._head.directory}/attempts/{key}.out" for key in keys]
         stats = (
             await self._head.retry_until_answered(lambda host: host.stat(paths)) if paths else []
@@ -69,7 +72,7 @@ class AttemptFiles:
             await self._head.retry_until_space(lambda host: host.write(files))
 
     async def stderr_tail(self, key: str) -> str:
-        """The end of the stderr of a job."""
+        """The last 2000 bytes of the stderr of a launcher's batch job."""
         paths = [f"{self._head.directory}/attempts/{key}.err"]
         (found,) = await self._head.retry_until_answered(lambda host: host.read(paths, limit=2000))
         return text(found or b"").strip()

@@ -1,4 +1,4 @@
-"""Commands that jobs start on other nodes of their claims, which may be those of other sites."""
+"""Relays the commands that jobs start on other nodes of their claims, also at other sites."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from wfrun.sites.launchers.channels.launcher_connection import LauncherConnectio
 from wfrun.sites.launchers.channels.messages import RemoteCommand, RemoteEnd
 
 MAX_OPEN = 1024
-"""Maximum number of commands that all jobs of a run have on other nodes. A job asks for one daemon
-on each node."""
+"""Maximum number of open commands of all jobs of a run together. A job starts one command, the MPI
+daemon, on each of its other nodes."""
 NOT_STARTED = 255
-"""Status of a command that was not started, as of ssh(1)."""
+"""Exit status of a command that could not be started: that of ssh(1) in this case."""
 
 Node = tuple[str, int]
-"""Key of a launcher, and number of the node in it."""
+"""Key of a launcher, and number of one of its nodes."""
 
 
 class ClaimedSite(Protocol):
-    """A site with placeholders of claims."""
+    """A site at which the run may hold processors for claims, with placeholder launchers."""
 
     @property
     def environment(self) -> SiteEnvironment | None:
-        """What the site sets up for the command."""
+        """The environment that the site sets up before it runs a command; None: none."""
 
     def connection_to(self, launcher: str, node: int) -> LauncherConnection | None:
-        """The connection to a node of a launcher; None: there is none now, or not here."""
+        """The connection to a node of a launcher; None if the node is not connected now, or the
+        launcher is not at this site."""
 
 
 class _Relayed(NamedTuple):
@@ -39,20 +40,21 @@ class _Relayed(NamedTuple):
 
 
 class CommandRelay:
-    """Passes commands on to the nodes that run them, and reports their ends to the nodes that asked
-    for them.
+    """Passes a command from the asking node to the node that runs it, and reports its end to the
+    asking node.
 
-    Its state need not outlive the engine: launchers repeat their requests to a new engine, and
-    start no command twice. A job reaches only the nodes of its own claim.
+    The open commands need not be stored: launchers repeat their requests to a new engine, and start
+    no command twice. A job can start commands only on nodes of its own claim.
     """
 
     def __init__(self, sites: Iterable[ClaimedSite]) -> None:
         self._sites = tuple(sites)
         self._open: dict[str, _Relayed] = {}
-        """Commands whose end has not been passed on, by id."""
+        """Commands whose end has not been reported yet, by id."""
 
     def ask(self, asker: LauncherConnection, command: RemoteCommand) -> None:
-        """Start a command at the node that it names; now, or when that has connected again."""
+        """Start a command on its target node, now or as soon as the node connects again. Drops the
+        command with a warning if the target is not of the asker's claim."""
         node = asker.launcher, asker.link.node_number
         claim = claim_of(asker.launcher)
         if not claim or claim != claim_of(command.launcher) or not _is_of(command.id, node):
@@ -66,7 +68,7 @@ class CommandRelay:
         self._start(command)
 
     def hang_up(self, asker: LauncherConnection, id: str) -> None:
-        """End a command whose asker does not wait for it any more."""
+        """End a command because the asking node does not wait for it any more."""
         found = self._open.get(id)
         if found is not None and found.asker == (asker.launcher, asker.link.node_number):
             target = self._connection(found.command.launcher, found.command.node)
@@ -74,7 +76,7 @@ class CommandRelay:
                 target.send({"end": id})
 
     def on_ended(self, target: LauncherConnection, end: RemoteEnd) -> None:
-        """Tell who has asked for a command that it has ended."""
+        """Report the end of a command to the node that asked for it, and drop the command."""
         found = self._open.get(end.id)
         if found is None:
             return
@@ -88,14 +90,15 @@ class CommandRelay:
         del self._open[end.id]
 
     def on_connected(self, target: LauncherConnection) -> None:
-        """Repeat what the last connection to a node may have lost."""
+        """Send the open commands of a node again when it has connected: its last connection may
+        have lost them."""
         for found in self._open.values():
             node = found.command.launcher, found.command.node
             if node == (target.launcher, target.link.node_number):
                 self._start(found.command)
 
     def forget(self, launcher: str) -> None:
-        """Drop the commands of a launcher that has ended."""
+        """Drop the commands that an ended launcher has asked for or has run."""
         for id, found in list(self._open.items()):
             if launcher in (found.asker[0], found.command.launcher):
                 del self._open[id]
@@ -116,5 +119,6 @@ class CommandRelay:
 
 
 def _is_of(id: str, asker: Node) -> bool:
-    """Whether an id is of a launcher's own form, so that no launcher takes an id of another one."""
+    """Whether a command's id begins with the node that asks. A launcher must not use the ids of
+    another one."""
     return id.startswith(f"{asker[0]}.{asker[1]}.")

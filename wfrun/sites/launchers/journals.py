@@ -13,7 +13,7 @@ from wfrun.engine.exchange import Outcome
 from wfrun.parsers.foreign import number_of
 
 NodeId = tuple[str, int]
-"""A launcher and the number of one of its nodes. Each has a journal of its own."""
+"""Key of a launcher, and number of one of its nodes. Each node has a journal of its own."""
 
 AttemptState = Literal["ended", "active", "lost", "absent"]
 
@@ -29,18 +29,18 @@ class _Line(msgspec.Struct):
 
 
 class Trace:
-    """What the journals say of one attempt."""
+    """The records of one attempt in the journals."""
 
     __slots__ = ("cores", "outcome", "owner", "queued")
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
         self.owner: NodeId | None = None
-        """The node that started it."""
+        """The node that started the attempt; None: no journal records a start."""
         self.cores = 1
-        """Cores that it was started with."""
+        """Number of cores with which the attempt was started."""
         self.queued: set[NodeId] = set()
-        """The nodes that queued it and have not dropped it since."""
+        """Nodes that have queued the attempt and have not dropped it since."""
 
 
 _LINES = msgspec.json.Decoder(_Line)
@@ -48,9 +48,11 @@ _OUTCOMES = msgspec.json.Decoder(Outcome)
 
 
 def writer_of(name: str, launchers: Container[str]) -> NodeId:
-    """The writer of a journal: ``<key>.jsonl`` of node 0, ``<key>.<n>.jsonl`` of node n.
+    """The writer of the journal ``name``: node 0 writes ``<key>.jsonl``, node n
+    ``<key>.<n>.jsonl``.
 
-    A key may end in ``.<n>`` as well; ``launchers``, the known keys, tell the two apart.
+    A launcher's key may end in ``.<n>`` as well. ``launchers``, the keys of the known launchers,
+    decides which of the two it is.
     """
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")
@@ -62,11 +64,11 @@ def writer_of(name: str, launchers: Container[str]) -> NodeId:
 def read_traces(
     journals: Iterable[tuple[NodeId, bytes]], wanted: Container[str]
 ) -> dict[str, Trace]:
-    """The traces of the wanted attempts in journals, each given with its writer. Attempts that no
-    journal mentions are missing.
+    """Return the traces of the ``wanted`` attempts, by key, without those that no journal mentions.
+    ``journals`` are pairs of writer and content.
 
-    Lines that cannot be decoded are skipped: a full disk cut them, they are being written, or tasks
-    wrote them.
+    Lines that cannot be decoded are skipped: a full disk has truncated them, a launcher is writing
+    them now, or a task wrote them.
     """
     traces: dict[str, Trace] = {}
 
@@ -105,7 +107,8 @@ def read_traces(
 
 
 def _lines(content: bytes) -> Iterator[bytes]:
-    """The lines one by one: a journal may be long, and consist of line ends alone."""
+    """Yield the non-empty lines. A generator, since a journal may be long, or consist of newlines
+    alone."""
     start = 0
     while start < len(content):
         end = content.find(b"\n", start)
@@ -116,12 +119,12 @@ def _lines(content: bytes) -> Iterator[bytes]:
 
 
 def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) -> AttemptState:
-    """The state of an attempt about which no launcher has answered, by its trace in the journals
-    and its claim.
+    """The state of an attempt that no launcher has reported, from its trace in the journals and
+    from its claim.
 
-    ``living`` are the nodes that may still run it. Without a claim any launcher may start the
-    attempt (absent). With a claim only the process that made it can; if that is dead, the attempt
-    is lost.
+    ``living`` are the nodes whose launchers may be alive. An attempt that a living node has started
+    or queued is active. Of the others, an unclaimed one is absent, since any launcher may still
+    start it; a claimed one is lost, since only the process that made the claim could run it.
     """
     if trace is None:
         return "lost" if is_claimed else "absent"

@@ -10,11 +10,11 @@ from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
 from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
 
 PROCESSING_S = 0.03
-"""Time that launcher and engine need between the end of a task and the start of the next one, in
-addition to the round trip."""
+"""Time in seconds that launcher and engine need for processing between the end of a task and the
+start of the next one, in addition to the round-trip time."""
 MARGIN_S = 10.0
-"""Maximum time before its walltime at which a launcher ends its tasks; a tenth of the walltime if
-that is less. Has to match ``batch_job.margin_of``."""
+"""Time in seconds before the end of its walltime at which a launcher ends its tasks; a tenth of the
+walltime if that is less. Has to match ``batch_job.margin_of``."""
 
 
 class LauncherJob:
@@ -38,31 +38,35 @@ class LauncherJob:
     def __init__(self, key: str, request: LauncherRequest | None) -> None:
         self.key = key
         self.request = request
-        """None: an earlier engine submitted it."""
+        """Request for the launcher; None: an earlier engine submitted it."""
         self.node_count = request.nodes if request is not None else 1
         self.connections: dict[int, LauncherConnection] = {}
-        """Connections whose hello was accepted, by number of the node."""
+        """Connections with an accepted hello, by number of the node."""
         self.submitted = False
         self.started = False
-        """Its job runs, by the queue, by its claim or by its hello."""
+        """Whether the batch job is known to have started, from the queue, its claim or a hello."""
         self.greeted = False
-        """It has connected at least once."""
+        """Whether the launcher has connected at least once."""
         self.stopping = False
         self.ends_tasks = False
-        """It ends its tasks when it stops."""
+        """Whether the launcher, when it stops, ends its running tasks instead of waiting for
+        them."""
         self.latency_s = 0.0
-        """As last reported."""
+        """Latency in the last LauncherStarted event."""
         self.reason = "it cannot be reached"
-        """Why it accepts no attempts, while it accepts none."""
+        """Reason why the launcher accepts no attempts, for LauncherDraining events."""
         self.reported: tuple[object, ...] | None = None
-        """Contents of the last LauncherStarted; None if it was last reported to accept none."""
+        """Contents of the last LauncherStarted event. None: there was none yet, or the last event
+        was LauncherDraining, or the next status is to be reported in any case."""
 
     def status_event(
         self, at_s: float, now_s: float, index: int
     ) -> LauncherStarted | LauncherDraining | None:
-        """The event that reports its capacity, or that it accepts no attempts; None: no change.
+        """The event for a changed status of the launcher: LauncherStarted with its capacity, or
+        LauncherDraining if it accepts no attempts. None: no change.
 
-        ``at_s`` is the time of the event, ``now_s`` the same moment on the clock of its nodes.
+        ``at_s`` is the present time on the clock of events, ``now_s`` on the clock of
+        ``LauncherNode.ends_s``. ``index`` is the site's number.
         """
         open_ = [each for each in self.connections.values() if _is_open(each)]
         if not open_:
@@ -108,7 +112,8 @@ def _is_open(connection: LauncherConnection) -> bool:
 
 
 def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False) -> AttemptRequest:
-    """The attempt of the cluster that is a launcher; ``job.py`` runs it in a sandbox."""
+    """The attempt by which the cluster runs a launcher: a batch job whose command, run by
+    ``job.py`` in a sandbox, is the launcher."""
     assert spec.access is not None
     launchers = spec.access.launchers
     assert launchers is not None
@@ -151,7 +156,8 @@ def config_of(
 
 
 def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
-    """Reason why no launcher of this site lives long enough for an attempt; None if one may."""
+    """Reason why an attempt is too long for every launcher of this site, whose walltime the catalog
+    sets; None: it is not, or its expected run time is unknown."""
     assert spec.access is not None
     assert spec.access.launchers is not None
     walltime_s = spec.access.launchers.walltime_s
@@ -175,7 +181,8 @@ def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
 
 
 def outcome_of_lost_attempts(job: LauncherJob, outcome: Outcome) -> Outcome:
-    """The outcome of attempts that an ended launcher had started and left no record of."""
+    """The outcome of attempts that an ended launcher has started without recording their ends.
+    ``outcome`` is that of its batch job."""
     causes: dict[Cause, Cause] = {
         "walltime": "expired",
         "expired": "expired",

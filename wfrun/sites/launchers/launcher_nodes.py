@@ -7,7 +7,7 @@ from wfrun.engine.model import Resources
 
 
 class LauncherNode:
-    """One node of a launcher, with its capacity and the part of it that attempts use."""
+    """One node of a launcher, with its total and its used capacity."""
 
     __slots__ = (
         "attempts",
@@ -31,41 +31,45 @@ class LauncherNode:
     def __init__(self, launcher: str, number: int = 0) -> None:
         self.launcher = launcher
         self.number = number
-        """Position among the launcher's nodes; 0 is the one that starts the others."""
+        """Number among the launcher's nodes. Node 0 starts the launcher on the other nodes."""
         self.claim = claim_of(launcher)
-        """The claim for which its launcher is a placeholder: the node takes only attempts of this
-        claim. Empty: it takes only attempts without a claim."""
+        """Key of the claim whose placeholder the launcher is; the node takes only attempts of this
+        claim. Empty: the launcher is no placeholder, and the node takes only attempts without a
+        claim."""
         self.host = ""
         self.cores = 0
         self.memory_bytes = 0
-        """0: unknown, and not counted."""
+        """Memory for attempts; 0: unknown and not limited."""
         self.gpus = 0
         self.walltime_s: float | None = None
-        """Walltime requested for the launcher's job; None: unknown."""
+        """Walltime requested for the launcher's batch job; None: unknown."""
         self.ends_s: float | None = None
-        """End of the launcher's time, on the clock of ``AttemptAssigner.assign``; None: unknown."""
+        """Time at which the launcher's walltime ends, on the clock of ``AttemptAssigner.assign``;
+        None: unknown."""
         self.latency_s = 0.0
-        """Time from the end of a task until the next one can start, without prefetching."""
+        """Time in seconds from the end of a task to the start of the next one, without
+        prefetching."""
         self.is_open = False
-        """Whether it accepts attempts now."""
+        """Whether the node accepts attempts now."""
         self.attempts: dict[str, PoolAttempt] = {}
-        """Attempts sent to this node, in the order in which they were sent."""
+        """Attempts assigned to this node as their first node, in the order of assignment."""
         self.multi_node_attempts = 0
-        """Number of attempts on several nodes that use cores here. While it is not 0, nothing is
-        prefetched: the launcher knows only the attempts that were sent to this node itself, and
-        would start prefetched ones on the cores of the others."""
+        """Number of attempts on several nodes that use cores of this node. If there are any,
+        nothing is prefetched: the node does not know the attempts that were sent to another first
+        node, and would start prefetched attempts on their cores."""
         self.used_cores = 0
         self.used_memory_bytes = 0
         self.used_gpus = 0
 
     def takes(self, request: AttemptRequest) -> bool:
-        """Whether the node may run this attempt. An attempt of a claim runs in the placeholder that
-        has its first node, other attempts in launchers that are no placeholders."""
+        """Whether an attempt's claim allows this node. An attempt of a claim runs in the
+        placeholder that holds the first claimed node, an attempt without a claim in a launcher that
+        is no placeholder."""
         is_first = not request.claimed or request.claimed[0].launcher == self.launcher
         return self.claim == request.claim and is_first
 
     def fits(self, resources: Resources) -> bool:
-        """Whether an attempt fits on this node while it is idle."""
+        """Whether the capacity of the idle node suffices for an attempt."""
         return (
             resources.cores // resources.nodes <= self.cores
             and (not self.memory_bytes or resources.memory_bytes <= self.memory_bytes)
@@ -73,7 +77,8 @@ class LauncherNode:
         )
 
     def has_room(self, resources: Resources, times: int = 1) -> bool:
-        """Whether an attempt fits beside those that are here, in ``times`` the capacity."""
+        """Whether an attempt fits in addition to those assigned to the node, if its capacity is
+        multiplied by ``times`` (for prefetching)."""
         memory_bytes = self.used_memory_bytes + resources.memory_bytes
         return (
             self.used_cores + resources.cores // resources.nodes <= self.cores * times
@@ -82,10 +87,10 @@ class LauncherNode:
         )
 
     def has_time_for(self, request: AttemptRequest, now_s: float) -> bool:
-        """Whether an attempt would end within the launcher's time, as far as both are known.
+        """Whether an attempt would end before the launcher's walltime; True if either is unknown.
 
-        A walltime as long as the launcher's own is no estimate: no launcher could ever start the
-        attempt.
+        The attempt's time is its expected run time or else its walltime. A walltime of at least the
+        launcher's own is ignored, since otherwise no launcher could ever start the attempt.
         """
         needed_s = request.expected_s
         if needed_s is None:
@@ -124,28 +129,30 @@ class PoolAttempt:
     def __init__(self, key: str, request: AttemptRequest | None, number: int) -> None:
         self.key = key
         self.request = request
-        """None: an earlier engine submitted the attempt."""
+        """Request for the attempt; None: an earlier engine submitted it."""
         self.number = number
         """Position in the order of submission."""
         self.resources = request.resources if request is not None else Resources()
         self.nodes: tuple[LauncherNode, ...] = ()
-        """The nodes it is assigned to; it was sent to the first one, which runs it. Empty: it
-        waits, or it is not known which launcher has it."""
+        """The nodes that the attempt is assigned to. The first one receives and runs it. Empty: the
+        attempt waits, or it is unknown which launcher has it."""
         self.started = False
         self.sent_s = 0.0
-        """When it was sent to a launcher, on the clock of ``AttemptAssigner.assign``."""
+        """Time of the last assignment, on the clock of ``AttemptAssigner.assign``."""
         self.recalled = False
-        """Its launcher was asked to return it."""
+        """Whether its launcher was asked to return the attempt."""
         self.cancel_if_queued = False
-        """It is to end as cancelled unless it has started."""
+        """Whether the attempt has to end as cancelled if it has not started."""
         self.cancel_requested = False
-        """It is to end as cancelled even if it runs."""
+        """Whether the attempt has to end as cancelled even if it runs."""
         self.maybe_elsewhere = False
-        """Whether a launcher that was unreachable at its reassignment may have it as well."""
+        """Whether a second launcher may have the attempt as well: one that was unreachable when the
+        attempt was taken from it."""
         self.returned_by: tuple[LauncherNode, ...] = ()
-        """Nodes that returned it without being asked, because it would not end in their time."""
+        """Nodes that returned the attempt without being asked, because it would not end within
+        their walltime."""
 
     @property
     def first_node(self) -> LauncherNode | None:
-        """The node that runs it; None: it is assigned to none."""
+        """The node that runs the attempt; None: it is not assigned."""
         return self.nodes[0] if self.nodes else None

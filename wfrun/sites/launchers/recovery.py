@@ -1,9 +1,10 @@
-"""Determines the state of attempts that no launcher reports: after a crash, a loss, a conflict.
+"""Determines the states of attempts that no launcher reports: after a crash of the engine, after
+the loss of a launcher, or after a conflict of claims.
 
-The connected launchers are asked first, then all journals are read. An attempt that a dead launcher
-started, and that has no exit record, is lost. Before it is posted as lost it is revoked, so that a
-process that survived cannot commit its outputs any more, and the journals are read once more, for
-an end recorded in between.
+First the connected launchers are asked, then all journals are read. An attempt that a dead launcher
+has started, and that has no exit record, is lost. Before its end is posted, the attempt is revoked,
+so that a surviving process cannot commit its outputs any more. Then the journals are read again, to
+find an exit record written before the revocation.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ from wfrun.sites.launchers.launcher_jobs import LauncherJob
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
 RETRY_DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""Back-off between examinations of unresolved attempts."""
+"""Back-off in seconds between examinations of unresolved attempts."""
 RECONNECT_S = 4.0
-"""Time in which launchers of an earlier engine may connect. After it the journals of the others are
-read. The wait saves needless work; safety does not depend on it, since claims decide who starts an
-attempt."""
+"""Time in seconds to wait for launchers of an earlier engine to connect. Then the journals of the
+unconnected ones are read. Waiting saves that work where possible; safety does not depend on it,
+since claims decide who starts an attempt."""
 TRACELESS_S = 15.0
-"""Time after which a claim counts as a dead process's if no launcher reports it and no journal
-mentions it. Network file systems show files late."""
+"""Time in seconds after which the owner of a claim counts as dead if no launcher reports the
+attempt and no journal mentions it. It is not 0, since network file systems show files late."""
 
 _UNKNOWN = Outcome("lost", message="it was claimed, and no launcher knows of it")
 _NOT_TAKEN = Outcome("lost", message="it was sent to a launcher, which never received it")
 
 
 class _Finding(NamedTuple):
-    """What was found out about one attempt."""
+    """The state of one attempt after an examination."""
 
     state: AttemptState
     outcome: Outcome | None = None
     node: NodeId | None = None
-    """The node that has it, or may have it."""
+    """The node that has the attempt, or may have it; None: unknown or none."""
     cores: int = 1
     has_started: bool = False
-    """A journal says that the node started it."""
+    """Whether a journal records that the node has started the attempt."""
 
 
 class AttemptRecovery:
-    """Resolves attempts with an unknown state in the background, and answers the engine's questions
-    about attempts after a crash.
+    """Finds out the states of unresolved attempts in the background, and answers the engine's
+    questions about attempts after a crash.
 
     ``post_start`` and ``post_end`` post the start and the end of an attempt. ``on_assignable`` is
-    called when attempts may be assigned again. ``expect`` allows launchers that were found to
-    connect.
+    called when there may be attempts to assign. ``expect`` takes keys of launchers and allows these
+    to connect.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class AttemptRecovery:
     ) -> None:
         self.ended_launchers: set[str] = set()
         self.changed = asyncio.Event()
-        """Set when unresolved attempts are worth another examination."""
+        """Set when another examination of unresolved attempts may have a new result."""
         self._assigner = assigner
         self._jobs = jobs
         self._files = files
@@ -83,17 +84,20 @@ class AttemptRecovery:
         self._on_assignable = on_assignable
         self._expect = expect
         self._unresolved: dict[str, float] = {}
-        """Attempts that no launcher is known to have, with the time since when."""
+        """Unresolved attempts: it is unknown whether a launcher has them. The value is the time
+        since when, on the clock of the event loop."""
 
     def on_contested(self, node: LauncherNode, keys: Sequence[str]) -> None:
-        """Called when a node reports that other processes hold the claims of these attempts."""
+        """Called when a node reports that other processes have claimed these attempts."""
         for key in keys:
             attempt = self._assigner.attempts.get(key)
             if attempt is not None and attempt.first_node is node:
                 self._set_unresolved(attempt)
 
     def requeue(self, attempt: PoolAttempt) -> None:
-        """Take back an attempt that its launcher has not started and will not start."""
+        """Take back an attempt that its launcher will not start. It ends as cancelled, waits for
+        another launcher, or becomes unresolved if its request is unknown or another launcher may
+        start it."""
         if attempt.request is None or (attempt.cancel_if_queued and attempt.maybe_elsewhere):
             # There is nothing to send again, or another launcher may start it: its claim decides.
             self._set_unresolved(attempt)
@@ -103,14 +107,14 @@ class AttemptRecovery:
             self._assigner.enqueue(attempt)
 
     def _set_unresolved(self, attempt: PoolAttempt) -> None:
-        """Take an attempt from its launcher until its state is known."""
+        """Detach an attempt from its nodes and make it unresolved until its state is known."""
         self._assigner.detach(attempt)
         self._unresolved[attempt.key] = asyncio.get_running_loop().time()
         self.changed.set()
 
     async def run(self) -> None:
-        """Examine unresolved attempts until cancelled: at once after a change, else with back-off,
-        since launchers on other machines may write without our noticing."""
+        """Examine unresolved attempts until cancelled: at once when ``changed`` is set, else with
+        back-off, since launchers on other machines may write to journals unnoticed."""
         failures = 0
         while True:
             if not self._unresolved:
@@ -127,7 +131,9 @@ class AttemptRecovery:
             await self._resolve()
 
     async def _resolve(self) -> None:
-        """Examine all unresolved attempts once."""
+        """Examine all unresolved attempts once. Post the ends of ended and lost ones, assign active
+        ones to their nodes, and let absent ones wait for a launcher. Absent ones that are cancelled
+        or have no request are claimed, then their ends are posted."""
         attempts = self._assigner.attempts
         now_s = asyncio.get_running_loop().time()
         self._unresolved = {
@@ -165,10 +171,11 @@ class AttemptRecovery:
     async def on_launcher_ended(
         self, job: LauncherJob, had: Sequence[PoolAttempt], lost: Outcome
     ) -> None:
-        """Settle the attempts that a launcher had when it ended.
+        """Post the ends of the attempts ``had`` of an ended launcher, or queue them again.
 
-        Some of their ends are in its journal. Attempts that it had started end with the outcome
-        ``lost``; attempts that it had not started are queued again.
+        An attempt whose end is in the launcher's journal ends with that outcome. Of the others,
+        those that the launcher has started end with the outcome ``lost``, and those that it has not
+        started are queued again.
         """
         attempts = self._assigner.attempts
         # The journal may be long, so it is read only if something of it is needed. Attempts that
@@ -198,7 +205,8 @@ class AttemptRecovery:
         self.changed.set()
 
     async def _post_lost(self, job: LauncherJob, keys: Sequence[str], lost: Outcome) -> None:
-        """Revoke attempts of a dead launcher and post their ends."""
+        """Revoke attempts of a dead launcher, then post their ends: with the outcome in the journal
+        if there is one by now, else with ``lost``."""
         await self._files.revoke(keys)
         # A record written between the first reading and the revocation counts.
         journals = await self._files.journals_of(job.key, job.node_count) if keys else []
@@ -212,7 +220,8 @@ class AttemptRecovery:
     # -- after a crash of the engine
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        """The states of launchers' jobs; those that are active are watched from now on."""
+        """The states of launchers' batch jobs. Active ones are tracked from now on. A job that is
+        in neither the queue nor the exit records is claimed, so that it cannot start later."""
         found = await self._find_jobs(keys)
         absent = [key for key, answer in found.items() if answer.state == "absent"]
         # The queue may not show yet what a crashed engine submitted last. With our claim such a
@@ -222,7 +231,8 @@ class AttemptRecovery:
         return {**found, **await self._find_jobs(started)} if started else found
 
     async def _find_jobs(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        """The states of launchers' jobs, by the queue and exit records alone."""
+        """The states of launchers' batch jobs, from the queue and the exit records alone. Active
+        ones are tracked, and their launchers may connect from now on."""
         found = await self._cluster.find(keys)
         new = []
         for key, answer in found.items():
@@ -239,7 +249,8 @@ class AttemptRecovery:
         return found
 
     async def find(self, keys: Sequence[str]) -> dict[str, Found]:
-        """The states of attempts. From now on the starts and ends of the active ones are posted."""
+        """The states of attempts. Active ones are tracked: their starts and ends are posted from
+        now on."""
         found = {key: Found("active") for key in keys if key in self._assigner.attempts}
         unknown = [key for key in keys if key not in found]
         if not unknown:
@@ -267,15 +278,16 @@ class AttemptRecovery:
             self._post_start(attempt, finding.node[0])
 
     def _attribute(self, attempt: PoolAttempt, node: NodeId) -> bool:
-        """Record that a node has an attempt. Returns False if its launcher has ended since it was
-        asked, so that it will not report the attempt."""
+        """Assign an attempt to the node that has it. Returns False, and changes nothing, if the
+        node's launcher has ended since its examination."""
         if node[0] in self.ended_launchers:
             return False
         self._assigner.assign_to(attempt, (self._assigner.node_of(*node),))
         return True
 
     def _running_nodes(self) -> set[NodeId]:
-        """The nodes whose launchers run, as far as known."""
+        """The nodes of all launchers whose batch jobs have started and are not known to have
+        ended."""
         return {
             (job.key, node)
             for job in self._jobs.values()
@@ -284,7 +296,7 @@ class AttemptRecovery:
         }
 
     async def _wait_for_reconnections(self) -> None:
-        """Wait up to RECONNECT_S for running launchers to connect to this engine."""
+        """Wait up to RECONNECT_S until all running launchers have connected to this engine."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + RECONNECT_S
         while loop.time() < end_s and any(
@@ -296,8 +308,9 @@ class AttemptRecovery:
     # -- examination
 
     async def _examine(self, keys: Sequence[str], recent: Collection[str]) -> dict[str, _Finding]:
-        """The state of each attempt. A claimed attempt in ``recent`` without a trace is active, not
-        lost, since its journal may be shown late."""
+        """Examine attempts and revoke the lost ones. Returns the finding for each key. A claimed
+        attempt that no journal mentions is active, not lost, if it is in ``recent``, since the file
+        system may show the journal late."""
         findings, answered = await self._ask_launchers(keys)
         rest = [key for key in keys if key not in findings]
         if not rest:
@@ -325,7 +338,8 @@ class AttemptRecovery:
         return findings
 
     async def _ask_launchers(self, keys: Sequence[str]) -> tuple[dict[str, _Finding], set[NodeId]]:
-        """Ask the connected launchers; returns what they know, and which nodes answered."""
+        """Ask the connected launchers for the states of attempts. Returns the findings for those
+        that have ended or are active, and the nodes that have answered."""
         connections = [each for job in self._jobs.values() for each in job.connections.values()]
         answers = await asyncio.gather(
             *(connection.ask(keys) for connection in connections), return_exceptions=True
@@ -350,11 +364,11 @@ class AttemptRecovery:
         return read_traces(await self._files.journals(await self._list_journals()), keys)
 
     async def _list_journals(self) -> list[tuple[NodeId, str]]:
-        """The names of all journals. Launchers that are known only by their journals are looked up
-        first.
+        """The names of all journals, with their writers. For a launcher that is known only by its
+        journal, the state of its batch job is looked up.
 
-        A launcher's state is read before its journal: in the other order, a launcher that writes
-        its last record and ends in between would seem to have died without it.
+        The lookup has to precede the reading of the journal: in the other order, a launcher that
+        writes its last record and ends in between would seem to have died without that record.
         """
         names = await self._files.journal_names({*self._jobs, *self.ended_launchers})
         writers = dict.fromkeys(launcher for (launcher, _), _ in names)
@@ -372,7 +386,8 @@ class AttemptRecovery:
         return names
 
     async def _revoke(self, keys: Sequence[str]) -> dict[str, _Finding]:
-        """Revoke lost attempts; returns their ends, those recorded before the revocation first."""
+        """Revoke lost attempts. Returns a finding with an outcome for each: the outcome recorded
+        before the revocation, or else "lost"."""
         if not keys:
             return {}
         await self._files.revoke(keys)

@@ -1,7 +1,7 @@
-"""Messages of launchers of which a part is invalid.
+"""Decodes messages of launchers that contain invalid outcomes.
 
-Outcomes come from journals, in which the tasks of a site can write. One that is invalid says
-nothing of its attempt, and nothing against the rest of its message.
+Outcomes come from journals, to which tasks can write. An invalid outcome makes its attempt lost;
+the rest of the message remains valid.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Decoder(Protocol[R_co]):
-    """``msgspec.json.Decoder`` of the messages of one kind of launcher."""
+    """A decoder such as ``msgspec.json.Decoder``, for the messages of one kind of launcher."""
 
     def decode(self, line: bytes, /) -> R_co: ...
 
 
 class _Outcomes(msgspec.Struct, omit_defaults=True):
-    """The parts of a message that may be invalid one by one."""
+    """The parts of a message whose items are decoded one by one, since each may be invalid."""
 
     ended: tuple[tuple[str, msgspec.Raw], ...] = ()
     found: dict[str, msgspec.Raw] | None = None
@@ -35,8 +35,8 @@ _FOUND = msgspec.json.Decoder(Found)
 
 
 def decode_report(line: bytes, decoder: Decoder[R_co]) -> R_co:
-    """The message of a line. An invalid outcome in it becomes that of a lost attempt. Raises
-    ValueError for a line that is otherwise no message."""
+    """Decode the message of a line. An invalid outcome in it is replaced by the outcome of a lost
+    attempt. Raises ValueError if the message is invalid otherwise."""
     try:
         try:
             return decoder.decode(line)

@@ -1,9 +1,9 @@
 """A cluster whose tasks are run by launchers inside its batch jobs.
 
-Each launcher is an attempt of a ``ClusterSite``; this site assigns tasks to the connected ones.
-Only the process that creates the claim of an attempt may start it, so an attempt may be given to a
-second launcher while the first cannot be reached. The end of an attempt is reported by its
-launcher, or found in that launcher's journal.
+Each launcher is an attempt of a ``ClusterSite``; this site assigns tasks to the connected
+launchers. Only the process that creates the claim of an attempt may start the attempt, so it is
+safe to give an attempt to a second launcher while the first cannot be reached. The end of an
+attempt is reported by its launcher, or found in that launcher's journal.
 """
 
 from __future__ import annotations
@@ -61,19 +61,22 @@ from wfrun.sites.tasks import BackgroundTasks
 _LOGGER = logging.getLogger(__name__)
 
 TICK_S = 0.25
-"""Interval at which prefetched attempts are balanced and unreachable launchers timed."""
+"""Interval in seconds between recalls of prefetched attempts for idle launchers, and between checks
+of how long launchers have been unreachable."""
 REASSIGN_S = 30.0
-"""Time without a connection after which a launcher's unstarted attempts are given to others."""
+"""Time in seconds without a connection after which a launcher's unstarted attempts are given to
+other launchers."""
 DISMISS_S = 5.0
-"""Maximum time for the last messages to launchers when a run is over."""
+"""Timeout in seconds for the last messages to launchers when a run is over."""
 
 
 class BatchLauncherSite:
     """Implements ``LauncherSite``.
 
-    ``index`` is the site's number in the run's events. ``cluster``, which is not opened yet, runs
-    the launchers as attempts. ``head`` makes the requests to its head node. ``channels`` makes the
-    channels for the run's directory at the cluster, which is known once the head node was reached.
+    ``index`` is the site's number in the run's events. ``cluster`` runs the launchers as attempts;
+    it must not be open yet. ``head`` makes the requests to its head node. ``channels`` takes the
+    run's directory at the cluster, which is known after the first connection to the head node, and
+    returns the channels.
     """
 
     def __init__(
@@ -91,7 +94,8 @@ class BatchLauncherSite:
         self._pack_logs = pack_logs
         self.connection = cluster.connection
         self.relay = CommandRelay(())
-        """Of all sites whose processors the run claims."""
+        """Relay of commands between all sites at which the run claims processors. The run sets it.
+        """
         self._index = index
         self._cluster, self._head = cluster, head
         self._jobs: dict[str, LauncherJob] = {}
@@ -101,7 +105,7 @@ class BatchLauncherSite:
         self._post: Callable[[Event], None] = _refuse
         self._assigner = AttemptAssigner()
         self._connections: dict[int, LauncherConnection] = {}
-        """By the identity of their links."""
+        """Connections by ``id`` of their links."""
         self._files = AttemptFiles(head)
         self._recovery = AttemptRecovery(
             self._assigner,
@@ -115,10 +119,12 @@ class BatchLauncherSite:
             self._supervisor.expect,
         )
         self._questions: dict[str, dict[str, Any]] = {}
-        """The open question to the malleable job of each launcher, by key of the launcher."""
+        """The unanswered question to resize the malleable job of a launcher, by key of the
+        launcher."""
         self._warnings = LimitedWarnings(spec.name)
         self._away_s: dict[LauncherNode, float] = {}
-        """Nodes without a connection, and for how much of our own running time."""
+        """Nodes without a connection, with the time in seconds since its loss. The time while this
+        machine was suspended is not counted."""
         self._is_scheduled = False
         self._tasks = BackgroundTasks(self._on_defect)
 
@@ -183,7 +189,7 @@ class BatchLauncherSite:
         await self._cluster.clean()
 
     async def close(self) -> None:
-        """Disconnect from the cluster; launchers go on with the attempts that they have."""
+        """Disconnect from the cluster. Launchers continue to run the attempts that they have."""
         await self._tasks.end()
         for connection in self._connections.values():
             connection.end()
@@ -242,7 +248,8 @@ class BatchLauncherSite:
         self._ask_again(launcher)
 
     def _ask_again(self, launcher: str) -> None:
-        """Send the open question to a launcher, if it is connected; it answers each only once."""
+        """Send a launcher its unanswered question to resize, if there is one and the launcher is
+        connected. A launcher answers a repeated question only once."""
         question, connection = self._questions.get(launcher), self.connection_to(launcher, 0)
         if question is not None and connection is not None:
             connection.send({"resize": question})
@@ -265,7 +272,7 @@ class BatchLauncherSite:
             _LOGGER.info("site %s: some launchers could not be reached to end them", self.spec.name)
 
     async def end_jobs(self) -> None:
-        """Cancel the jobs of all launchers, and return when they have left the queue."""
+        """Cancel the batch jobs of all launchers, and return when they have left the queue."""
         await self._cluster.cancel_until_gone(lambda: [job.key for job in self._jobs.values()])
 
     async def until_gone(self) -> None:
@@ -273,11 +280,11 @@ class BatchLauncherSite:
         await self._cluster.until_gone()
 
     async def stuck_jobs(self) -> list[str]:
-        """The command that removes arrays of launchers; see ``ClusterSite.stuck_jobs``."""
+        """The commands that remove stuck job arrays of launchers; see `ClusterSite.stuck_jobs`."""
         return await self._cluster.stuck_jobs()
 
     def _stop(self, job: LauncherJob) -> None:
-        """Let a launcher end after its running tasks, or with them."""
+        """Ask a launcher to stop: after its running tasks, or with ``ends_tasks`` at once."""
         job.stopping = True
         job.reason = "the engine asked it to stop"
         for connection in job.connections.values():
@@ -286,7 +293,8 @@ class BatchLauncherSite:
                 connection.node.is_open = False
 
     def _on_job_event(self, event: Event) -> None:
-        """Called with the events of the cluster, whose attempts are the launchers' jobs."""
+        """Called with the events of ``cluster``, whose attempts are the launchers. Posts them as
+        events of launchers."""
         if isinstance(event, AttemptsSubmitted):
             self._post(LaunchersSubmitted(event.at_s, self._index, event.keys))
         elif isinstance(event, AttemptStarted):
@@ -299,7 +307,8 @@ class BatchLauncherSite:
             self._post(event)
 
     async def _on_job_ended(self, job: LauncherJob, outcome: Outcome) -> None:
-        """Settle the attempts of a launcher that has ended, then post its end."""
+        """Post the ends of an ended launcher's attempts or queue them again, then post the end of
+        the launcher and remove the files of its channels."""
         for connection in [c for c in self._connections.values() if c.launcher == job.key]:
             self._disconnect(connection)
             connection.link.close()
@@ -343,7 +352,8 @@ class BatchLauncherSite:
             self._report_status(job)
 
     def _disconnect(self, connection: LauncherConnection) -> None:
-        """Remove a connection whose link has ended; its node is away from now on."""
+        """Remove a connection whose link has ended. Its node accepts no attempts and counts as
+        unreachable from now on."""
         self._connections.pop(id(connection.link), None)
         connection.end()
         job = self._jobs.get(connection.launcher)
@@ -355,14 +365,15 @@ class BatchLauncherSite:
             self._away_s[connection.node] = 0.0
 
     def _is_over(self, key: str) -> bool:
-        """Whether a launcher whose job has left the queue is gone: it has lost its connection while
-        it had attempts. Their claims and its journal tell their outcomes."""
+        """Whether a launcher whose job has left the queue has ended, so that no exit record of the
+        job is awaited: it has been connected, is not connected now, and has attempts. Their states
+        then follow from claims and the journal."""
         job = self._jobs.get(key)
         is_gone = job is not None and job.greeted and not job.connections
         return is_gone and self._assigner.has_attempts(key)
 
     def _report_status(self, job: LauncherJob) -> None:
-        """Post a launcher's capacity, or that it accepts no attempts, if that has changed."""
+        """Post the event for a launcher's changed status (``LauncherJob.status_event``), if any."""
         event = job.status_event(self._clock(), self._now(), self._index)
         if event is not None:
             self._post(event)
@@ -454,8 +465,9 @@ class BatchLauncherSite:
         self._schedule_assignment()
 
     async def _reconcile(self, connection: LauncherConnection, keys: Sequence[str]) -> None:
-        """Ask a launcher for the attempts assigned to it, since messages may have been lost with
-        its last connection. The answer also measures the round trip."""
+        """Ask a newly connected launcher for the states of the attempts ``keys`` assigned to it,
+        since its last connection may have lost messages. Post the ends of ended ones and requeue
+        absent ones. The answer also measures the round-trip time."""
         try:
             answers = await connection.ask(keys)
         except TransientError:
@@ -502,19 +514,19 @@ class BatchLauncherSite:
         self._schedule_assignment()
 
     def _post_start(self, attempt: PoolAttempt, launcher: str) -> None:
-        """Post the start of an attempt, once."""
+        """Post the start of an attempt, unless it has been posted."""
         if not attempt.started:
             attempt.started, attempt.recalled = True, False
             self._post(AttemptStarted(self._clock(), attempt.key, launcher))
 
     def _post_recorded_end(self, key: str, outcome: Outcome) -> None:
-        """``_post_end`` of an end that nobody has seen."""
+        """Post an end that was found in a record, after nobody observed it, as RecordedEnd."""
         self._post_end(key, outcome, RecordedEnd)
 
     def _post_end(
         self, key: str, outcome: Outcome, kind: type[AttemptEnded] = AttemptEnded
     ) -> None:
-        """Post the end of an attempt, once, from whichever source it is known first."""
+        """Post the end of an attempt, unless it has been posted: the first source counts."""
         runtime_s = None
         if outcome.started_s is not None and outcome.ended_s is not None:
             runtime_s = outcome.ended_s - outcome.started_s
@@ -524,7 +536,7 @@ class BatchLauncherSite:
     # -- assignment
 
     def _schedule_assignment(self) -> None:
-        """Assign attempts once all events of this turn of the event loop were handled."""
+        """Schedule one call of ``_assign`` for the next turn of the event loop."""
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._assign)
@@ -542,7 +554,8 @@ class BatchLauncherSite:
             connection.run(request)
 
     def _connection_of(self, attempt: PoolAttempt) -> LauncherConnection | None:
-        """The connection to the node that has an attempt; None: there is none now."""
+        """The connection to the first node of an attempt; None: the attempt is not assigned, or the
+        node is not connected."""
         node = attempt.first_node
         job = None if node is None else self._jobs.get(node.launcher)
         return None if node is None or job is None else job.connections.get(node.number)
@@ -551,7 +564,8 @@ class BatchLauncherSite:
         return asyncio.get_running_loop().time()
 
     async def _tick(self) -> None:
-        """Balance prefetched attempts and time unreachable launchers, until cancelled."""
+        """Every TICK_S, until cancelled: recall prefetched attempts for idle launchers, post
+        changed statuses, and reassign attempts of launchers unreachable for REASSIGN_S."""
         last_s = self._now()
         while True:
             await asyncio.sleep(TICK_S)
@@ -573,7 +587,8 @@ class BatchLauncherSite:
                     del self._away_s[node]
 
     def _reassign_from(self, node: LauncherNode) -> None:
-        """Give the unstarted attempts of an unreachable node to others, or cancel them."""
+        """Queue the unstarted attempts of an unreachable node for other nodes, or cancel those
+        whose cancellation is requested."""
         unstarted = [attempt for attempt in node.attempts.values()
                      if not attempt.started and attempt.request is not None]  # fmt: skip
         for attempt in unstarted:
@@ -585,7 +600,7 @@ class BatchLauncherSite:
         self._schedule_assignment()
 
     def _on_defect(self, error: Exception) -> None:
-        """Called with an internal error: pause the site, so that other sites get the work."""
+        """Called with an internal error. Pauses the site, so that other sites get the work."""
         _LOGGER.error("site %s", self.spec.name, exc_info=error)
         reason = f"internal error: {error!r}; wfrun resume may help"
         self._head.pause("defect", reason)

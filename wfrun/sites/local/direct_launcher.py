@@ -47,28 +47,30 @@ PROTOCOL = 1
 """Version of the messages. Engine and launcher are of one release, since the engine sends the
 launcher's program."""
 HELLO_S = 30.0
-"""Timeout of a launcher's start. Loading Python from a slow network file system takes seconds."""
+"""Timeout in seconds from a launcher's start to its hello. Loading Python from a slow network file
+system takes seconds."""
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
-"""Delay before a launcher is started again, after one, two, … failures in a row."""
+"""Delays in seconds before a launcher is started again, after 1, 2, … consecutive failures."""
 FIRST_STARTS = 2
-"""Maximum number of launchers started when a site is opened, each after the death of the last. One
-may be killed or lose its connection; if all die, launchers cannot work there."""
+"""Maximum number of launchers started one after another when a site is opened. A single one may be
+killed or lose its connection; if all die before their hello, the site cannot be opened."""
 SHORT_RUN_S = 2.0
-"""A launcher that dies within this time counts as a further failure in a row."""
+"""Time in seconds. If a launcher dies sooner after its start, the number of consecutive failures
+grows; else it is set to 1."""
 EXIT_S = 5.0
-"""Time for a launcher without attempts to exit when the site is closed."""
+"""Timeout in seconds for the exit of a launcher without attempts when the site is closed."""
 MAX_SENT_ATTEMPTS = 4000
-"""Maximum number of open attempts sent to a launcher: more than it runs in one second, however
-short they are. The others stay in the engine, where each takes a fraction of the memory."""
+"""Approximate maximum number of open attempts sent to a launcher; more than a launcher can run in a
+second. The others wait in the engine, where each takes less memory than in the launcher."""
 QUESTION_KEYS = 5000
-"""Maximum number of keys in a question, so that its answer has a bounded length."""
+"""Maximum number of keys in a question, which bounds the length of its answer."""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is busy with one for long.
-"""
+"""Maximum number of attempts or keys in a message, so that neither side is long busy with one
+message."""
 
 
 class DirectReport(msgspec.Struct):
-    """Any message of a launcher."""
+    """A message of a launcher, of any type; ``launcher.py`` describes the types."""
 
     hello: int | None = None
     started: tuple[str, ...] = ()
@@ -83,22 +85,23 @@ class DirectReport(msgspec.Struct):
 
 
 class _DiedAtStartError(InfeasibleError):
-    """A launcher ended before its hello: it cannot work there, somebody killed it, or a connection
-    was lost."""
+    """A launcher ended before its hello: it cannot work at the site, it was killed, or the
+    connection to it was lost."""
 
 
 class _LauncherDiedError(LostError):
-    """The launcher died before it answered; the next one may be asked."""
+    """The launcher died before it answered. The question may be repeated to the next launcher."""
 
 
 class _Question(NamedTuple):
-    """A question about attempts that the launcher has not answered."""
+    """An unanswered question to the launcher for the states of attempts."""
 
     keys: frozenset[str]
     answer: asyncio.Future[dict[str, Found]]
 
     def answered_by(self, found: Mapping[str, Found]) -> dict[str, Found]:
-        """An answer for each key that was asked for, and no other, whatever the launcher sends."""
+        """The states of exactly the attempts that were asked for, from the launcher's answer. An
+        attempt that the launcher leaves out is absent."""
         return {key: _whole(found.get(key, Found("absent"))) for key in self.keys}
 
 
@@ -118,7 +121,7 @@ class DirectLauncherSite:
     """
 
     patience_s: float | None = HELLO_S
-    """Maximum time that a question waits for a launcher; None: no limit."""
+    """Maximum time in seconds that a request waits for a launcher to be started; None: no limit."""
 
     def __init__(
         self,
@@ -140,12 +143,13 @@ class DirectLauncherSite:
         self._decoder = msgspec.json.Decoder(DirectReport)
         self._pipe: LauncherPipe | None = None
         self._greeting: asyncio.Future[None] | None = None
-        """Set by the hello of the launcher."""
+        """Future that the launcher's hello completes."""
         self._launched_s = 0.0
         self._launched = 0
-        """Number of launchers that were started."""
+        """Number of the current launcher, from 1. Callbacks of launchers with other numbers are
+        ignored."""
         self._released: set[asyncio.Task[None]] = set()
-        """Closings of launchers that were given up."""
+        """Background tasks that close the pipes of launchers that were given up."""
         self._failures = 0
         self._recovery: asyncio.Task[None] | None = None
         self._paused = False
@@ -153,18 +157,19 @@ class DirectLauncherSite:
         self._attempts: dict[str, AttemptRequest | None] = {}
         """Attempts whose end has not been posted, by key; None: an earlier engine submitted it."""
         self._outgoing: deque[AttemptRequest] = deque()
-        """Attempts that are not sent yet."""
+        """Attempts that have not been sent to the launcher yet."""
         self._sent: set[str] = set()
-        """Open attempts that the launcher was sent."""
+        """Keys of open attempts that have been sent to the launcher."""
         self._questions: dict[int, _Question] = {}
         self._asked = 0
         self._cleaned: asyncio.Future[None] | None = None
 
     async def open(self, post: Callable[[Event], None]) -> None:
-        """Make the directory and start the launcher.
+        """Make the site's directory and start the launcher. If the host cannot be reached now or
+        its disk is full, pause the site and retry in the background.
 
-        Raises InfeasibleError when the directory cannot be made or written, or the launcher cannot
-        be started.
+        Raises InfeasibleError if the directory cannot be made or written for another reason, or if
+        the launcher cannot be started.
         """
         self._post = post
         self._closed = False
@@ -207,7 +212,7 @@ class DirectLauncherSite:
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The states of attempts.
 
-        Raises LostError when several launchers die before they answer, InfeasibleError when none
+        Raises LostError if several launchers die before they answer, InfeasibleError if no launcher
         can be started.
         """
         return await self._retry_until_answered(lambda _: self._ask(keys))
@@ -230,8 +235,9 @@ class DirectLauncherSite:
         await self._cleaned
 
     async def _retry_until_answered(self, question: Callable[[LauncherPipe], Awaitable[_T]]) -> _T:
-        """Ask, and ask the next launcher if this one dies before it answers. Raises LostError when
-        several do."""
+        """Ask the launcher a question, and the next launcher if it dies before it answers. Raises
+        LostError if as many launchers die as RESTART_DELAYS_S has items, InfeasibleError if no
+        launcher can be started."""
         for _ in RESTART_DELAYS_S:
             pipe = await self._wait_for_launcher()
             with contextlib.suppress(_LauncherDiedError):
@@ -242,7 +248,8 @@ class DirectLauncherSite:
         )
 
     async def close(self) -> None:
-        """Release the launcher: it drops its queue, and exits after its last running task."""
+        """Disconnect from the launcher, which then drops its queue and exits after its last running
+        task."""
         self._closed = True
         if self._recovery is not None:
             await end_tasks([self._recovery])
@@ -255,7 +262,8 @@ class DirectLauncherSite:
     # -- the launcher process
 
     async def _start_launcher(self) -> None:
-        """Start a launcher and wait for its hello. Raises InfeasibleError."""
+        """Start a launcher and wait for its hello. Raises InfeasibleError if it does not start or
+        answer, TransientError if the host cannot be reached."""
         loop = asyncio.get_running_loop()
         self._greeting = loop.create_future()
         config = {
@@ -285,8 +293,8 @@ class DirectLauncherSite:
         self._pipe = pipe
 
     def _callbacks(self) -> tuple[Callable[[list[bytes]], None], Callable[[], None]]:
-        """Callbacks of the next launcher: ``_on_lines`` and ``_on_end``, ignored once it was given
-        up."""
+        """The callbacks ``on_lines`` and ``on_end`` for the next launcher. They do nothing once the
+        launcher has been given up or replaced."""
         self._launched += 1
         number = self._launched
 
@@ -301,7 +309,7 @@ class DirectLauncherSite:
         return on_lines, on_end
 
     def _on_end(self) -> None:
-        """Called when the launcher has ended without ``close``: it has died."""
+        """Called when the launcher has died: its pipe has ended without a call of ``close``."""
         self._pipe = None
         self._outgoing.clear()
         self._sent.clear()
@@ -327,8 +335,8 @@ class DirectLauncherSite:
             self._recovery = asyncio.get_running_loop().create_task(self._recover())
 
     async def _recover(self) -> None:
-        """Start a launcher, retrying without a limit, and find the attempts that the last one
-        had."""
+        """Start a new launcher, with unlimited retries, and ask it for the states of all open
+        attempts. The site is paused from the first failure until it succeeds."""
         while True:
             failures = max(1, min(self._failures, len(RESTART_DELAYS_S)))
             delay_s = RESTART_DELAYS_S[failures - 1]
@@ -352,13 +360,15 @@ class DirectLauncherSite:
                 return
 
     def _lose_all(self) -> None:
-        """End all attempts as lost. The claims were removed with the directory, so it is unknown
-        which attempts have started; queueing them again could start one twice."""
+        """Post the end of all attempts as lost, after the site's directory was removed with their
+        claims. Without the claims it is unknown which attempts have started, so that queueing them
+        again could start one twice."""
         for key in tuple(self._attempts):
             self._post_end(key, Outcome("lost", message="its site's directory was removed"))
 
     async def _find_attempts(self) -> None:
-        """Post the ends of open attempts, and queue those again that never started."""
+        """Ask the launcher for the states of all open attempts. Post the ends of ended ones, and
+        queue absent ones again, or post their ends as lost if their requests are unknown."""
         answers = await self._ask(tuple(self._attempts))
         again = []
         for key, found in answers.items():
@@ -373,7 +383,7 @@ class DirectLauncherSite:
         self._send_outgoing()
 
     def _pause(self, reason: str) -> None:
-        """Post SitePaused, unless the site is paused."""
+        """Post SitePaused, unless the site is already paused."""
         if not self._paused:
             self._paused = True
             self._post(SitePaused(self._clock(), self._index, reason))
@@ -384,7 +394,8 @@ class DirectLauncherSite:
             self._post(SiteReopened(self._clock(), self._index))
 
     async def _wait_for_launcher(self) -> LauncherPipe:
-        """The pipe to a running launcher; one is started if there is none."""
+        """The pipe to the launcher, which is started if there is none. Raises InfeasibleError if
+        there is none after ``patience_s``."""
         if self._pipe is None or (self._recovery is not None and not self._recovery.done()):
             self._start_recovery()
             if self._recovery is not None:
@@ -400,7 +411,8 @@ class DirectLauncherSite:
     # -- messages
 
     def _send_outgoing(self) -> None:
-        """Send attempts, in large portions: when half of the maximum has ended."""
+        """Send waiting attempts until the launcher has MAX_SENT_ATTEMPTS. Does nothing while it has
+        more than half as many, so that attempts are sent in large portions."""
         if self._pipe is None or len(self._sent) > MAX_SENT_ATTEMPTS // 2:
             return
         while self._outgoing and len(self._sent) < MAX_SENT_ATTEMPTS:
@@ -410,7 +422,8 @@ class DirectLauncherSite:
             self._pipe.send(msgspec.json.encode({"run": chunk}))
 
     async def _ask(self, keys: Sequence[str]) -> dict[str, Found]:
-        """Ask the launcher for the states of attempts; those that are not sent yet are active."""
+        """Ask the launcher for the states of attempts. Unsent ones count as active. Keys are left
+        out if there is no launcher any more. Raises LostError if the launcher dies."""
         answers: dict[str, Found] = {}
         if self._outgoing:
             here = {request.key for request in self._outgoing}
@@ -437,8 +450,8 @@ class DirectLauncherSite:
             self._on_report(report)
 
     def _give_up_launcher(self, what: str) -> None:
-        """Release a launcher that sends an invalid message, as if it had died, and pause the site
-        until another launcher works."""
+        """Disconnect from a launcher that has sent an invalid message, and treat it as dead. The
+        site is paused until another launcher works."""
         self._launched += 1  # nothing further of it is handled
         pipe = self._pipe
         if pipe is not None:
@@ -488,8 +501,9 @@ class DirectLauncherSite:
             hello.set_exception(LostError(f"it speaks version {version}, not {PROTOCOL}"))
 
     def _on_answer(self, question: int, found: dict[str, Found]) -> None:
-        """Handle an answer at once, before the caller that asked continues: the next line may
-        report the end of an attempt that the answer calls active."""
+        """Complete a question with its answer. The attempts that are active by the answer are
+        tracked here, before the caller of ``_ask`` continues: the next line may report the end of
+        one of them."""
         asked = self._questions.pop(question, None)
         if asked is None:
             return
@@ -503,7 +517,7 @@ class DirectLauncherSite:
     def _post_end(
         self, key: str, outcome: Outcome, kind: type[AttemptEnded] = AttemptEnded
     ) -> None:
-        """Post the end of an attempt, once, from whichever source it is known first."""
+        """Post the end of an attempt, unless it has been posted: the first source counts."""
         if key in self._attempts:
             del self._attempts[key]
             self._sent.discard(key)

@@ -1,4 +1,4 @@
-"""Emulated tasks: real processes that take a task's time and write files of its sizes."""
+"""Emulated tasks: real processes with a task's run time, which write files of its output sizes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wfrun.engine.exchange import AttemptRequest
 def emulated(
     request: AttemptRequest, *, runtime_s: float, output_sizes: Sequence[int]
 ) -> AttemptRequest:
-    """The same attempt with a command that waits ``runtime_s`` and then writes the outputs, in the
-    environment of the site.
+    """Return ``request`` with its command replaced by one that sleeps ``runtime_s`` seconds and
+    then writes the outputs. Its environment variables are removed.
 
-    ``output_sizes`` are bytes, in the order of ``request.outputs``. The files are sparse and occupy
-    no space. Negative times and sizes count as 0. A standard stream that is an output gets its size
-    too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU coreutils or busybox). It is a
-    single process if there is nothing to wait for or nothing to write. Raises ValueError unless
-    there is one size for each output.
+    ``output_sizes`` has the size in bytes of each of ``request.outputs``, in order. The files are
+    sparse and occupy no space. Negative times and sizes count as 0. If a standard stream is an
+    output, its file gets its size too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU
+    coreutils or busybox). There is no shell process if a single program does it all. Raises
+    ValueError unless there is one size for each output.
     """
     if len(output_sizes) != len(request.outputs):
         raise ValueError(f"{len(output_sizes)} sizes for {len(request.outputs)} outputs")
@@ -35,7 +35,8 @@ def emulated(
 
 
 def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """A command that runs these commands in sequence; the last one replaces the shell.
+    """One shell command that runs ``commands`` in sequence; the last one replaces the shell. A
+    single command is returned as it is, and ``true`` if there is none.
 
     File names are arguments of the script and never part of its text.
     """

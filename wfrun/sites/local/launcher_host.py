@@ -12,28 +12,29 @@ class LauncherPipe(Protocol):
     """The connection to a launcher process: lines in both directions."""
 
     def send(self, line: bytes) -> None:
-        """Send a line, given without its end, after those sent before. Never waits."""
+        """Send a line, given without its newline. Never waits. Lines arrive in the order of the
+        calls."""
 
     async def drained(self) -> None:
-        """Return when little is left to send."""
+        """Wait until the amount of unsent data is small, or the launcher has ended."""
 
     async def close(self, *, patience_s: float) -> None:
-        """Close the launcher's input, wait this long for its end, then release it."""
+        """Close the launcher's standard input, wait up to ``patience_s`` seconds for its end, then
+        disconnect. A launcher that has not ended goes on."""
 
 
 class LauncherHost(Protocol):
-    """The machine on which a launcher runs, and the directory of the site there.
+    """The machine on which a launcher runs, with the directory of the site for one run.
 
-    The directory is the site's file system for one run: its file store, the sandboxes and logs of
-    the attempts, and their exit records.
+    The directory has the site's file store, and the sandboxes, logs and exit records of attempts.
     """
 
     launcher_log: str
-    """Where the launcher's stderr is written, for messages."""
+    """Path of the file with the launchers' stderr, for messages."""
 
     async def prepare(self) -> None:
-        """Make the directory (mode 0700). Raises InfeasibleError if it cannot be made or
-        written."""
+        """Make the directory (mode 0700), if it does not exist. Raises InfeasibleError if it cannot
+        be made or written."""
 
     async def is_removed(self) -> bool:
         """Whether the directory does not exist any more."""
@@ -46,13 +47,13 @@ class LauncherHost(Protocol):
     ) -> LauncherPipe:
         """Start a launcher.
 
-        ``on_lines`` is called with its lines, without their ends; ``on_end`` once when it has
-        ended, but not after ``close``. Raises OSError if it cannot be started, TransientError if
-        the machine cannot be reached.
+        ``on_lines`` is called with lines from the launcher, without their newlines; ``on_end``
+        once, when the launcher has ended, but not after ``close``. Raises OSError if the launcher
+        cannot be started, TransientError if the machine cannot be reached.
         """
 
     async def stderr_tail(self) -> str:
-        """The end of the launchers' stderr."""
+        """The last part of the launchers' stderr."""
 
     async def log(self, key: str) -> tuple[bytes, bytes]:
         """Stdout and stderr of an attempt."""
@@ -64,4 +65,4 @@ class LauncherHost(Protocol):
         """As ``Site.remove``."""
 
     async def close(self) -> None:
-        """Release the machine."""
+        """Disconnect from the machine."""

@@ -1,17 +1,18 @@
-"""Lines of a stream, of bounded length."""
+"""Splits a stream of bytes into lines of bounded length."""
 
 from __future__ import annotations
 
 MAX_LINE_BYTES = 1 << 26
-"""Maximum length of a line. The longest answer QUESTION_KEYS questions with a message each."""
+"""Maximum length of a line in bytes. The longest valid lines are answers about
+``direct_launcher.QUESTION_KEYS`` attempts, each with a message."""
 _SHOWN_BYTES = 200
 
 
 class StreamLines:
     """Splits a stream into lines, in time proportional to its length.
 
-    Of a line that is too long only the beginning is returned, once, so that its receiver finds it
-    invalid; the rest is dropped on arrival.
+    A line of more than ``max_bytes`` is truncated to its beginning, which its receiver finds
+    invalid; the rest of the line is dropped on arrival.
     """
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
@@ -21,7 +22,8 @@ class StreamLines:
         self._dropping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes; returns the lines that they complete, without their ends."""
+        """Take the next bytes of the stream. Returns the lines that these complete, without their
+        newlines."""
         first, found, rest = data.partition(b"\n")
         lines = []
         if not self._dropping:

@@ -1,4 +1,4 @@
-"""A process that exchanges lines over its standard streams, on the event loop."""
+"""A child process that exchanges lines with the engine's event loop over its standard streams."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from wfrun.sites.local.lines import StreamLines
 _READ_BYTES = 1 << 20
 _HIGH_WATER_BYTES = 4 << 20
 _unreaped: set[int] = set()
-"""Released processes that have not been waited for yet."""
+"""Pids of released child processes that have not been waited for yet."""
 
 
 def reap() -> None:
-    """Wait for the released processes that have ended."""
+    """Wait for all released child processes that have ended, so that none stays a zombie. Does not
+    block."""
     for pid in tuple(_unreaped):
         ended = pid
         with contextlib.suppress(ChildProcessError):
@@ -27,8 +28,8 @@ def reap() -> None:
 
 
 def _spawn(argv: tuple[str, ...], log_path: str, stdin: int, stdout: int) -> int:
-    """Start a process in a session of its own, so that neither Ctrl-C nor a closed terminal ends
-    it."""
+    """Start a process in its own session, so that neither Ctrl-C nor a closed terminal ends it.
+    Returns its pid. Its stderr is appended to ``log_path``. Raises OSError."""
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, log))]
     try:
@@ -43,9 +44,9 @@ def _spawn(argv: tuple[str, ...], log_path: str, stdin: int, stdout: int) -> int
 class Pipes:
     """Implements ``LauncherPipe``: starts a process and exchanges lines with it.
 
-    ``on_lines`` is called with received lines, without their ends; ``on_end`` once when the process
-    closes its output, but not after ``close``. Its stderr is appended to ``log_path``. Raises
-    OSError when the process cannot be started.
+    ``on_lines`` is called with received lines, without their newlines; ``on_end`` once, when the
+    process closes its standard output, but not after ``close``. The process's stderr is appended to
+    ``log_path``. Raises OSError if the process cannot be started.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class Pipes:
         self._loop.add_reader(self._output, self._read)
 
     def send(self, line: bytes) -> None:
-        """Send a line, given without its end, after those sent before. Never waits."""
+        """Send a line, given without its newline. Never waits. Lines arrive in the order of the
+        calls."""
         if self._ended.is_set():
             return
         idle = not self._unsent
@@ -92,7 +94,7 @@ class Pipes:
             self._write()
 
     async def drained(self) -> None:
-        """Return when at most a few megabytes are left to send."""
+        """Wait until at most a few megabytes are unsent, or the process has ended."""
         await self._drained.wait()
 
     def _write(self) -> None:
@@ -143,7 +145,8 @@ class Pipes:
             self._input = -1
 
     async def close(self, *, patience_s: float) -> None:
-        """Close the process's input, wait this long for its end, then release it."""
+        """Close the process's standard input, wait up to ``patience_s`` seconds for its end, then
+        release it. A process that has not ended goes on."""
         self._on_end = None
         self._on_lines = _ignore
         self._unsent.clear()

@@ -24,7 +24,7 @@ from wfrun.sites.stored import absent_here, remove_here
 
 
 def available_cores() -> int:
-    """Cores of this machine that this process may use."""
+    """Number of this machine's cores that this process may use (its CPU affinity)."""
     return len(os.sched_getaffinity(0))
 
 
@@ -32,13 +32,14 @@ BASE_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
     "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
-"""Variables of wfrun's own environment that tasks on this machine get: those of a login, and the
-GPUs that wfrun was granted. A task that depends on others, such as those of an activated
-environment, would succeed here and fail at other sites."""
+"""Variables of wfrun's own environment that tasks on this machine inherit: those of a login, and
+the GPUs granted to wfrun. Others, such as those of an activated virtual environment, are withheld:
+a task that depends on them would succeed here and fail at other sites."""
 
 
 class LocalSite(DirectLauncherSite):
-    """A site on this machine with its files in ``directory``. ``python`` runs the launcher."""
+    """A site on this machine with its files in ``directory``. ``python`` is the interpreter that
+    runs the launcher."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Programs that run on the machines of sites. They are copied into a run's directory there.
 
-They need the standard library of Python >= 3.6 alone, and import nothing of wfrun but each other.
-There they are in one folder, and import each other by bare names; here they are in rooms, and do so
-as ``wfrun.sites.node.<room>.<name>``.
+They need only the standard library of Python >= 3.6, and import nothing of wfrun but each other. At
+a site they are in one folder and import each other by bare names. Here they are in subpackages and
+import each other as ``wfrun.sites.node.<room>.<name>``.
 """
 
 from pathlib import Path
@@ -13,8 +13,8 @@ LAUNCH_HERE = (
     f"import sys; sys.path[:0] = {[str(FOLDER / room) for room in ('launchers', 'tasks')]!a}; "
     "del sys.argv[0]; from launcher import main; main()"
 )
-"""Runs the launcher from its room. The first argument is the path of the program, by which lists of
-processes name it."""
+"""Python code that runs the launcher from its subpackage. Its first argument, the path of the
+program, is ignored: it names the launcher in lists of processes."""
 
 _RUNNER = (
     "tasks/python.sh",
@@ -38,9 +38,9 @@ LAUNCHER_PROGRAMS = (
     "launchers/launch.sh",
     "launchers/launcher.py",
 )
-"""For a host that is reached by SSH and has no batch system."""
+"""Programs for a host that is reached by SSH and has no batch system."""
 JOB_PROGRAMS = (*_RUNNER, "jobs/cuts.py", "jobs/batch_job.py", "jobs/job.sh", "jobs/job.py")
-"""For a cluster."""
+"""Programs for a cluster."""
 BATCH_LAUNCHER_PROGRAMS = (
     "launchers/queue_runner.py",
     "launchers/journals.py",
@@ -55,4 +55,4 @@ BATCH_LAUNCHER_PROGRAMS = (
     "launchers/malleable_end.py",
     "launchers/malleable_programs.py",
 )
-"""For a cluster with ``dispatch: launchers``, in addition to JOB_PROGRAMS."""
+"""Further programs, besides JOB_PROGRAMS, for a cluster with ``dispatch: launchers``."""

@@ -1,4 +1,4 @@
-"""The engine's certificate for encrypted channels: one for each session, signed by itself."""
+"""The engine's self-signed certificate for encrypted channels, a new one for each session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from wfrun.sites.node.channels.encryption import CIPHERS
 
 
 def make_context() -> tuple[ssl.SSLContext, str]:
-    """The engine's end of TLS with a new key, and the digest of its certificate."""
+    """Make a TLS server context with a new key and certificate. Returns the context, and the
+    SHA-256 digest of the certificate in hex."""
     # Imported here: they take 50 ms, and few commands open channels.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

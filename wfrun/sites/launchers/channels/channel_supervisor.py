@@ -14,11 +14,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ChannelSupervisor:
-    """Opens the channels again after each reconnection to the head node, and retries with back-off.
+    """Opens the channels after each connection to the head node, and retries with back-off.
 
-    ``make`` makes the channels for the run's directory, which is known once the head node was
-    reached. ``known`` are the launchers that may connect. While no channel can be opened the site
-    is paused.
+    ``make`` takes the run's directory, which is known after the first connection, and returns the
+    channels. ``known`` has the keys of the launchers that may connect. The site is paused while the
+    channels cannot be opened, unless the cause is a lost connection (TransientError).
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ChannelSupervisor:
         known: Iterable[str],
     ) -> None:
         self.reached = asyncio.Event()
-        """Set after each (re)connection to the head node, which has ended what listened there."""
+        """Set after each connection to the head node. A new connection has no listeners yet."""
         self._head = head
         self._make = make
         self._handler = handler
@@ -61,20 +61,20 @@ class ChannelSupervisor:
             self._has_opened.set()
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """Let these launchers connect; waits until channels have been opened once."""
+        """Allow these launchers to connect. Waits until the channels have been opened once."""
         await self._has_opened.wait()
         channels = self._channels
         assert channels is not None
         await self._head.retry_until_space(lambda _: channels.expect(launchers))
 
     async def forget(self, launchers: Sequence[str]) -> None:
-        """Remove what launchers that have ended left of their channels."""
+        """Close the links of ended launchers and remove their channels' files."""
         channels = self._channels
         if channels is not None:
             await self._head.retry_until_space(lambda _: channels.forget(launchers))
 
     async def dismiss(self) -> None:
-        """Let all launchers of the run end, also those that are not connected."""
+        """Make all launchers of the run end, including those that are not connected."""
         channels = self._channels
         if channels is not None:
             await self._head.retry_until_space(lambda _: channels.dismiss())

@@ -29,18 +29,19 @@ from wfrun.sites.tasks import end_tasks
 
 _LOGGER = logging.getLogger(__name__)
 PING_S = 15.0
-"""Interval between pings on each link."""
+"""Interval in seconds between pings on each link."""
 MAX_STRANGERS = 64
-"""Maximum number of connections that have not shown that they know the secret. With more, one of
-them is refused (``index_to_close``). So strangers can exhaust neither the file descriptors of the
-head node and of this machine nor the places of launchers."""
+"""Maximum number of strangers: connections that have not shown yet that they know the run's secret.
+When another one connects, one stranger is refused (``index_to_close``). So strangers can neither
+exhaust file descriptors here and on the head node nor keep launchers from connecting."""
 BURST_S = 0.5
-"""Minimum age in seconds at which a stranger is refused. Up to four times MAX_STRANGERS younger
-ones are kept, since all launchers may connect at the same moment."""
+"""Minimum age in seconds of a stranger that is refused. All launchers may connect at the same
+moment, so younger strangers are refused only when there are 4 * MAX_STRANGERS strangers."""
 
 
 class _Address(msgspec.Struct):
-    """The session of the previous engine, in a file at the site; invalid content is ignored."""
+    """The content of ``address.json`` at the site, of which only the number of the last session is
+    read."""
 
     session: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 
@@ -48,8 +49,8 @@ class _Address(msgspec.Struct):
 class SiteChannels:
     """Implements ``LauncherChannels`` for one run at one site.
 
-    ``directory`` is the run's directory there (absolute), ``connection`` leads to the head node,
-    ``spec`` names the channels to use, and ``site`` is the site's name in messages.
+    ``connection`` leads to the head node, ``directory`` is the absolute path of the run's directory
+    at the site, ``spec`` lists the channels to use, and ``site`` is the site's name in messages.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class SiteChannels:
         handshake_s: float = HANDSHAKE_S,
     ) -> None:
         self.session = 0
-        """Number of the last ``open``. It increases with every ``open`` of every engine of the run,
-        so that launchers notice a new one."""
+        """Number of the current session, from 1. Each call of ``open``, by any engine of the run,
+        begins a session with a higher number, by which launchers notice it."""
         self.channels: tuple[str, ...] = ()
-        """The channels that are listened on."""
+        """The channels on which the engine listens now."""
         self._connection = connection
         self._directory = directory
         self._spec = spec
@@ -79,7 +80,7 @@ class SiteChannels:
         self._expected: set[str] = set()
         self._listeners: list[Listener | SpoolListener] = []
         self._waiting: list[SignedLink] = []
-        """Links that have not proved their identity, or are not expected yet, oldest first."""
+        """Links whose launcher has not proved its identity or is not expected yet, oldest first."""
         self._links: dict[tuple[str, int], SignedLink] = {}
         self._pinger: asyncio.Task[None] | None = None
 
@@ -141,7 +142,7 @@ class SiteChannels:
     # -- listening
 
     async def _prepare(self, host: Host, home: str) -> None:
-        """Read or make the run's secret, and choose the number of this session."""
+        """Read the run's secret, or write a new one, and choose the number of the new session."""
         stored, address = await host.read([f"{home}/secret", f"{home}/address.json"])
         secret = (stored or b"").strip()
         if not secret:
@@ -157,7 +158,8 @@ class SiteChannels:
             self._credentials.context, self._credentials.digest = make_context()
 
     async def _listen(self, host: Host, channel: str) -> list[tuple[str, int]]:
-        """Listen on one channel; returns the addresses for launchers, none for the spool."""
+        """Listen on one channel. Returns the hosts and ports to which launchers connect; empty for
+        the spool."""
 
         def accept(connection: IncomingConnection) -> ConnectionHandler:
             return self._accept(connection, channel)
@@ -181,7 +183,7 @@ class SiteChannels:
         return [(each, listener.port) for each in addresses]
 
     def _accept(self, connection: IncomingConnection, channel: str) -> ConnectionHandler:
-        """Make a link of an incoming connection, and refuse strangers where there are too many."""
+        """Make the link of an incoming connection. Refuses a stranger if there are too many."""
         is_spool = channel == "spool"
         known = self._credentials
         link = SignedLink(

@@ -20,16 +20,17 @@ from wfrun.sites.node.channels.signing import (
 MAX_NODES = 1 << 16
 """Maximum number of nodes of a launcher. Each has a link of its own."""
 NONCE_CHARACTERS = 32
-"""Length of a nonce of a launcher."""
+"""Length of a launcher's nonce in its hello."""
 
 
 class HandshakeRefusedError(Exception):
-    """The other end is no launcher of this run."""
+    """The engine refuses a connection: the other end does not prove that it is a launcher of this
+    run, or speaks another version of the handshake."""
 
 
 class Credentials:
-    """Proof of the engine's identity in one session, with the nonces of the hellos it has
-    accepted."""
+    """The secret, the TLS certificate and the used nonces with which an engine does its handshakes
+    in one session. ``secret`` is the run's, ``session`` the number of the session."""
 
     def __init__(
         self,
@@ -42,21 +43,24 @@ class Credentials:
         self.secret = secret
         self.session = session
         self.context = context
-        """Of TLS; None: channels are not encrypted."""
+        """TLS context with the engine's certificate; None: channels are not encrypted."""
         self.digest = digest
-        """Of the certificate; empty without one."""
+        """SHA-256 digest of the certificate; empty without one."""
         self.used_nonces = set() if used_nonces is None else used_nonces
-        """Nonces of the accepted hellos: a hello with one of them was overheard, and is refused."""
+        """Nonces of the accepted hellos. A second hello with a used nonce is refused as a replay.
+        """
 
     def without_encryption(self) -> Credentials:
-        """The same for a channel that is not encrypted."""
+        """These credentials without TLS, for the spool. The used nonces are shared."""
         return Credentials(self.secret, self.session, used_nonces=self.used_nonces)
 
 
 class EngineHandshake:
-    """The engine's side of one handshake: ``answer`` a hello, then ``complete`` it.
+    """The engine's side of one handshake: call ``answer`` with the launcher's first line, then
+    ``complete`` with its second.
 
-    Both raise RefusedError, with what is wrong.
+    Both methods raise HandshakeRefusedError with the reason. ``complete`` raises ValueError for a
+    line that is no JSON object.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -64,12 +68,12 @@ class EngineHandshake:
         """Key of the launcher that the other end claims to be."""
         self.node = 0
         self.has_answered = False
-        """Whether a hello was accepted. Who sent it has shown that it knows the secret."""
+        """Whether a hello was accepted. The sender of an accepted hello knows the run's secret."""
         self._credentials = credentials
         self._fields: tuple[object, ...] = ()
 
     def answer(self, line: bytes) -> bytes:
-        """Check a hello; returns the engine's line, without its end."""
+        """Check a launcher's hello; returns the line to answer it with, without its newline."""
         said = _hello_of(line)
         known = self._credentials
         launcher, node, nonce = said["launcher"], said["node"], said["nonce"]
@@ -89,7 +93,8 @@ class EngineHandshake:
         return json.dumps(answer).encode()
 
     def complete(self, line: bytes) -> tuple[LineSigner, LineSigner]:
-        """Check the launcher's proof; returns the signers of lines to it and of lines from it."""
+        """Check the launcher's proof. Returns the signer of lines to the launcher and the verifier
+        of lines from it."""
         if not is_equal(object_of(line).get("proof"), self._proof("launcher")):
             raise HandshakeRefusedError("it does not know the secret of this run")
         return LineSigner(self._proof("to-launcher")), LineSigner(self._proof("to-engine"))
@@ -104,7 +109,7 @@ class EngineHandshake:
 
 
 def _hello_of(line: bytes) -> dict[str, Any]:
-    """The hello of a launcher, with fields of the right types."""
+    """Decode a hello and check the types of its fields. Raises HandshakeRefusedError."""
     try:
         said = object_of(line)
         str(said.get("launcher")).encode()  # raises ValueError for half a surrogate pair

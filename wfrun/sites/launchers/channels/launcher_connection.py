@@ -23,7 +23,8 @@ from wfrun.sites.launchers.channels.messages import (
 from wfrun.sites.launchers.launcher_nodes import LauncherNode
 
 ANSWER_S = 120.0
-"""Timeout of an answer, for which a launcher may read a long journal from a slow disk."""
+"""Timeout in seconds of a launcher's answer to a question. To answer, it may have to read a long
+journal from a slow disk."""
 
 
 class LauncherConnection:
@@ -34,21 +35,21 @@ class LauncherConnection:
         self.link = link
         self._log = log
         self.node: LauncherNode | None = None
-        """The node at the other end; None until its hello was accepted."""
+        """The node at the other end; None until the engine has accepted the node's hello."""
         self._answered_s = 0.0
         self._requests: list[AttemptRequest] = []
         self._questions: dict[int, asyncio.Future[dict[str, Found]]] = {}
         self._numbers = itertools.count(1)
 
     def on_hello(self, node: LauncherNode, report: LauncherReport, now_s: float) -> None:
-        """Take the capacity and the remaining time that a node's hello reports."""
+        """Set the node's capacity and the end of its time from the node's hello."""
         self.node = node
         node.host, node.cores = report.host, report.slots
         node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
         node.ends_s = None if report.left_s is None else now_s + report.left_s
 
     def reports(self, lines: Sequence[bytes]) -> Iterator[LauncherReport]:
-        """The messages of lines. Those that are none are dropped, with a warning."""
+        """Decode lines into messages. Invalid lines are skipped, each with a warning."""
         for line in lines:
             try:
                 yield decode(line)
@@ -60,7 +61,8 @@ class LauncherConnection:
         self._log.warn(f"launcher {self.launcher}: {text}")
 
     def run(self, request: AttemptRequest) -> None:
-        """Send an attempt; all those of one turn of the event loop share messages."""
+        """Send an attempt to run. Attempts passed in one turn of the event loop are sent together
+        in messages of up to MESSAGE_KEYS."""
         if not self._requests:
             asyncio.get_running_loop().call_soon(self._flush)
         self._requests.append(request)
@@ -71,25 +73,26 @@ class LauncherConnection:
             self.link.send(msgspec.json.encode({"run": requests[start : start + MESSAGE_KEYS]}))
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message. Attempts of earlier calls of ``run`` are sent first, since a cancellation
-        must not overtake the attempt that it cancels."""
+        """Send a message, after the attempts of earlier calls of ``run``: a cancellation must not
+        overtake the attempt that it cancels."""
         self._flush()
         self.link.send(msgspec.json.encode(message))
 
     def send_keys(self, what: str, keys: Sequence[str], **more: Any) -> None:
-        """Send messages ``{what: keys, **more}`` of at most MESSAGE_KEYS keys."""
+        """Send ``{what: keys, **more}``, split into messages of at most MESSAGE_KEYS keys."""
         for start in range(0, len(keys), MESSAGE_KEYS):
             self.send({what: keys[start : start + MESSAGE_KEYS], **more})
 
     @property
     def latency_s(self) -> float:
-        """Round-trip time: that of the link's pings, or of the first question; 0: unknown."""
+        """Round-trip time of the link's last ping; before the first answered ping, that of the
+        first answered question; 0: unknown."""
         return self.link.latency_s or self._answered_s
 
     async def ask(self, keys: Sequence[str]) -> dict[str, Found]:
-        """Ask the launcher for the states of attempts. With no keys an empty question is sent,
-        which measures the round trip. Raises TransientError when the link ends before the answer,
-        or no answer comes.
+        """Ask the launcher for the states of attempts, by key. Without keys an empty question is
+        sent, which measures the round-trip time. Raises TransientError if the link ends before the
+        answer, or after ANSWER_S.
         """
         answers: dict[str, Found] = {}
         asked_s = time.monotonic()
@@ -109,13 +112,14 @@ class LauncherConnection:
         return answers
 
     def on_answer(self, number: int, found: dict[str, Found]) -> None:
-        """Take the answer to the question of this number."""
+        """Pass the answer to question ``number`` to the caller of ``ask`` that waits for it."""
         future = self._questions.pop(number, None)
         if future is not None and not future.done():
             future.set_result(found)
 
     def end(self) -> None:
-        """Drop what is unsent and fail open questions: the link has ended."""
+        """Called when the link has ended: drop unsent attempts, and raise TransientError in all
+        callers that wait for an answer."""
         self._requests.clear()
         for future in self._questions.values():
             if not future.done():

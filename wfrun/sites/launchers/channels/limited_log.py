@@ -1,4 +1,4 @@
-"""Warnings about what others send, who must not be able to fill a log with them."""
+"""Rate-limited warnings about invalid messages, so that their senders cannot fill the log."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ INTERVAL_S = 60.0
 
 
 class LimitedWarnings:
-    """Logs warnings about one site; only counts those beyond MAX_WARNINGS in INTERVAL_S. The first
-    warning of a later interval gives their number."""
+    """Logs at most MAX_WARNINGS warnings about one site in each interval of INTERVAL_S seconds, and
+    counts the rest. The first warning of a later interval gives the number of omitted ones."""
 
     def __init__(self, site: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._site = site
@@ -24,7 +24,7 @@ class LimitedWarnings:
         self._omitted = 0
 
     def warn(self, text: str) -> None:
-        """Log a warning, or count it."""
+        """Log a warning, or only count it if the interval has MAX_WARNINGS already."""
         now_s = self._clock()
         if now_s - self._since_s >= INTERVAL_S:
             self._since_s, self._written = now_s, 0

@@ -1,4 +1,4 @@
-"""The protocols between a site with launchers and the channels by which launchers connect."""
+"""The protocols by which a site with launchers uses the channels over which they connect."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ class Link(Protocol):
     """A connection from one node of a launcher. A node that connects again gets another link."""
 
     channel: str
-    """tcp, ssh or spool."""
+    """Kind of channel: tcp, ssh or spool."""
     node_number: int
-    """Which of the launcher's nodes it leads to; each has a link of its own, 0 is the first."""
+    """Number of the launcher's node at the other end, from 0. Each node has a link of its own."""
     latency_s: float
     """Round-trip time of the last ping; 0 before the first answer."""
 
     def send(self, line: bytes) -> None:
-        """Send a line, given without its end, after those sent before. Never waits. What is sent
-        over a link that breaks may be lost."""
+        """Send a line, given without its newline. Never waits. Lines arrive in the order of the
+        calls; they may be lost if the link breaks."""
 
     async def drained(self) -> None:
-        """Return when little is left to send, or the link has ended."""
+        """Wait until the amount of unsent data is small, or the link has ended."""
 
     def close(self) -> None:
         """End the link; the launcher may connect again."""
 
 
 class LinkHandler(Protocol):
-    """The user of the links: called by the channels."""
+    """The callbacks by which the channels report links and lines to the site."""
 
     def on_connected(self, launcher: str, link: Link) -> None:
-        """Called when a launcher has proved its identity. It replaces an earlier link to the same
-        node, for which ``on_disconnected`` is not called."""
+        """Called when a launcher has proved its identity and is expected. ``link`` replaces an
+        earlier link to the same node, for which ``on_disconnected`` is not called."""
 
     def on_lines(self, link: Link, lines: Sequence[bytes]) -> None:
-        """Called with lines from the launcher, in order and without their ends. Answers to pings,
-        which the link itself sends, are not among them."""
+        """Called with lines from the launcher, in order and without their newlines. Answers to the
+        link's own pings are left out."""
 
     def on_disconnected(self, link: Link, reason: str) -> None:
-        """Called when a link has ended; not after ``Link.close``."""
+        """Called when a link has ended, except by ``Link.close``."""
 
 
 class LauncherChannels(Protocol):
@@ -48,20 +48,21 @@ class LauncherChannels(Protocol):
     async def open(self, handler: LinkHandler) -> None:
         """Listen on every channel that the catalog allows and the site supports.
 
-        Called again with every new connection to the head node, which ends all links. Raises
-        TransientError when the head node cannot be asked, InfeasibleError when no channel is left.
+        Must be called again after each new connection to the head node; this ends all links. Raises
+        TransientError if the head node cannot be reached, InfeasibleError if the engine cannot
+        listen on any of the channels.
         """
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """Let these launchers connect from now on."""
+        """Allow the launchers with these keys to connect from now on."""
 
     async def forget(self, launchers: Sequence[str]) -> None:
-        """These launchers have ended: close their links and remove their files."""
+        """Close the links of ended launchers, and remove their spool files."""
 
     async def dismiss(self) -> None:
-        """Let all launchers of the run end, including those that are not connected or not known: a
-        launcher may outlive its batch job. Raises TransientError if the head node cannot be
-        reached."""
+        """Write in ``address.json`` that the run is over, so that all its launchers end, including
+        those that are not connected and those that outlive their batch jobs. Raises TransientError
+        if the head node cannot be reached."""
 
     async def close(self) -> None:
         """Close all links and stop listening."""

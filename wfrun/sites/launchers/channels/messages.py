@@ -1,4 +1,4 @@
-"""What launchers and the engine send each other: JSON lines, the same on every channel."""
+"""Messages between launchers and the engine: JSON lines, of equal format on every channel."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from wfrun.engine.exchange import Count, Found, InputLink, Outcome, Seconds
 from wfrun.sites.launchers.reports import decode_report
 
 PROTOCOL = 1
-"""Version of the messages. Launchers that an older wfrun started may have another."""
+"""Version of the messages. A launcher started by another release of wfrun may have another one."""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is busy with one for
-long."""
+"""Maximum number of attempts or keys in a message, so that neither side is long busy with one
+message."""
 QUESTION_KEYS = 5000
-"""Maximum number of keys in a question. For each question a launcher may read its whole journal, so
-questions are larger than other messages."""
+"""Maximum number of keys in a question. A launcher may read its whole journal for each question, so
+few large questions are better than many small ones."""
 
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
-"""A number of slots, devices or nodes."""
+"""A number of slots, GPUs or nodes, or the number of a node."""
 Key = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9.-]*\Z", max_length=200)]
-"""Key of an attempt or a launcher, or the id of a command: names of files at sites."""
+"""Key of an attempt or a launcher, or id of a command. Such keys become names of files at sites."""
 
 
 class RemoteCommand(msgspec.Struct, frozen=True):
@@ -33,39 +33,39 @@ class RemoteCommand(msgspec.Struct, frozen=True):
     node: Size
     attempt: Key
     command: Annotated[str, msgspec.Meta(max_length=1 << 17)]
-    """For ``sh -c``; Linux takes no longer argument."""
+    """Script for ``sh -c``. Linux limits an argument to 128 KiB."""
     inputs: tuple[InputLink, ...]
     env: dict[str, str]
 
 
 class RemoteEnd(msgspec.Struct, frozen=True):
-    """The end of such a command."""
+    """The end of a RemoteCommand."""
 
     id: Key
     status: Annotated[int, msgspec.Meta(ge=0, le=255)]
     text: Annotated[str, msgspec.Meta(max_length=10_000)]
-    """The end of what it has printed."""
+    """The last part of the command's output."""
 
 
 class ResizedProgram(msgspec.Struct, frozen=True):
-    """What the program of a malleable attempt has."""
+    """The nodes of the program of a malleable attempt, in answer to a question to resize it."""
 
     attempt: Key
     number: Count
     nodes: tuple[Key, ...]
-    """Launchers beside the one that reports it."""
+    """Keys of the launchers whose nodes the program has, besides the reporting launcher."""
     gone: bool
     failure: Annotated[str, msgspec.Meta(max_length=10_000)]
 
 
 class LauncherReport(msgspec.Struct):
-    """Any message of a launcher; ``batch_launcher.py`` describes them.
+    """A message of a launcher, of any type; ``batch_launcher.py`` describes the types.
 
     {"hello": 1, "launcher": key, "pid", "host", "slots", "memory_bytes", "gpus", "left_s": seconds
         or null, "node": i, "nodes": n}      first message of each connection
     {"started": [key ...], "ended": [[key, outcome] ...]}
-    {"returned": [key ...]}                  did not start and will not
-    {"contested": [key ...]}                 claimed by another process
+    {"returned": [key ...]}                  attempts that the launcher will not start
+    {"contested": [key ...]}                 attempts that another process has claimed
     {"found": {key: {"state", "outcome"}}, "id": n}
     {"ending": reason}                       accepts no more attempts
     {"failing": text} {"recovered": true} {"error": text}
@@ -100,5 +100,6 @@ _DECODER = msgspec.json.Decoder(LauncherReport)
 
 
 def decode(line: bytes) -> LauncherReport:
-    """The message of a line. Raises ValueError for anything else, also values out of bounds."""
+    """Decode the message of a line. Raises ValueError if it is invalid or has values out of
+    bounds."""
     return decode_report(line, _DECODER)

@@ -1,5 +1,5 @@
-"""One connection of a launcher: proves its identity and verifies its lines.
-``wfrun/sites/node/channels/signing.py`` describes what both ends send."""
+"""The link to a launcher over one connection: does the handshake, signs and verifies lines.
+``wfrun/sites/node/channels/signing.py`` describes the handshake and the signatures."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ from wfrun.sites.remote.incoming import IncomingConnection
 from wfrun.sites.tasks import end_tasks
 
 WRITE_BYTES = 1 << 20
-"""Maximum size of one write to a launcher."""
+"""Maximum size in bytes of one write to a launcher."""
 DRAINED_BYTES = 1 << 18
-"""Maximum size of unsent data at which a link counts as drained."""
+"""Maximum size in bytes of the unsent data of a drained link."""
 MAX_UNSENT_BYTES = 1 << 28
-"""A link with more unsent data than this ends: its launcher does not read."""
+"""Maximum size in bytes of unsent data. A link with more ends, since its launcher does not read."""
 MAX_LINE_BYTES = 1 << 26
 """Maximum length of a line from a launcher, in bytes. A launcher never keeps more unsent data than
 this (``wfrun/sites/node/channels/channels.py``)."""
 MAX_EARLY_BYTES = 1 << 24
-"""Maximum amount of lines that are kept of a launcher that is not expected yet."""
+"""Maximum total length in bytes of the lines kept for a launcher that is not expected yet."""
 EXPECTED_S = 60.0
-"""Time in which the engine must learn of a launcher that an earlier engine started."""
+"""Timeout in seconds for a launcher that has proved its identity to become expected. A resumed
+engine needs that time to learn which launchers earlier engines started."""
 MAX_UNANSWERED_PINGS = 4
-"""Number of consecutive unanswered pings after which a link ends. It is a count and not a time,
-because this machine may have been suspended."""
+"""Number of consecutive unanswered pings after which a link ends. A count, not a time, since the
+time while this machine is suspended must not count."""
 
 
 class LinkOwner(Protocol):
-    """The owner of links: called by them."""
+    """The callbacks by which links report to their owner."""
 
     def on_proved(self, link: SignedLink) -> None:
-        """Called when the launcher has proved its identity and is expected."""
+        """Called once, when the launcher has proved its identity and is expected."""
 
     def on_lines(self, link: SignedLink, lines: list[bytes]) -> None:
-        """Called with lines of a launcher that has proved its identity."""
+        """Called with verified lines of the launcher, after ``on_proved``."""
 
     def on_ended(self, link: SignedLink, reason: str) -> None:
-        """Called once when a proved link has ended; not after ``close``."""
+        """Called once when a link has ended after ``on_proved``, except by ``close``."""
 
     def on_refused(self, link: SignedLink, reason: str) -> None:
-        """Called when the other end is to be named in a warning."""
+        """Called when a link is refused, so that the owner logs a warning that names the other
+        end."""
 
 
 class SignedLink:
     """Implements ``Link`` and ``ConnectionHandler`` for one incoming connection.
 
-    The other end has to prove within ``limit_s`` that it knows the run's secret, or is
-    disconnected, with a warning in the log. A launcher that has proved its identity and that
-    ``is_expected`` does not know waits up to EXPECTED_S for ``admit``; what it sends in the
-    meantime is kept.
+    If the other end does not prove within ``limit_s`` seconds that it knows the run's secret, it is
+    refused: disconnected, with a warning. ``is_expected`` takes the key of a launcher. A launcher
+    that has proved its identity but is not expected waits up to EXPECTED_S for ``admit``; its lines
+    are kept until then.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class SignedLink:
         self._handshake = EngineHandshake(credentials)
         self._encryption: Encryption | None = None
         self._signer: LineSigner | None = None
-        """Signs what we send; None until the handshake is complete, as ``_verifier``."""
+        """Signs outgoing lines. This and ``_verifier`` are None until the handshake is complete."""
         self._verifier: LineSigner | None = None
         self._early_lines: list[bytes] = []
         """Lines received before the launcher was expected."""
@@ -101,7 +103,7 @@ class SignedLink:
         self._unsent = bytearray()
         self._has_unsent = asyncio.Event()
         self._is_drained = asyncio.Event()
-        """Little is left to send, or the link has ended."""
+        """Set while at most DRAINED_BYTES are unsent, and after the end of the link."""
         self._is_drained.set()
         self._ping_times_s: dict[int, float] = {}
         self._pings = 0
@@ -143,13 +145,14 @@ class SignedLink:
         return self._is_over
 
     def refuse(self, reason: str) -> None:
-        """Hang up, with a warning."""
+        """Disconnect the other end; the owner logs a warning with ``reason``."""
         if not self._is_over:
             self._owner.on_refused(self, reason)
             self._fail(reason)
 
     def admit(self) -> None:
-        """Let a launcher that has proved its identity in if it is expected by now."""
+        """Call ``on_proved`` and pass on the kept lines if the launcher has proved its identity and
+        is expected by now; else do nothing."""
         if self._is_over or self._verifier is None or self.launcher:
             return
         if not self._is_expected(self.claimed):
@@ -161,7 +164,7 @@ class SignedLink:
         self._pass_on([])
 
     def ping(self) -> None:
-        """Send a ping; end the link if several pings have gone unanswered."""
+        """Send a ping, or end the link if MAX_UNANSWERED_PINGS pings are unanswered."""
         if self._signer is None:
             return
         if self._unanswered >= MAX_UNANSWERED_PINGS:
@@ -196,7 +199,8 @@ class SignedLink:
         self._pass_on(lines)
 
     def _take(self, received: list[bytes], lines: list[bytes]) -> None:
-        """Handle what was received; verified lines for the owner are appended to ``lines``."""
+        """Handle received lines. Verified lines for the owner are appended to ``lines``. Raises
+        HandshakeRefusedError, or ValueError for a line with an invalid signature."""
         for line in received:
             if self._verifier is not None:
                 line = self._verifier.verify(line)
@@ -249,7 +253,7 @@ class SignedLink:
         self.admit()
 
     def _is_pong(self, line: bytes) -> bool:
-        """Whether a line answers a ping; if so, the round trip is measured."""
+        """Whether a line answers a ping. If it does, update ``latency_s``."""
         if not line.startswith(b'{"pong": '):
             return False
         number = object_of(line).get("pong")

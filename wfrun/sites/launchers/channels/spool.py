@@ -15,14 +15,14 @@ from wfrun.sites.remote.incoming import ConnectionHandler, Listener, OnConnectio
 
 MAX_FILE_BYTES = 4 << 20
 MAX_SOURCES = 100_000
-"""Maximum number of nodes of launchers whose files are read: more than the largest runs have."""
+"""Maximum number of launcher nodes from which files are accepted; larger than in any real run."""
 _NAME = re.compile(r"([\w.-]{1,200})\.\d{1,9}\.(\d{1,9})", re.ASCII)
 """``<launcher>.<node>.<session>.<connection>``"""
 
 
 class _SpoolConnection:
-    """Implements ``IncomingConnection``: one connection of a launcher. ``name`` is the name of one
-    of its spool files."""
+    """Implements ``IncomingConnection`` for one connection of a launcher over the spool. ``name``
+    is ``<launcher>.<node>.<session>.<connection>``."""
 
     def __init__(self, host: Host, directory: str, name: str) -> None:
         source, session, connection = name.rsplit(".", 2)
@@ -39,20 +39,22 @@ class _SpoolConnection:
         await self._host.write([NewFile(f"{self._stem}.{self._written}", data)])
 
     def admit(self) -> None:
-        """Files are those of the user, and never limited."""
+        """Does nothing: only the user can write spool files, so their amount is not limited."""
 
     def disconnect(self) -> None:
         self.handler = None
         self._end_task = asyncio.create_task(self._write_end())
 
     async def _write_end(self) -> None:
-        """Write the empty file that ends a connection. If that fails the launcher times out."""
+        """Write the empty file that ends a connection. Errors are ignored: the launcher then ends
+        the connection at its timeout."""
         with contextlib.suppress(WfrunError):
             await self.write(b"")
 
 
 class SpoolListener:
-    """Listens for the spool files of one session of a run: one connection after another."""
+    """Listens for the spool files of one session of a run. Each node of a launcher has one
+    connection at a time."""
 
     def __init__(
         self, host: Host, directory: str, session: int, on_connection: OnConnection
@@ -67,7 +69,8 @@ class SpoolListener:
         self._listener: Listener | None = None
 
     async def open(self) -> None:
-        """Watch for files. Raises InfeasibleError where the head node cannot do that."""
+        """Start watching for files. Raises InfeasibleError if the head node cannot watch the
+        folder."""
         self._listener = await self._host.spool(self._out, self._session, self._on_file)
 
     async def close(self) -> None:
@@ -77,8 +80,8 @@ class SpoolListener:
             await self._listener.close()
 
     def _on_file(self, name: str, data: bytes) -> None:
-        """Handle the next file of a connection. A file of an older connection than the launcher's
-        latest is ignored: it was shown late."""
+        """Handle the next file of a connection. If the node has made a newer connection since, the
+        file is ignored: the file system has shown it late."""
         match = _NAME.fullmatch(name)
         if match is None:
             return  # no launcher writes such a file
@@ -103,7 +106,8 @@ class SpoolListener:
 
 
 def leftovers(directory: str, launchers: Sequence[str], nodes: int) -> list[str]:
-    """The directories that remain of ended launchers; their files are removed by the readers."""
+    """The spool directories to remove after the end of ``launchers``, each with up to ``nodes``
+    nodes: those of files from the engine. Files to the engine are removed when they are read."""
     return [
         f"{directory}/launchers/in/{launcher}.{node}"
         for launcher in launchers

@@ -2,12 +2,13 @@
 
 A program that is passed to ``python -c``. It reads ``{"files": [[source, temporary, final, mode,
 digest], ...]}`` on stdin. Each file is copied to its temporary name, compared with its digest
-unless that is null, and renamed. It prints ``[[size, null], ...]``: for a file that was not copied
-``[null, [kind, message]]``, where the kind is ``uncarried`` for a directory or a link, ``absent``,
-``infeasible`` or ``transient``. It needs the standard library of Python >= 3.6 alone.
+unless that is null, and renamed to its final name. The program prints a list with an item for each
+file: ``[size, null]``, or ``[null, [kind, message]]`` if the file was not copied. The kind is
+``uncarried`` (no regular file), ``absent``, ``infeasible`` or ``transient``. It needs only the
+standard library of Python >= 3.6.
 
-A copy shares the blocks of its source where the file system can (ioctl_ficlone(2)), and is made by
-it otherwise where it can (copy_file_range(2)).
+A copy shares the blocks of its source if the file system supports it (ioctl_ficlone(2)). Else the
+kernel copies the data if it can (copy_file_range(2)).
 """
 
 import contextlib
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional, Tuple
 
 FICLONE = 0x40049409
-"""From linux/fs.h."""
+"""Number of the ioctl, from linux/fs.h."""
 CHUNK_BYTES = 1 << 24
 READ_BYTES = 1 << 20
 PASSING = (
@@ -43,11 +44,11 @@ PASSING = (
 
 
 class FailedError(Exception):
-    """A file was not copied. Arguments: the kind, and the message."""
+    """A file was not copied. Arguments: kind (see above) and message."""
 
 
 def copy(source: str, temporary: str, final: str, mode: int, digest: "Optional[str]") -> int:
-    """Copy one file; returns its size. Raises OSError, FailedError."""
+    """Copy one file; returns its size in bytes. Raises OSError, FailedError."""
     reader = open_regular(source)
     try:
         size = os.fstat(reader).st_size
@@ -76,7 +77,8 @@ def copy(source: str, temporary: str, final: str, mode: int, digest: "Optional[s
 
 
 def open_regular(path: str) -> int:
-    """Open a file. A link is not followed: its target may be one that only this end can read."""
+    """Open a regular file. Raises OSError, and FailedError for another kind of file: a link is not
+    followed, since the other side might not be allowed to read its target."""
     try:
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
@@ -92,7 +94,7 @@ def open_regular(path: str) -> int:
 
 
 def fill(reader: int, writer: int, size: int) -> None:
-    """Copy the content, by the fastest way that the file system has. Holes stay holes."""
+    """Copy the content by the fastest method that the file system supports. Holes stay holes."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(writer, FICLONE, reader)
         return
@@ -114,7 +116,7 @@ def fill(reader: int, writer: int, size: int) -> None:
 
 
 def copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
-    """Copy at most ``count`` bytes at ``position``; returns their number, 0 at the end."""
+    """Copy at most ``count`` bytes at ``position``; returns their number, 0 at the file's end."""
     by_range = getattr(os, "copy_file_range", None)  # since Python 3.8
     if by_range is not None:
         # Errors, such as one of two file systems, come from the other way, too.
@@ -126,7 +128,7 @@ def copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
 
 
 def digest_of(fd: int) -> str:
-    """The digest of an open file, as in ``digests.py``."""
+    """The SHA-256 digest of an open file, in hex as in ``digests.py``."""
     total = hashlib.sha256()
     position = 0
     while True:
@@ -138,7 +140,7 @@ def digest_of(fd: int) -> str:
 
 
 def put_in_place(temporary: str, final: str) -> None:
-    """Rename a complete copy, replacing a file or directory."""
+    """Rename a complete copy to ``final``, where an existing file or directory is deleted."""
     try:
         os.rename(temporary, final)
     except OSError as error:
@@ -149,7 +151,7 @@ def put_in_place(temporary: str, final: str) -> None:
 
 
 def answer_to(file: "List[Any]") -> "Tuple[Optional[int], Optional[Tuple[str, str]]]":
-    """Copy one file; returns its size, or the reason why it was not copied."""
+    """Copy one file; returns its item of the printed list."""
     try:
         return copy(*file), None
     except FailedError as error:

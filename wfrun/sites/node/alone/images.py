@@ -1,19 +1,22 @@
 """The cache of container images at a site: files that outlive runs, named by their SHA-256
 checksums.
 
-A program of the head node, which is passed to ``python -c``. It reads
-``{"ask": "take" | "keep", "cache", "sha256", "stored", "part"}`` on stdin, the last three with the
-checksum of the image, its path in the store of a run, and a path for a temporary link beside that.
-The cache is a directory that this user alone can enter. The program prints
+A program of the head node, which is passed to ``python -c``. It reads a JSON object on stdin:
 
-    take    whether the image is in the store now, as a hard link to the cached file
-    keep    whether the image, which is in the store, is in the cache now
+    ask       "take": link the image from the cache into the store of a run; "keep": vice versa
+    cache     the directory of the cache, which this user alone can enter
+    sha256    the checksum of the image
+    stored    the path of the image in the store
+    part      a path beside it for a temporary link
 
-and on stderr what has failed. It needs the standard library of Python >= 3.6 alone.
+It prints whether the image is in the store ("take") or in the cache ("keep") now, and an error on
+stderr. The store and the cache share the file by hard links. It needs only the standard library of
+Python >= 3.6.
 
-A cached file is read in full before its first use, and again when its size, modification time or
-inode are not those of then, which ``<sha256>.checked`` has. One with another checksum is removed:
-runs that use it have links of their own.
+The checksum of a cached file is computed before its first use. ``<sha256>.checked`` records the
+file's size, modification time and inode at that time; if they differ later, the checksum is
+computed again. A file with a wrong checksum is removed from the cache; runs that use it keep their
+own links.
 """
 
 import contextlib
@@ -25,7 +28,8 @@ import sys
 
 READ_BYTES = 1 << 20
 MODE = 0o555
-"""Permissions of cached images. Some are executable, and all links of a file share its mode."""
+"""Permissions of cached images. Executable, since some images are run as programs, and all links to
+a file share one mode."""
 
 
 def sha256_of(path: str) -> str:
@@ -40,9 +44,8 @@ def sha256_of(path: str) -> str:
 
 
 def stamp_of(path: str) -> str:
-    """Size, modification time and inode of a regular file, which change when it is written or
-    replaced; empty for other files. The time of the last status change is not included, since each
-    link changes it. Raises OSError."""
+    """The size, modification time and inode of a regular file, by which a changed file is noticed;
+    empty for other files. Not the ctime, since each new link changes it. Raises OSError."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         return ""
@@ -50,7 +53,8 @@ def stamp_of(path: str) -> str:
 
 
 def write_mark(cached: str, stamp: str) -> None:
-    """Note that the file with this stamp has its checksum. Raises OSError."""
+    """Record in ``<sha256>.checked`` that the file with this stamp has the right checksum. Raises
+    OSError."""
     temporary = "%s.%d-%s" % (cached, os.getpid(), os.urandom(4).hex())
     with open(temporary, "x") as file:
         file.write(stamp)
@@ -58,8 +62,8 @@ def write_mark(cached: str, stamp: str) -> None:
 
 
 def checked(cached: str, sha256: str) -> str:
-    """The stamp of a cached image that has its checksum. Empty if the image is absent or damaged; a
-    damaged one is removed. Raises OSError."""
+    """Check a cached image; returns its stamp, or an empty string if it is absent or damaged. A
+    damaged image is removed. Raises OSError."""
     try:
         stamp = stamp_of(cached)
     except FileNotFoundError:
@@ -76,7 +80,8 @@ def checked(cached: str, sha256: str) -> str:
 
 
 def take(cached: str, sha256: str, stored: str, part: str) -> bool:
-    """Link the cached image into the store, replacing what is there. Raises OSError."""
+    """Link the cached image into the store, where it replaces an existing file. Returns False if
+    there is no valid image. Raises OSError."""
     stamp = checked(cached, sha256)
     if not stamp:
         return False
@@ -92,7 +97,8 @@ def take(cached: str, sha256: str, stored: str, part: str) -> bool:
 
 
 def keep(cached: str, sha256: str, stored: str) -> bool:
-    """Link the image of the store into the cache. Raises OSError."""
+    """Link the image of the store into the cache. Returns False if its checksum is wrong. Raises
+    OSError."""
     if sha256_of(stored) != sha256:
         sys.stderr.write("%s has another checksum" % stored)
         return False
@@ -106,7 +112,7 @@ def keep(cached: str, sha256: str, stored: str) -> bool:
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Handle the request on stdin."""
     asked = json.loads(sys.stdin.read())
     sha256, stored = asked["sha256"], asked["stored"]
     cached = os.path.join(asked["cache"], sha256)

@@ -1,13 +1,14 @@
-"""Measures or tries the link between two nodes of a claim. A job of `wfrun sites links --nodes`
-and of `wfrun sites check --nodes`.
+"""Measures the link between two nodes of a claim, or tests whether they can connect. A job of
+`wfrun sites links --nodes` and of `wfrun sites check --nodes`.
 
-    ping_pong.py OUTPUT [--try]                     on the first node, which starts
-    ping_pong.py [--try] TOKEN PORTS ADDRESS...     on the other one; PORTS: numbers with commas
+    ping_pong.py OUTPUT [--try]                     on the first node, which starts the second
+    ping_pong.py [--try] TOKEN PORTS ADDRESS...     on the second node; PORTS: separated by commas
 
-OUTPUT is JSON: ``latency_s``, half the median round trip of 64 kB, and ``bandwidth_bytes_per_s``,
-by that of 4 MB (thesis section 2.3.3); or ``error``. With ``--try`` the other node connects to the
-first one at each of the PORTS, and OUTPUT has those where it did: ``reached``. It needs the
-standard library of Python >= 3.6 alone.
+OUTPUT is a JSON file: ``latency_s``, half the median round-trip time of 64 kB, and
+``bandwidth_bytes_per_s``, from the median round-trip time of 4 MB (thesis section 2.3.3); or
+``error``. With ``--try`` the second node connects to two ports of the first, and OUTPUT has
+``reached``: which of "daemons" and "processes", the uses of the ports, it could connect to. It
+needs only the standard library of Python >= 3.6.
 """
 
 import contextlib
@@ -29,14 +30,15 @@ if TYPE_CHECKING or __package__:
 LATENCY_BYTES, LATENCY_ROUNDS = 64_000, 100
 BANDWIDTH_BYTES, BANDWIDTH_ROUNDS = 4_000_000, 10
 CONNECT_S = 5.0
-"""Timeout for each address."""
+"""Timeout in seconds of a connection to one address."""
 WAIT_S = 60.0
-"""Timeout of the connection as a whole, and of each message."""
+"""Timeout in seconds until the second node has connected, and of each message."""
 LAST_S = 2.0
-"""Time in seconds in which connections may still arrive when the other end has gone."""
+"""Time in seconds in which connections may still arrive after the second node's program has
+ended."""
 FIRST_PORT = 1024
-"""First port at which Open MPI 4 listens for the messages of processes (btl_tcp_port_min_v4). Its
-daemons listen at ports that the system gives."""
+"""First port at which Open MPI 4 listens for messages between processes (btl_tcp_port_min_v4). Its
+daemons listen at ports that the system chooses."""
 
 
 def receive(peer: socket.socket, size: int) -> bytes:
@@ -63,7 +65,8 @@ def own_addresses() -> "List[str]":
 
 
 def one_way_s(peer: socket.socket, size: int, rounds: int) -> float:
-    """Half the median round trip of a message of this size."""
+    """Half the median round-trip time of a message of ``size`` bytes, in seconds. The first round
+    is not counted."""
     message, times_s = bytes(size), []
     for _ in range(rounds):
         begun_s = time.perf_counter()
@@ -74,7 +77,8 @@ def one_way_s(peer: socket.socket, size: int, rounds: int) -> float:
 
 
 def start_other(words: "List[str]") -> "subprocess.Popen[bytes]":
-    """Start the other end with these arguments and the addresses of this one."""
+    """Start this program on the second node with the arguments ``words`` and the addresses of this
+    node."""
     with open(os.environ["WFRUN_NODEFILE"]) as file:
         other = file.read().split()[-1]
     agent = shlex.split(os.environ["OMPI_MCA_plm_rsh_agent"])  # noqa: SIM112 - Open MPI
@@ -83,7 +87,7 @@ def start_other(words: "List[str]") -> "subprocess.Popen[bytes]":
 
 
 def listen(first_port: int) -> socket.socket:
-    """Listen at the first free port from this one on; at any for 0. Raises OSError."""
+    """Listen at the first free port from ``first_port`` on; 0: at any port. Raises OSError."""
     for port in range(first_port, 65536):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -98,7 +102,7 @@ def listen(first_port: int) -> socket.socket:
 
 
 def measure() -> "Dict[str, object]":
-    """Start the other end and measure. Raises OSError."""
+    """Start the second node's program and measure the link. Raises OSError."""
     token = secrets.token_hex(16)
     with listen(0) as listener:
         listener.settimeout(WAIT_S)
@@ -123,7 +127,8 @@ def measure() -> "Dict[str, object]":
 
 
 def reached() -> "Dict[str, object]":
-    """Start the other end, and find out at which ports it reaches this one. Raises OSError."""
+    """Start the second node's program, and find out which ports here it can connect to. Raises
+    OSError."""
     token = secrets.token_hex(16)
     with listen(0) as daemons, listen(FIRST_PORT) as processes:
         listeners = {daemons: "daemons", processes: "processes"}
@@ -147,7 +152,8 @@ def reached() -> "Dict[str, object]":
 
 
 def reach(token: str, ports: "List[int]", addresses: "List[str]") -> None:
-    """Connect to the other end at each of its ports, by the first address that allows it."""
+    """Second node, ``--try``: connect to each port of the first node, at the first address that
+    works, and send the token."""
     for port in ports:
         for address in addresses:
             with contextlib.suppress(OSError), socket.create_connection(
@@ -158,7 +164,7 @@ def reach(token: str, ports: "List[int]", addresses: "List[str]") -> None:
 
 
 def answer(token: str, port: int, addresses: "List[str]") -> None:
-    """Connect to the other end, and send back what it sends."""
+    """Second node: connect to the first one, and send each message of the measurement back."""
     for address in addresses:
         with contextlib.suppress(OSError):
             peer = socket.create_connection((address, port), CONNECT_S)
@@ -175,7 +181,7 @@ def answer(token: str, port: int, addresses: "List[str]") -> None:
 
 
 def main() -> None:
-    """Be one of both ends."""
+    """Run the part of the first or of the second node, depending on the arguments."""
     words = [word for word in sys.argv[1:] if word != "--try"]
     tries = len(words) < len(sys.argv) - 1
     if len(words) > 1:

@@ -1,7 +1,7 @@
 """Calls a function of a Python file: as a command, or in a child of a warm interpreter.
 
-It needs the standard library of Python >= 3.6 alone. It is sent to a site as an input of the tasks
-that use it, under the name ``wfrun_function.py``, and is a command there like any other:
+It needs only the standard library of Python >= 3.6. It is sent to a site as an input of the tasks
+that use it, under the name ``wfrun_function.py``, and is run there as their command:
 
     python3 wfrun_function.py FILE FUNCTION ARGUMENTS RESULT
 
@@ -9,21 +9,21 @@ imports FILE as a module, calls its FUNCTION, and writes the return value, as JS
 ARGUMENTS is a JSON object:
 
     {"args": [...], "kwargs": {...}}   arguments of the call
-    {"files": [[where, file], ...]}    the contents of these files, JSON too, replace the positional
-                                       argument of this number, or the keyword argument of this name
+    {"files": [[where, file], ...]}    the JSON content of each file replaces an argument: ``where``
+                                       is the number of a positional or the name of a keyword one
 
-A launcher saves the start of an interpreter for each task. It runs the same file once, as
+To avoid starting an interpreter for each task, a launcher runs this file once, as
 
     python3 wfrun_function.py --serve
 
-with a socket as standard input, and asks for processes (``WarmInterpreter``). Each is the child of
-a child that exits at once, so that the launcher, a subreaper, becomes its parent: it waits for it,
-measures it and ends it like any other task. The variable that marks an attempt's processes is
-changed in the process's memory, where /proc shows it.
+with a socket as standard input, and requests a process for each task (``WarmInterpreter``). The
+server forks twice and the intermediate child exits at once, so that the launcher, a subreaper,
+becomes the parent of the process and treats it like any other task. WFRUN_ATTEMPT is overwritten in
+the memory of the process, where /proc shows it.
 
 Request: length (4 bytes), JSON {"argv", "env", "cwd", "pins"}, with the three standard streams as
-ancillary data of the first byte. Answer: the pid (4 bytes). The server's first answer, before any
-request, is 0.
+ancillary data of the first byte. Answer: the pid (4 bytes). When the server is ready, before any
+request, it sends 0.
 """
 
 import json
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 NAME = "wfrun_function.py"
 """Name of this file at a site."""
 MARK = "WFRUN_ATTEMPT"
-"""Variable with the attempt's key, as in ``processes.py``."""
+"""Environment variable with the attempt's key, as in ``processes.py``."""
 MARK_BYTES = 200
-"""Maximum length of an attempt's key: the space for it in the server's environment."""
+"""Space for an attempt's key in the server's environment, and so the key's maximum length."""
 PATIENCE_S = 60.0
-"""Timeout of the start of an interpreter and of its answers."""
+"""Timeout in seconds of the start of an interpreter and of each of its answers."""
 SAME = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "HOME", "VIRTUAL_ENV")
-"""Prefixes of the variables that an interpreter reads when it starts."""
+"""Prefixes of the environment variables that an interpreter reads when it starts."""
 _LENGTH = struct.Struct("=i")
 
 
@@ -54,7 +54,8 @@ _LENGTH = struct.Struct("=i")
 
 
 def _call(argv: "List[str]", code: "Optional[CodeType]") -> None:
-    """Do what the command does; ``code`` is the compiled FILE, if it is known."""
+    """Call the function and write its result. ``argv``: FILE, FUNCTION, ARGUMENTS, RESULT;
+    ``code``: the compiled FILE, None: compile it here."""
     path, function, arguments, result = argv
     sys.path[0] = os.getcwd()  # where the other inputs are; the file itself may be a link
     name = os.path.basename(path)
@@ -82,8 +83,8 @@ def _compiled(path: str) -> "CodeType":
 
 
 def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None:
-    """Do what the command does, then the visible part of an interpreter's shutdown. The complete
-    shutdown would take longer than everything else."""
+    """Run ``_call``, then exit after the visible part of an interpreter's shutdown: threads, exit
+    handlers, buffers. The complete shutdown would take longer than all the rest."""
     status = 0
     try:
         _call(argv, code)
@@ -114,11 +115,8 @@ def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None
 
 
 def serve() -> "Tuple[List[str], Optional[CodeType]]":
-    """Make a process for each request.
-
-    Returns in each of these processes, with the arguments and the compiled file. The server itself
-    exits when its socket is closed.
-    """
+    """Serve requests: fork a process for each, in which this function returns the arguments and the
+    compiled file. It does not return in the server, which exits when its socket is closed."""
     import ctypes
     import gc
     import socket
@@ -155,7 +153,7 @@ def serve() -> "Tuple[List[str], Optional[CodeType]]":
 
 
 def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
-    """Give a new process the directory, streams, environment and cores of its request."""
+    """Set the directory, standard streams, environment and cores of a new process."""
     if request["pins"]:
         os.sched_setaffinity(0, request["pins"])
     os.chdir(request["cwd"])
@@ -167,8 +165,8 @@ def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
 
 
 def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
-    """The compiled file; None if it cannot be compiled, because then the task fails with the same
-    error and reports it."""
+    """The compiled file, cached in ``codes``. None if it cannot be compiled: the task then compiles
+    it itself, fails with the error and reports it."""
     try:
         stat = os.stat(path)
         identity = (os.path.basename(path), stat.st_ino, stat.st_mtime_ns)
@@ -180,7 +178,7 @@ def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optiona
 
 
 def _receive(channel: "socket.socket") -> "Tuple[Dict[str, Any], List[int]]":
-    """The next request, with the standard streams. Exits when the socket is closed."""
+    """Receive the next request and its standard streams. Exits if the socket is closed."""
     import array
 
     streams = array.array("i")
@@ -207,10 +205,10 @@ def _exactly(channel: "socket.socket", count: int) -> bytes:
 
 
 class WarmInterpreter:
-    """A warm interpreter, seen from the launcher.
+    """The launcher's side of a warm interpreter. The constructor starts it.
 
-    ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. Raises
-    OSError or EOFError if the program does not work as an interpreter.
+    ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. ``program``
+    is the interpreter, ``script`` this file. Raises OSError or EOFError if the start fails.
     """
 
     def __init__(
@@ -237,7 +235,8 @@ class WarmInterpreter:
         _exactly(self._channel, _LENGTH.size)
 
     def can(self, program: str, environment: "Dict[str, str]") -> bool:
-        """Whether a command with this program and environment would run in the same interpreter."""
+        """Whether a task with this program and environment may run in a child of this
+        interpreter."""
         return (
             program == self._program
             and alike(environment) == self._alike
@@ -251,8 +250,8 @@ class WarmInterpreter:
         streams: "List[int]",
         pins: "List[int]",
     ) -> int:
-        """Start a process in the current directory and in a process group of its own; returns its
-        pid. After an OSError or EOFError it is unknown whether it was started."""
+        """Start a process in the current directory and in its own process group; returns its pid.
+        After OSError or EOFError it is unknown whether the process was started."""
         import array
         import socket
 
@@ -266,12 +265,12 @@ class WarmInterpreter:
 
 
 def alike(environment: "Dict[str, str]") -> "Dict[str, str]":
-    """The variables that an interpreter reads when it starts."""
+    """The variables of ``environment`` that an interpreter reads when it starts."""
     return {name: value for name, value in environment.items() if name.startswith(SAME)}
 
 
 def main() -> None:
-    """Run the command, or the server."""
+    """Run as the command or as the server."""
     if sys.argv[1:] == ["--serve"]:
         _call_and_exit(*serve())
     elif len(sys.argv) == 5:

@@ -1,21 +1,21 @@
 """The launcher's end of the channels by which it reaches its engine.
 
-It stands beside ``batch_launcher.py`` in the directory of a run at a cluster and needs the standard
-library of Python >= 3.6 alone. The engine's end is in ``wfrun/sites/launchers``.
+It is copied beside ``batch_launcher.py`` into the directory of a run at a cluster and needs only
+the standard library of Python >= 3.6. The engine's end is in ``wfrun/sites/launchers``.
 
 In the directory of a run:
-    launchers/secret         proves who belongs to the run: 32 random bytes in hex, mode 0600
+    launchers/secret         key for proofs of identity: 32 random bytes in hex, mode 0600
     launchers/address.json   {"session": n, "tcp": [[host, port], ...], "ssh": [[host, port], ...]},
                              written whenever an engine begins to listen, with a higher n; with
-                             "over": true when the run has ended, and its launchers end, too
+                             "over": true when the run has ended and its launchers have to end
     launchers/out/<launcher>.<node>.<session>.<connection>.<n>      spool files to the engine
-    launchers/in/<launcher>.<node>/<session>.<connection>.<n>       and from it
+    launchers/in/<launcher>.<node>/<session>.<connection>.<n>       spool files from the engine
 
-Each channel carries one stream of bytes in each direction. By spool, the pieces of a stream are the
-contents of the files 1, 2, 3, ... of a connection, in this order, however late or out of order they
-become visible. A file is written under a temporary name that begins with a dot, and renamed; its
-reader removes it; an empty one ends the stream. The launcher numbers its connections. Files of
-other sessions are ignored. ``signing.py`` describes the handshake and the lines that follow it.
+Each channel carries one stream of bytes in each direction. On the spool, a stream is the
+concatenation of the files 1, 2, 3, ... of a connection, in whatever order they become visible. The
+writer gives a file a temporary name that begins with a dot, then renames it; the reader removes it.
+An empty file ends the stream. The launcher numbers its connections. Files of other sessions are
+ignored. ``signing.py`` describes the handshake and the lines that follow it.
 """
 
 import contextlib
@@ -60,39 +60,37 @@ else:
     )
 
 INVALID = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
-"""Errors that an invalid ``address.json`` leads to."""
+"""Errors raised for an invalid ``address.json``."""
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""Errors that every kind of channel to the same host would meet."""
+"""Errors after which the other kinds of channel to the same host are not tried either."""
 SILENCE_S = 60.0
-"""Maximum silence of the engine, in seconds, after which the connection ends. The engine sends
+"""Time without data from the engine after which the connection ends, in seconds. The engine sends
 pings more often (``PING_S`` in ``wfrun/sites/launchers/channels/channels.py``)."""
 MAX_STEP_S = 5.0
-"""Maximum part of the time between two turns that counts as silence of the engine, in seconds. A
-longer pause means that this machine or this process was suspended. Also the interval between reads
-of the engine's address during a connection whose end would be noticed."""
+"""Maximum time between two turns that counts as silence of the engine, in seconds. The rest of a
+longer pause is not counted, since this process was suspended. Also the interval between reads of
+the engine's address during a TCP connection, whose end would be noticed."""
 LOOK_S = 1.0
-"""Interval between reads of the engine's address while no engine is connected, in seconds. Also
-used during a connection by spool, which does not show that the engine is gone."""
+"""Interval between reads of the engine's address while no engine is connected, in seconds; also
+during a connection by spool, whose end would not be noticed."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""Delays between rounds through all targets, in seconds: the first after the first failed round.
-Each is varied by up to a half, so that launchers do not connect all at once."""
+"""Delays after 1, 2, ... failed rounds through all targets, in seconds. Each is varied randomly by
+up to 50%, so that launchers do not all connect at once."""
 MAX_UNSENT_BYTES = 1 << 26
-"""Maximum amount of unsent data of a connection, in bytes. A connection with more ends, which
-bounds the memory of a launcher whose engine does not read."""
+"""Maximum amount of unsent data of a connection, in bytes. A connection with more is ended, to
+bound the memory of a launcher whose engine does not read."""
 MAX_LINE_BYTES = 1 << 28
 """Maximum length of a line from the engine, in bytes. The engine never keeps more unsent data than
 this (``signed_link.MAX_UNSENT_BYTES``)."""
 
 
 class Channel:
-    """The launcher's connection to its engine. There is one at a time, by the first kind of channel
-    that works.
+    """Keeps the launcher connected to its engine, by the first kind of channel that works.
 
-    ``directory`` is that of the run. ``kinds`` are some of "tcp", "ssh" and "spool" in order of
-    preference, which is the order in which each round tries them. File descriptors are registered
-    with ``poller``. No method raises, and none waits except ``drain`` and ``close``. Call ``turn``
-    when ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed.
-    The channel itself answers the engine's pings; ``turn`` does not return them.
+    ``directory`` is the run's. ``kinds`` are some of "tcp", "ssh" and "spool", in the order in
+    which each round tries them. File descriptors are registered with ``poller``. Call ``turn`` when
+    ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed. No
+    method raises, and only ``drain`` and ``close`` wait. Pings of the engine are answered here.
     """
 
     def __init__(
@@ -104,15 +102,14 @@ class Channel:
         poller: "select.poll",
     ) -> None:
         self.session = 0
-        """Number of the latest connection, from 1. The launcher must send its hello first on each.
-        Lines that an earlier connection did not send are dropped: the engine asks for what it
-        needs."""
+        """Number of the latest open connection, from 1. On each, the launcher must first send its
+        hello. Unsent lines of the previous connection are dropped; the engine asks for them."""
         self.is_open = False
-        """Whether an engine is connected that has proved its identity."""
+        """Whether an engine is connected and has proved its identity."""
         self.is_over = False
-        """Whether the run has ended, so that no engine will want anything of this launcher."""
+        """Whether ``address.json`` says that the run is over."""
         self.kind = ""
-        """Kind of the connection that is open or being tried."""
+        """Kind of the latest connection, open or not."""
         self._directory = directory
         self._launcher = launcher_key
         self._node = node
@@ -121,7 +118,7 @@ class Channel:
         self._connection: "Optional[Union[TcpConnection, SpoolConnection]]" = None
         self._splitter = LineSplitter()
         self._encryption: "Optional[Encryption]" = None
-        """TLS of this connection; None: the engine has not asked for it."""
+        """TLS of the connection; None: not encrypted, or not yet."""
         self._nonce = ""
         self._secret = b""
         self._signer: "Optional[LineSigner]" = None
@@ -129,21 +126,22 @@ class Channel:
         self._verifier: "Optional[LineSigner]" = None
         """Checks the signatures of received lines; None until the handshake is complete."""
         self._silent_s = 0.0
-        """Time without data from the engine on this connection, without suspensions."""
+        """Time since the last data from the engine or the start of the handshake, without
+        suspensions."""
         self._turned_s = self._retry_s = self._looked_s = time.monotonic()
         self._engine_session = 0
-        """Session of the engine whose addresses are tried."""
+        """The engine's session in the last read ``address.json``."""
         self._targets: "List[Target]" = []
         """Targets not yet tried in this round."""
         self._target: "Target" = ("", "", 0)
         self._last_good: "Target" = self._target
-        """Target of the last open connection; it is tried first among those of its kind."""
+        """Target of the last open connection, tried first among the targets of its kind."""
         self._failures = 0
-        """Number of rounds without an open connection, since the last one."""
+        """Number of failed rounds since the last open connection."""
         self._dials = 0
-        """Number of spool connections tried, which is part of the names of their files."""
+        """Number of the latest spool connection, part of the names of its files."""
         self._logged: "List[str]" = []
-        """Failures since the last open connection that are in the log."""
+        """Failures logged since the last open connection."""
 
     # -- for the launcher
 
@@ -163,8 +161,8 @@ class Channel:
     def turn(self) -> "List[bytes]":
         """Do what is due: connect, authenticate, read, write, look for files, try the next target.
 
-        Returns the received lines in order, without line ends. All are from the connection number
-        ``session``, even if it has ended in this turn.
+        Returns the lines received on connection number ``session``, in order and without newlines,
+        even if that connection has ended in this turn.
         """
         now_s = time.monotonic()
         self._silent_s += min(now_s - self._turned_s, MAX_STEP_S)
@@ -186,7 +184,7 @@ class Channel:
         return lines
 
     def say(self, text: str) -> None:
-        """Queue a line for the engine; ``text`` has no line end. It is dropped while no engine is
+        """Queue a line for the engine, given without its newline. Dropped if no engine is
         connected."""
         if self.is_open and self._signer is not None and self._connection is not None:
             self._put(self._connection, self._signer.sign(text.encode()))
@@ -202,7 +200,7 @@ class Channel:
                 self._drop(str(error))
 
     def drain(self) -> None:
-        """Wait until all queued lines are sent, for up to `connections.DRAIN_S`."""
+        """Wait up to `connections.DRAIN_S` until all queued lines are sent."""
         if self._connection is not None:
             try:
                 self._connection.drain()
@@ -210,8 +208,8 @@ class Channel:
                 self._drop(str(error))
 
     def close(self) -> None:
-        """Close the connection and open no other. Waits for the engine to read what was sent, for
-        up to `connections.LINGER_S`."""
+        """Close the connection for good. Waits up to `connections.LINGER_S` until the engine has
+        read all sent data."""
         self._kinds = ()
         if self._connection is not None:
             self._connection.close(is_orderly=self.is_open)
@@ -223,8 +221,8 @@ class Channel:
     def _converse(
         self, connection: "Union[TcpConnection, SpoolConnection]", lines: "List[bytes]"
     ) -> None:
-        """Read and write; received lines are appended to ``lines``. Raises OSError and ValueError
-        when the connection has ended or must be ended."""
+        """Read and write; received lines are appended to ``lines``. Raises OSError or ValueError if
+        the connection has ended or has to be ended."""
         data = connection.turn()
         if data and self.is_open:
             self._silent_s = 0.0
@@ -269,7 +267,7 @@ class Channel:
             self._open()
 
     def _open(self) -> None:
-        """Begin to exchange lines: the engine has proved its identity."""
+        """Called when the engine has proved its identity: lines can be exchanged now."""
         self.is_open = True
         self.session += 1
         self._silent_s = 0.0
@@ -282,7 +280,7 @@ class Channel:
         return proof_of(self._secret, who, *names, *fields)
 
     def _put(self, connection: "Union[TcpConnection, SpoolConnection]", data: bytes) -> None:
-        """Queue data, encrypted where the engine has asked for it."""
+        """Queue data, encrypted if the connection is."""
         if self._encryption is not None:
             self._encryption.send(data)
             data = self._encryption.outgoing()
@@ -297,8 +295,8 @@ class Channel:
         return now_s >= self._retry_s or self._has_new_engine(now_s)
 
     def _has_new_engine(self, now_s: float) -> bool:
-        """Whether the engine's address has changed: another engine listens, or the same one with a
-        new agent. Reads the address at most once per interval; False between reads."""
+        """Whether ``address.json`` has a new session: a new engine, or the same one after a loss of
+        its connection. Reads the file at most once per interval; False between reads."""
         if now_s - self._looked_s < self._look_s:
             return False
         self._looked_s = now_s
@@ -313,8 +311,8 @@ class Channel:
         return True
 
     def _drop(self, reason: str) -> None:
-        """End the connection. The next target is due at once, or after the back-off if this round
-        has none left."""
+        """End the connection. The next target is tried at once, or after a delay if this round has
+        no more targets."""
         if self._connection is not None:
             self._connection.close(is_orderly=False)
         self._connection = None
@@ -326,8 +324,8 @@ class Channel:
         self._log("%s: %s" % (self.kind, reason))
 
     def _log(self, text: str) -> None:
-        """Write a failure to stderr, the log of the batch job. The same failure is written again
-        only if a connection was open in between."""
+        """Write a failure to stderr, the log of the batch job, but only once between two open
+        connections."""
         if text not in self._logged:
             self._logged.append(text)
             with contextlib.suppress(OSError, ValueError):
@@ -344,8 +342,8 @@ class Channel:
         return found
 
     def _find_targets(self) -> None:
-        """Begin a round: read the secret and the addresses of all kinds of channel. Raises OSError
-        and ValueError."""
+        """Begin a round: read the secret and the targets of all kinds of channel. Raises OSError or
+        one of INVALID."""
         self._secret = read_own(self._directory + "/launchers/secret").strip()
         address = self._address()
         session = int(address.get("session", 0))
@@ -362,7 +360,7 @@ class Channel:
         self._targets = targets
 
     def _dial(self, now_s: float) -> None:
-        """Begin a connection to the next target."""
+        """Begin a connection to the next target, and send the hello of the handshake."""
         self._looked_s = now_s
         try:
             if not self._targets:

@@ -1,6 +1,6 @@
 """The connections of a launcher to its engine: by TCP and by files. ``channels.py`` uses them.
 
-Both have the same methods. They never wait, except in ``drain`` and ``close``.
+Both classes have equal methods, of which only ``drain`` and ``close`` wait.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ else:
     from signing import HANDSHAKE_S, SPOOL_HANDSHAKE_S
 
 CONNECT_S = 3.0
-"""Timeout of a TCP connection attempt."""
+"""Timeout of an attempt to connect by TCP, in seconds."""
 MIN_POLL_S = 0.01
 MAX_POLL_S = 1.0
-"""Interval between looks for spool files, in seconds. It is the minimum after a file has come or
-was written, and grows to the maximum while none comes."""
+"""Limits of the interval between looks for spool files, in seconds. It is the minimum after a file
+was read or written, and grows to the maximum while no file arrives."""
 READ_BYTES = 1 << 18
 """Maximum number of bytes of one read or write of a socket."""
 TURN_BYTES = 1 << 22
@@ -32,17 +32,17 @@ TURN_BYTES = 1 << 22
 MAX_FILE_BYTES = 1 << 22
 """Maximum size of a spool file, in bytes."""
 MAX_UNREAD_FILES = 8
-"""Maximum number of written spool files that the engine has not read. With as many, further data
-waits and goes into larger files, since each file is a load on the file system."""
+"""Maximum number of spool files that the engine has not read yet. At the maximum, further data is
+collected for larger files, since each file is a load on the file system."""
 DRAIN_S = 5.0
-"""Maximum wait of ``drain`` until all data is sent, in seconds."""
+"""Timeout of ``drain``, in seconds."""
 LINGER_S = 1.0
-"""Maximum wait of ``close`` until the engine has read what was sent, in seconds."""
+"""Timeout of ``close`` for the engine to read all sent data, in seconds."""
 
 
 def read_own(path: str) -> bytes:
-    """Read a file of a channel. Raises OSError, also for a file that other users can write or that
-    does not belong to the owner of its directory: the run's directory is the user's alone."""
+    """Read a file of a channel. Raises OSError, also if other users can write the file or if it has
+    another owner than its directory: only the user's own files are trusted."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
@@ -54,10 +54,9 @@ def read_own(path: str) -> bytes:
 
 
 class TcpConnection:
-    """A TCP connection to the engine. Its methods raise OSError when the connection has ended or
-    cannot be made.
+    """A TCP connection to the engine. Methods raise OSError if it has ended or cannot be made.
 
-    ``poller`` reports ``fd`` when the connection needs a turn.
+    ``fd`` is registered with ``poller``; call ``turn`` when it is reported.
     """
 
     handshake_s = HANDSHAKE_S
@@ -72,12 +71,12 @@ class TcpConnection:
         self._socket = socket.socket(*found[:3])
         self.fd = self._socket.fileno()
         self.due_s: "Optional[float]" = time.monotonic() + CONNECT_S
-        """Time of the next turn, if the poller reports nothing before; None: no time."""
+        """Latest time of the next turn, on time.monotonic; None: only when ``fd`` is reported."""
         self._is_connected = False
         self._has_ended = False
         self._mask = 0
         self.unsent = bytearray()
-        """Data to send; ``send`` removes what it has sent."""
+        """Data to send. ``send`` removes the sent part."""
         try:
             self._socket.setblocking(False)
             self._connect()
@@ -107,8 +106,8 @@ class TcpConnection:
             self._poller.register(self.fd, mask)
 
     def turn(self) -> bytes:
-        """Connect, read and write what is possible now; returns what was read. If the engine has
-        closed the connection, the turn after the last data raises OSError."""
+        """Connect, read and write as far as possible without waiting; returns the read data. If the
+        engine has closed the connection, the turn after the last data raises OSError."""
         if not self._is_connected:
             self._connect()
         if self._has_ended:
@@ -130,7 +129,7 @@ class TcpConnection:
         return b"".join(pieces)
 
     def send(self) -> None:
-        """Send as much of ``unsent`` as possible now."""
+        """Send as much of ``unsent`` as possible without waiting."""
         while self.unsent and self._is_connected:
             try:
                 with memoryview(self.unsent) as view:
@@ -141,7 +140,7 @@ class TcpConnection:
         self._register()
 
     def drain(self) -> None:
-        """Send all of ``unsent``, for at most DRAIN_S."""
+        """Wait up to DRAIN_S until all of ``unsent`` is sent."""
         mine = select.poll()
         mine.register(self.fd, select.POLLOUT)
         end_s = time.monotonic() + DRAIN_S
@@ -150,9 +149,9 @@ class TcpConnection:
             self.send()
 
     def close(self, is_orderly: bool) -> None:
-        """Close the connection. If ``is_orderly``, first wait, for at most LINGER_S, until the
-        engine has read everything: closing a socket with unread input discards the output under way
-        (TCP reset)."""
+        """Close the connection. If ``is_orderly``, first wait up to LINGER_S until the engine has
+        closed its end: closing a socket with unread input resets the connection, so that the engine
+        could lose the last output."""
         if is_orderly and self._is_connected:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
@@ -166,10 +165,10 @@ class TcpConnection:
 
 
 class SpoolConnection:
-    """A connection to the engine by files in the run's directory ``directory``. Its methods raise
-    OSError when the connection has ended or the directory cannot be used.
+    """A connection to the engine by spool files in the run's directory. Methods raise OSError if it
+    has ended or the directory cannot be used.
 
-    The attributes are those of ``TcpConnection``.
+    Attributes are as of ``TcpConnection``.
     """
 
     fd = -1
@@ -185,7 +184,7 @@ class SpoolConnection:
         self._next_read = 1
         self._next_written = 1
         self._unread: "List[str]" = []
-        """Files that the engine has not removed yet."""
+        """Paths of written files that the engine has not removed yet."""
         self._has_ended = False
         self._poll_s = MIN_POLL_S
         self.due_s: "Optional[float]" = time.monotonic()
@@ -195,7 +194,8 @@ class SpoolConnection:
         self._remove_files()
 
     def turn(self) -> bytes:
-        """Read the files that have come and write what may be written; returns what was read."""
+        """Read and remove the files from the engine, write files to it; returns the read data. Does
+        nothing before ``due_s``."""
         if self._has_ended:
             raise OSError(errno.ECONNRESET, "the engine has closed the connection")
         if self.due_s is not None and time.monotonic() < self.due_s:
@@ -227,7 +227,8 @@ class SpoolConnection:
         return b"".join(pieces)
 
     def send(self, is_last: bool = False) -> None:
-        """Write ``unsent`` to files, unless too many are unread; all of it if ``is_last``."""
+        """Write ``unsent`` to files while fewer than MAX_UNREAD_FILES are unread, or without that
+        limit if ``is_last``."""
         while self._unread and not os.path.exists(self._unread[0]):
             self._unread.pop(0)
         while self.unsent and (is_last or len(self._unread) < MAX_UNREAD_FILES):
@@ -254,9 +255,8 @@ class SpoolConnection:
         self.send(is_last=True)
 
     def close(self, is_orderly: bool) -> None:
-        """Close the connection, and remove the files to this node. In order (``is_orderly``): the
-        engine still reads what was written, up to an empty file that marks the end. Otherwise
-        remove the files that it has not read, since they belong to no connection any more."""
+        """Close the connection, and remove the files to this node. If ``is_orderly``, write the
+        empty file that marks the end, and leave unread files to the engine; else remove them."""
         with contextlib.suppress(OSError):
             if is_orderly:
                 self._write(b"")
@@ -267,7 +267,7 @@ class SpoolConnection:
             self._remove_files()
 
     def _remove_files(self) -> None:
-        """Remove files to this node of earlier connections."""
+        """Remove all files from the engine to this node."""
         for name in os.listdir(self._in):
             if not name.startswith("."):
                 with contextlib.suppress(FileNotFoundError):

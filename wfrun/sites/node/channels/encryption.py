@@ -1,9 +1,9 @@
 """TLS over a stream of bytes, without I/O. Both ends of an encrypted channel use this file: the
 engine, and, on Python 3.6 or later, the launcher.
 
-Each end knows the other by the handshake (``signing.py``), which names the digest of the engine's
-certificate. No authority and no date is looked at: the certificate is new with each session of an
-engine, and clocks of nodes may be wrong.
+The handshake of ``signing.py`` identifies both ends and names the digest of the engine's
+certificate. The certificate is self-signed and made for one session. Its dates are not checked,
+since clocks of nodes may be wrong.
 """
 
 import hashlib
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 16
 """Maximum number of bytes decrypted at once; a record of TLS has at most 16 KiB."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Ciphers with authenticated encryption and forward secrecy; TLS before 1.2 has none. All ciphers
-of TLS 1.3 are of this kind and are not in the list."""
+"""Ciphers of TLS 1.2 with authenticated encryption and forward secrecy, which older versions lack.
+All ciphers of TLS 1.3 have both and are always enabled."""
 
 
 class Encryption:
     """One end of TLS on a connection.
 
-    ``digest`` is that of the certificate that the other end must have; with None the other end
-    needs no certificate.
+    ``digest`` is the SHA-256 digest of the other end's certificate; None: it needs none.
     """
 
     def __init__(
@@ -36,13 +35,13 @@ class Encryption:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
         self._digest = digest
         self.is_open = False
-        """Whether the other end is known and can read what is sent."""
+        """Whether the TLS handshake is complete and the certificate was the expected one."""
         self._unsent = bytearray()
-        """What was to be sent before the handshake of TLS was complete."""
+        """Data to send that waits for the end of the TLS handshake."""
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the other end; returns the decrypted ones. Raises ValueError for bytes
-        that are not TLS, or if the other end does not own the expected certificate."""
+        """Take encrypted bytes from the other end; returns decrypted ones. Raises ValueError for
+        invalid TLS, or if the other end does not own the expected certificate."""
         import ssl
 
         self._incoming.write(data)
@@ -76,23 +75,23 @@ class Encryption:
             )
 
     def begin(self) -> None:
-        """Begin the handshake of TLS, which the launcher does."""
+        """Begin the TLS handshake; called by the launcher, the TLS client."""
         self.receive(b"")
 
     def send(self, data: bytes) -> None:
-        """Encrypt what is to be sent."""
+        """Encrypt data to send; ``outgoing`` returns the result."""
         if self.is_open:
             self._tls.write(data)
         else:
             self._unsent += data
 
     def outgoing(self) -> bytes:
-        """Take what is to be sent to the other end now."""
+        """Take the encrypted bytes to send to the other end now."""
         return self._outgoing.read()
 
 
 def encryption_of_launcher(digest: str) -> Encryption:
-    """The launcher's end. Raises ValueError where this Python has no TLS."""
+    """Make the launcher's end of TLS. Raises ValueError if this Python has no module ssl."""
     try:
         import ssl
     except ImportError:

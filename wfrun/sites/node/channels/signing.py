@@ -6,18 +6,18 @@ first. A line of the handshake is a JSON object of at most 4 KiB:
                 "proof": P("hello", key, i, s, a)}
     engine     {"nonce": b, "certificate": digest, "proof": P("engine", key, i, s, a, b, digest)}
     launcher   {"proof": P("launcher", key, i, s, a, b, digest)}
-P(fields) is HMAC-SHA256(secret, text) in hex. The text is that of "wfrun 2" and the fields, each as
-its length, a colon, itself and a comma, so that no two lists of fields have the same text. ``s`` is
-the engine's session (``channels.py``). An engine accepts each ``a`` once in a session: a hello that
-was overheard proves nothing. ``digest`` is SHA-256 of the engine's certificate, in hex; it is empty
-where the channel is not encrypted. Otherwise all that follows the engine's line is inside TLS
-(``encryption.py``), and the launcher's proof is its first line: only the owner of the certificate
-gets it.
+``a`` and ``b`` are nonces, ``i`` is the number of the launcher's node, ``s`` the engine's session
+(``channels.py``). P(fields) is HMAC-SHA256(secret, text) in hex, with the run's secret. The text is
+the concatenation of "wfrun 2" and the fields, each as length, colon, field and comma, so that
+different lists have different texts. An engine accepts each ``a`` once in a session, so that an
+overheard hello cannot be replayed. ``digest`` is SHA-256 of the engine's certificate, in hex; empty
+if the channel is not encrypted. On an encrypted channel everything after the engine's line is
+inside TLS (``encryption.py``), so that only the owner of the certificate gets the launcher's proof.
 
-Each later line, in either direction, is 32 hex digits of HMAC-SHA256(P("to-engine", ...) or
-P("to-launcher", ...), "i|line") for line i of that direction, counted from 0, then a space, the
-line and its end. An end that receives a wrong proof or signature closes the connection. The file
-system, which holds the secret, is trusted.
+Each later line is sent as 32 hex digits, a space, the line and a newline. The digits are the first
+ones of HMAC-SHA256(key, "n|line") for line n of its direction, from 0. The key is P("to-engine",
+...) or P("to-launcher", ...). An end that receives a wrong proof or signature closes the
+connection. The file system, which holds the secret, is trusted.
 """
 
 import hashlib
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 PROTOCOL = 2
 HANDSHAKE_BYTES = 4096
-"""Maximum length of a line of the handshake, its end included."""
+"""Maximum length of a line of the handshake with its newline, in bytes."""
 HANDSHAKE_S = 10.0
-"""Timeout of the handshake."""
+"""Timeout of the handshake over TCP, in seconds."""
 SPOOL_HANDSHAKE_S = 150.0
-"""Timeout of the handshake by files: a network file system may show a new file half a minute late,
-in each direction."""
+"""Timeout of the handshake by spool files, in seconds. A network file system may show each new file
+half a minute late."""
 
 
 def proof_of(secret: bytes, *fields: object) -> str:
-    """P(fields) of the handshake. Raises ValueError for text that is no Unicode."""
+    """P(fields) of the handshake. Raises ValueError for a field that UTF-8 cannot encode."""
     words = [str(field).encode() for field in ("wfrun %d" % PROTOCOL, *fields)]
     text = b"".join(b"%d:%s," % (len(word), word) for word in words)
     return hmac.new(secret, text, hashlib.sha256).hexdigest()
 
 
 def is_equal(found: object, wanted: str) -> bool:
-    """Compare in constant time; False for anything that is no string."""
+    """Compare in constant time; False if ``found`` is no string."""
     return isinstance(found, str) and hmac.compare_digest(found.encode(), wanted.encode())
 
 
@@ -65,12 +65,12 @@ class LineSigner:
         return mac.hexdigest()[:32].encode()
 
     def sign(self, line: bytes) -> bytes:
-        """The line as it is sent, with its end."""
+        """Sign the next line; returns the line to send, with its newline."""
         return b"%s %s\n" % (self._tag(line), line)
 
     def verify(self, signed: bytes) -> bytes:
-        """Verify the signature of the next line and return the line. ``signed`` comes without its
-        line end. Raises ValueError for a wrong signature, also if the line is not the next one."""
+        """Verify the next line, given without its newline; returns it without its signature. Raises
+        ValueError for a wrong signature, also if a line was lost, repeated or reordered."""
         line = signed[33:]
         if not hmac.compare_digest(signed[:33], self._tag(line) + b" "):
             raise ValueError("a line has a wrong signature")
@@ -82,12 +82,12 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self.max_bytes = HANDSHAKE_BYTES
-        """Maximum length of a line that is not complete yet."""
+        """Maximum length of an incomplete line, in bytes."""
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> "List[bytes]":
-        """The lines that this piece completes, without their ends. Raises ValueError if an
-        incomplete line has ``max_bytes`` or more."""
+        """Take the next piece; returns the lines that it completes, without newlines. Raises
+        ValueError if the incomplete line has ``max_bytes`` or more."""
         lines: "List[bytes]" = []
         if b"\n" in data:
             lines = (bytes(self._rest) + data).split(b"\n")
@@ -105,7 +105,7 @@ class LineSplitter:
 
 
 def object_of(line: bytes) -> "Dict[str, Any]":
-    """The object of a line of the handshake. Raises ValueError for anything else."""
+    """Decode a line of the handshake. Raises ValueError if it is no JSON object or too long."""
     if len(line) > HANDSHAKE_BYTES:
         raise ValueError("a line of the handshake is too long")
     try:

@@ -1,11 +1,10 @@
-"""What programs in a batch job can find out about it: its end, its nodes, how to start processes on
-them.
+"""The batch job as seen from inside: its end, its nodes, and how to start processes on them.
 
-What differs between batch systems is in ``bin/batch_system.json`` of the run's directory at the
+The differences between batch systems are in ``bin/batch_system.json`` of the run's directory at the
 site, a NodeFacts of ``wfrun.sites.batch.node_facts``.
 
-It stands beside ``job.py`` in the run's directory at the site and needs the standard library of
-Python >= 3.6 alone.
+It is copied beside ``job.py`` into the run's directory and needs only the standard library of
+Python >= 3.6.
 """
 
 import collections
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
 
 MAX_MARGIN_S = 10.0
 MIN_MARGIN_S = 2.0
-"""Limits of the time before the end of the walltime at which a launcher ends its tasks."""
+"""Limits of ``margin_of``, in seconds."""
 ASK_S = 15.0
-"""Timeout of the query for the time left. Without an answer the launcher relies on its walltime."""
+"""Timeout of the query for the time left, in seconds. Without an answer the requested walltime
+counts."""
 HOSTS_S = 60.0
-"""Timeout of the command that lists the job's nodes."""
+"""Timeout of the command that lists the job's nodes, in seconds."""
 
 
 class JobSystem:
@@ -40,20 +40,22 @@ class JobSystem:
         self.warnings: "FrozenSet[int]" = frozenset(
             int(getattr(signal, name)) for name in self.facts["warnings"]
         )
-        """Numbers of the signals by which it warns of an end."""
+        """Numbers of the signals with which it warns that it will end the job."""
 
     def catch_warnings(self) -> None:
-        """Let no warning end this process."""
+        """Handle the signals in ``warnings`` by doing nothing, so that they do not end this
+        process."""
         for number in self.warnings:
             signal.signal(number, lambda number, frame: None)
 
     def node(self) -> str:
-        """Its name of this node; empty: that is the host name."""
+        """The batch system's name of this node; empty if it is the host name."""
         return self._variable("node")
 
     def time_granted_s(self, walltime_s: "Optional[float]") -> "Optional[float]":
-        """Time until the end of the job, in seconds: the requested walltime, or less if the batch
-        system says so; None: unlimited or unknown."""
+        """Time from the job's start to its end, in seconds; call it soon after the start. It is the
+        requested ``walltime_s``, or less if the batch system says so. None: unlimited or unknown.
+        """
         known = [] if walltime_s is None else [float(walltime_s)]
         end_s, granted_s = self._number("end_s"), self._number("walltime_s")
         if end_s:
@@ -66,10 +68,8 @@ class JobSystem:
         return max(1.0, min(known)) if known else None
 
     def walltime_s(self, age_s: float) -> "Optional[float]":
-        """Walltime of our job, which started ``age_s`` ago; None: unlimited or unknown.
-
-        Source: our batch script, and the batch system's variables.
-        """
+        """Walltime of this job in seconds, from our batch script and the batch system's variables;
+        None: unlimited or unknown. ``age_s``: time since the job's start."""
         end_s = self._number("end_s")
         known = [number_in("WFRUN_JOB_WALLTIME_S"), self._number("walltime_s")]
         known.append(end_s and round(end_s - time.time() + age_s))
@@ -77,7 +77,7 @@ class JobSystem:
         return min((value for value in known if value > 0), default=None)
 
     def hosts(self) -> "List[str]":
-        """The nodes of our job, in the batch system's order; empty if they are unknown."""
+        """The nodes of this job, in the batch system's order; empty if unknown."""
         try:
             text = self._answer("hosts", HOSTS_S) if self.facts["hosts"] else ""
         except (OSError, subprocess.SubprocessError) as error:
@@ -89,11 +89,10 @@ class JobSystem:
     def starts(
         self, program: "List[str]", hosts: "List[str]", cores: int
     ) -> "List[Tuple[List[str], Dict[str, str]]]":
-        """Commands that run ``program``, with all ``cores``, on each node of the job but the first;
-        each with the variables that it needs.
+        """Commands that together run ``program`` with ``cores`` cores on each node but the first;
+        each with its environment variables. Empty if the batch system has no such command here.
 
-        The last argument of the program names its node, for `number_of_node`. Empty if the batch
-        system has no such command here.
+        The program gets a last argument that names its node, for `number_of_node`.
         """
         for start in self.facts["starts"] if len(hosts) > 1 else ():
             words: "List[str]" = start["words"]
@@ -117,7 +116,7 @@ class JobSystem:
         return []
 
     def _variable(self, fact: str) -> str:
-        """The value of the variable that a fact names; empty if there is none."""
+        """The value of the environment variable that a fact names; empty if there is none."""
         return os.environ.get(self.facts[fact], "")
 
     def _number(self, fact: str) -> float:
@@ -135,21 +134,21 @@ class JobSystem:
 
 
 def number_in(variable: str) -> float:
-    """The number in a variable of the environment; 0.0 if there is none."""
+    """The number in an environment variable; 0.0 if there is none."""
     with contextlib.suppress(ValueError):
         return float(os.environ.get(variable) or 0)
     return 0.0
 
 
 def number_of_node(argument: str) -> int:
-    """The number of a node, from 0. ``argument`` is the number, or ``$`` and the name of a variable
-    with the number of a process, where the second node has process 0."""
+    """The number of a node, from 0, by the last argument of `JobSystem.starts`: the number itself,
+    or ``$`` and the variable with the number of this process, which is 0 on node 1."""
     return int(os.environ[argument[1:]]) + 1 if argument.startswith("$") else int(argument)
 
 
 def margin_of(walltime_s: float) -> float:
-    """Time before the end of this walltime at which running tasks are ended: a tenth of it, between
-    MIN_MARGIN_S and MAX_MARGIN_S, and at most half of it."""
+    """Time before the end of a walltime at which a launcher ends its tasks, in seconds: a tenth of
+    the walltime, but between MIN_MARGIN_S, or half of it if less, and MAX_MARGIN_S."""
     return min(MAX_MARGIN_S, max(walltime_s / 10, min(MIN_MARGIN_S, walltime_s / 2)))
 
 
@@ -164,8 +163,8 @@ def seconds(text: str) -> float:
 
 
 def hosts_here() -> "List[str]":
-    """The nodes of the job, this one first, from the node file that ``job.py`` writes for a task on
-    several nodes."""
+    """The nodes of the job, this one first, from the node file that ``job.py`` has written. Empty
+    if there is none."""
     with contextlib.suppress(OSError), open(os.environ.get("WFRUN_NODEFILE", "")) as file:
         return list(collections.OrderedDict.fromkeys(line.strip() for line in file if line.strip()))
     return []

@@ -1,11 +1,11 @@
-"""Signs that a batch system cuts a job.
+"""Signs that a batch system cuts a job, that is, ends it early.
 
-A batch system ends a job by signals to each of its processes, in no certain order. A shell whose
-command got the signal first goes on, and may exit with 0 before it gets its own. The exit status of
-a task proves a success only if nothing else says that its job was cut.
+A batch system signals each process of a job, in no certain order. If a command gets the signal
+before its shell, the shell goes on and may exit with 0 before its own signal. So exit status 0
+proves a success only if there is no sign that the job was cut.
 
-It stands beside ``job.py`` in the run's directory at the site and needs the standard library of
-Python >= 3.6 alone.
+It is copied beside ``job.py`` into the run's directory and needs only the standard library of
+Python >= 3.6.
 """
 
 import contextlib
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from typing import List
 
 SIGNALS_S = 0.2
-"""Maximum time that a batch system needs to signal all processes of a job. A successful end is
-handled after this time: until then a signal to us may show that the job is being cut."""
+"""Maximum time in seconds that a batch system needs to signal all processes of a job. A successful
+end is handled only after this time, in which a signal to us would show that the job is cut."""
 WARNING_S = 2.0
-"""Time after a warning of the batch system, such as SIGUSR1 at Grid Engine's s_rt, within which the
-end of a task counts as caused by the batch system."""
+"""Time in seconds after a warning of the batch system, such as SIGUSR1 at Grid Engine's s_rt, in
+which the end of a task counts as caused by the batch system."""
 MIN_NEAR_S = 2.0
 MAX_NEAR_S = 30.0
-"""Limits of the time before the end of a job's walltime in which the batch system may kill it: its
-clock starts before our first process, with a prolog or the boot of a node."""
+"""Limits of ``near_of``, in seconds. The batch system counts the walltime from before our first
+process: from a prolog or the boot of a node. So it may end a job before our count is over."""
 CGROUPS = "/sys/fs/cgroup"
 MAX_EVENTS_BYTES = 4096
 
 
 def near_of(walltime_s: float) -> float:
-    """Time before the end of this walltime within which the batch system may have caused an end: a
-    tenth of it, between MIN_NEAR_S and MAX_NEAR_S."""
+    """Time before the end of a walltime, in seconds, in which the batch system may have caused the
+    end of a task: a tenth of it, between MIN_NEAR_S and MAX_NEAR_S."""
     return min(MAX_NEAR_S, max(MIN_NEAR_S, walltime_s / 10))
 
 
 class MemoryKills:
-    """The kernel's count of processes of our control group that it killed for lack of memory.
+    """The kernel's counter of out-of-memory kills in our control group.
 
     Source: the kernel's cgroup-v2.rst, memory.events; cgroup-v1/memory.rst, memory.oom_control.
     """
@@ -50,7 +50,7 @@ class MemoryKills:
         self.seen = self._count()
 
     def news(self) -> int:
-        """Number of kills since the last look."""
+        """Number of kills since the last call, or since the start."""
         last, self.seen = self.seen, self._count()
         return self.seen - last
 
@@ -66,7 +66,7 @@ class MemoryKills:
 
 
 def _counters() -> "List[str]":
-    """Paths of the files that may have the count, the best first."""
+    """Paths of the files that may have the counter, in order of preference."""
     paths: "List[str]" = []
     with contextlib.suppress(OSError), open("/proc/self/cgroup") as file:
         for line in file:

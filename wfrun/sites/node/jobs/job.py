@@ -1,26 +1,26 @@
 """Runs one attempt as a batch job, on the compute node.
 
-It stands beside ``runner.py`` in the run's directory at the site, needs the standard library of
-Python >= 3.6 alone, and is started there as
+It is copied beside ``runner.py`` into the run's directory at the site, needs only the standard
+library of Python >= 3.6, and is started as
 
     sh job.sh DIRECTORY BATCH ELEMENT
 
 where line ELEMENT (from 1) of ``DIRECTORY/batches/BATCH.jsonl`` is the request of an attempt (an
 AttemptRequest of ``wfrun.engine.exchange``). It claims the attempt as a launcher does, runs it, and
-leaves its exit record:
+writes its exit record:
 
     exits/<key>.json       {"key": ..., "outcome": ...}, an Outcome of ``wfrun.engine.exchange``,
-                           put there by a rename. With "doubt", a text that says why, the batch
-                           system may have cut the attempt
-    exits/<key>.<id>.part  space for it, allocated before the task starts, so that a task that fills
-                           the disk does not prevent its record
+                           renamed into place. If the batch system may have cut the attempt, it also
+                           has "doubt": the reason for that suspicion
+    exits/<key>.<id>.part  space for the record, allocated before the task starts, so that a task
+                           that fills the disk does not prevent its record
 
-A job that finds its attempt claimed does nothing. So a job that the batch system starts twice, or
-that was given up and starts late, does no harm. An attempt with ``attempts/<key>.revoked`` was
-given up after its start, and commits nothing.
+A job whose attempt is already claimed does nothing. So a job may safely be started twice by the
+batch system, or late, after it was given up. An attempt with a file ``attempts/<key>.revoked`` was
+given up after its start, and commits no outputs.
 
-A task on several nodes runs on the first node of its job. For it and for parallel jobs
-``WFRUN_NODEFILE`` names a file with a line for each core: the host of that core.
+The command of a task on several nodes runs on the first node of its job. For such tasks and for
+parallel jobs ``WFRUN_NODEFILE`` names a file with a line for each core: the host of that core.
 """
 
 import contextlib
@@ -46,12 +46,12 @@ else:
     import store
 
 RESERVED_BYTES = 8192
-"""Space allocated for a record. A longer one is shortened if the disk is full."""
+"""Space allocated for a record. If the disk is full, the message of a longer record is cut."""
 SWEEP_S = 10.0
-"""Maximum time for killing leftovers. A process that survives it hangs in the kernel and is left to
-the batch system."""
+"""Timeout for killing leftover processes, in seconds. A process that survives it hangs in the
+kernel and is left to the batch system."""
 MAX_RECORD_RETRY_S = 600.0
-"""Time for which writing the record is retried."""
+"""Maximum time for which writing the record is retried, in seconds."""
 
 
 class JobAttempt(runner.Runner):
@@ -76,25 +76,25 @@ class JobAttempt(runner.Runner):
         self.record = directory + "/exits/" + request["key"] + ".json"
         """Path of the exit record."""
         self.part = "%s/exits/%s.%s-%d.part" % (directory, request["key"], self.host, os.getpid())
-        """Path of the space for it."""
+        """Path of the space allocated for the record."""
         self.walltime_s = walltime_s
-        """Walltime of the job; None: unknown."""
+        """Walltime of the job in seconds; None: unknown."""
         self.memory_kills = cuts.MemoryKills()
         self.end: "Optional[Tuple[slots.RunningAttempt, int, Any, float]]" = None
-        """The end of the attempt, until it is settled."""
+        """Attempt, status, usage and time of the end, until the end is settled."""
         self.settle_s = 0.0
-        """When to settle it, on time.monotonic."""
+        """Time at which to settle the end, on time.monotonic."""
         self.warned_s: "Optional[float]" = None
         """Time of the last warning of the batch system, on time.monotonic."""
         self.doubt = ""
-        """Why the batch system has to confirm the outcome; empty: it has not."""
+        """Why the batch system may have cut the attempt; empty: no doubt."""
         self.outcome: "Optional[Dict[str, Any]]" = None
         self.is_ours = True
-        """We have the claim."""
+        """Whether no other process has claimed the attempt."""
 
     def run(self) -> None:
-        """Run the attempt; returns when its record is written, or when another process has claimed
-        it."""
+        """Run the attempt and write its record. Returns without a record if another process has
+        claimed it."""
         grant = self.slots.take(self.request["resources"])
         assert grant is not None
         self._reserve()
@@ -124,8 +124,8 @@ class JobAttempt(runner.Runner):
         return max(0, int((min(due) - time.monotonic()) * 1000) + 1) if due else None
 
     def _on_end(self, end: "Tuple[slots.RunningAttempt, int, Any, float]") -> None:
-        """Handle the end of the attempt. It is settled only after a delay, within which a signal
-        shows whether the batch system is ending the whole job."""
+        """Handle the end of the attempt. It is settled only after a delay, in which a signal to us
+        would show that the batch system ends the whole job."""
         attempt = end[0]
         self.end = end
         self.settle_s = now = time.monotonic()
@@ -141,12 +141,13 @@ class JobAttempt(runner.Runner):
         self._cut_ended()
 
     def _cut_ended(self) -> None:
-        """Handle a signal of the batch system: an attempt that has just ended counts as cut."""
+        """Called after a signal of the batch system: if the attempt has ended and is not settled,
+        its cause is "lost"."""
         if self.end is not None and self.end[0].reason is None:
             self.end[0].reason = "lost"
 
     def _on_started(self, attempt: slots.RunningAttempt) -> None:
-        """Nothing to do: the queue shows it."""
+        """Do nothing: the engine learns of the start from the queue."""
 
     def _on_outcome(self, key: str, outcome: "Dict[str, Any]") -> None:
         if was_killed(outcome) and self.walltime_s and job_age_s() >= self.walltime_s:
@@ -159,7 +160,7 @@ class JobAttempt(runner.Runner):
         self.outcome = outcome
 
     def _doubt(self) -> str:
-        """Why the batch system may have cut the attempt; empty: nothing says so."""
+        """Reason why the batch system may have cut the attempt; empty if there is no sign."""
         age_s = job_age_s()
         if self.walltime_s and age_s >= self.walltime_s - cuts.near_of(self.walltime_s):
             text = "it ended when its job had run for %.0f s of its walltime of %g s"
@@ -170,7 +171,7 @@ class JobAttempt(runner.Runner):
         self.is_ours = False
 
     def _on_sigterm(self) -> None:
-        """End the attempt as ``lost``; the engine asks the batch system for the reason."""
+        """End the attempt with the cause ``lost``; the engine asks the batch system why."""
         for attempt in list(self.running.values()):
             self._end(attempt, "lost")
         self._cut_ended()
@@ -190,7 +191,7 @@ class JobAttempt(runner.Runner):
             store.remove(self.part)
 
     def _record(self, outcome: "Dict[str, Any]") -> None:
-        """Write the record; retried while the disk is full."""
+        """Write the record. Retries after errors for MAX_RECORD_RETRY_S, then exits."""
         deadline_s = time.monotonic() + MAX_RECORD_RETRY_S
         while not self._write(outcome):
             if time.monotonic() > deadline_s:
@@ -222,17 +223,17 @@ class JobAttempt(runner.Runner):
 
 
 def was_killed(outcome: "Dict[str, Any]") -> bool:
-    """Whether the batch system may have ended the task. A shell exits with 128 plus the number of
-    the signal that killed its command."""
+    """Whether the batch system may have ended the task: its cause is "lost", or SIGTERM, SIGKILL or
+    SIGXCPU has ended it. A shell exits with 128 plus the number of its command's signal."""
     number = outcome.get("signal") or (outcome.get("exit_code") or 0) - 128
     killed = number in (signal.SIGTERM, signal.SIGKILL, signal.SIGXCPU)
     return outcome["cause"] == "lost" or (outcome["cause"] in ("signal", "exit") and killed)
 
 
 def job_age_s() -> float:
-    """Seconds since the start of the job's first process, which leads our session. If that has
-    ended or is hidden, as in Slurm, seconds since our own start; 0.0 if both are unknown. The time
-    of a slow login profile is included, as in the batch system's count."""
+    """Seconds since the start of the job's first process, the leader of our session; so the time of
+    a slow login profile counts, as for the batch system. If that process has ended or is hidden, as
+    in Slurm, seconds since our own start; 0.0 if both are unknown."""
     for pid in (os.getsid(0), os.getpid()):
         started_s = processes.start_time(pid)
         if started_s is not None:
@@ -241,7 +242,8 @@ def job_age_s() -> float:
 
 
 def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
-    """The request of an element of a batch. Raises ValueError if there is none."""
+    """The request of element ``element`` (from 1) of a batch. Raises ValueError if there is no such
+    line."""
     path = "%s/batches/%s.jsonl" % (directory, batch)
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -253,7 +255,7 @@ def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
 
 
 def main() -> None:
-    """Run the attempt of the command line."""
+    """Run the attempt that the command line names."""
     directory, batch, element = sys.argv[1:]
     os.chdir("/")  # where the job was submitted may be unmounted
     os.environ["WFRUN_JOB_PID"] = str(os.getpid())  # so that a launcher notices our death

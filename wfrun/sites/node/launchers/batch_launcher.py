@@ -1,65 +1,66 @@
 """A launcher inside a batch job: runs attempts on a node, for an engine elsewhere.
 
-It stands beside ``launcher.py`` and ``channels.py`` in the run's directory at the site and needs
-the standard library of Python >= 3.6 alone. ``job.py`` starts it like a task, as the attempt whose
-key is the launcher's own; so it is claimed, and what it leaves behind is killed:
+It is copied beside ``channels.py`` into the run's directory at the site and needs only the standard
+library of Python >= 3.6. ``job.py`` starts it like a task, as an attempt with the launcher's key;
+so ``job.py`` claims it, and kills the processes that it leaves behind:
 
     sh ../../bin/batch_launcher.sh ../.. KEY '{"cores": 32, "walltime_s": 3600}'
 
 Keys of the configuration, all but ``cores`` optional: ``memory_bytes``, ``gpus``, ``pin_cores``,
 ``pack_logs`` (as for ``launcher.py``, of one node), ``nodes`` (1), ``walltime_s`` (null: no end),
-``channels`` (as in LauncherSpec; default ["tcp", "ssh", "spool"]) and ``patience_s`` (600). On
-several nodes, the first one starts a launcher on each of the others by the batch system's own
-means, each with a channel and a journal of its own. The configuration is then in
-``launchers/<key>.json``, and the last argument is the number of the node. The first one ends last.
-It accepts no more attempts when all others have ended; where one command of the batch system starts
-all of them, as in Slurm, that may end all when it sees one of them fail.
+``channels`` (as in LauncherSpec; default ["tcp", "ssh", "spool"]) and ``patience_s`` (600).
+
+On several nodes, the launcher of the first node starts one on each other node, by a command of the
+batch system. Each has its own channel and journal. The others read the configuration from
+``launchers/<key>.json``, and their last argument is the number of the node. The first launcher ends
+last, and accepts no more attempts when all others have ended. If one command starts all others, as
+in Slurm, it may end them all when one fails.
 
 Messages are JSON lines. To the engine:
     {"hello": 1, "launcher": key, "pid", "host", "slots", "memory_bytes", "gpus", "left_s",
      "node", "nodes", "session"}        first on each connection; left_s null: no end is known
     {"started": [key, ...], "ended": [[key, outcome], ...]}
-    {"returned": [key, ...]}            did not start here and will not
-    {"contested": [key, ...]}           claimed by another process
+    {"returned": [key, ...]}            have not started here and will not
+    {"contested": [key, ...]}           have been claimed by another process
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"failing": text}, {"recovered": true}, {"error": text}     as of ``launcher.py``
-    {"ending": reason}                  accepts no more attempts
+    {"ending": reason}                  this launcher accepts no more attempts
     {"remote": {"id", "launcher", "node", "attempt", "command", "inputs", "env"}}
-                                        start a command on this node of the attempt's claim
-    {"hangup": id}                      end it: nobody waits for it any more
-    {"remote_ended": {"id", "status", "text"}}      one that was started here has ended
+                                        start a command on another node of the attempt's claim
+    {"hangup": id}                      end that command, since nobody waits for it any more
+    {"remote_ended": {"id", "status", "text"}}      a command started here has ended
     {"resized": {"attempt", "number", "nodes": [launcher, ...], "gone": bool, "failure": text}}
-                                        a malleable program has these launchers beside this one,
-                                        after the question of this number; 0: it has joined
-and from it:
+                                        a malleable program now has the nodes of these launchers
+                                        besides this one; the answer to "resize" of that number, or
+                                        with number 0: the program has connected
+From the engine:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              give back those that have not started; "returned" follows
     {"cancel": [key, ...], "queued_only": bool}
-    {"find": [key, ...], "id": n}       absent: not here, and no record of it here
+    {"find": [key, ...], "id": n}       report the states; absent: not here, no record here
     {"stop": true, "now": bool}         return the queue, let running tasks end, then end; with
-                                        "now" they are ended, with the cause ``reclaimed``
-    {"start": command}                  start a command of another node, unless it was before
-    {"end": id}                         end it; "remote_ended" follows
-    {"remote_ended": {...}}             one that was asked for here has ended
+                                        "now" the tasks are ended, with the cause ``reclaimed``
+    {"start": command}                  start a command for another node, unless started before
+    {"end": id}                         end that command; "remote_ended" follows
+    {"remote_ended": {...}}             a command that this launcher asked for has ended
     {"resize": {"attempt", "number", "nodes": [ClaimedNode, ...], "shrink": n}}
-                                        offer nodes to a malleable program, or reclaim n; not again
-                                        if the number is not larger than the last one
-(the channel answers pings). After a hello the launcher reports again which attempts run. For other
-messages that the last connection may have lost the engine asks, and it sends absent attempts again.
+                                        offer nodes to a malleable program, or reclaim n nodes;
+                                        ignored unless the number is larger than the last one
+The channel answers pings. After a hello the launcher reports again which attempts run. Other
+messages may be lost with a connection: the engine asks for states, and sends absent attempts again.
 
-An attempt is returned when there is no time left to run it: when its expected run time (expected_s,
-or else its walltime if that is less than the launcher's) exceeds the time left. At the end of its
-time, some seconds before the batch system's, the launcher ends the running tasks with the cause
-``expired``. After SIGTERM the cause is ``expired`` if its end was near, else ``lost``, also of
-those that have just ended; it exits within 5 s. A launcher that is idle and without an engine for
-``patience_s`` ends. When its run is over (see ``channels.py``) it ends with its tasks, whose cause
-is then ``cancelled``.
+An attempt is returned when its expected run time (expected_s, or else its walltime if that is less
+than the launcher's) exceeds the time left. Some seconds before the end of its walltime the launcher
+ends the running tasks with the cause ``expired``. After SIGTERM the cause of running and unsettled
+tasks is ``expired`` if that end was near, else ``lost``, and the launcher exits within 5 s. A
+launcher that has been idle and without an engine for ``patience_s`` ends. When its run is over (see
+``channels.py``) it ends its tasks with the cause ``cancelled``, then itself.
 
-    exits/<key>.jsonl           the journal, as of ``launcher.py``
-    exits/<key>.<node>.jsonl    that of another node
+    exits/<key>.jsonl           the journal of the first node, as of ``launcher.py``
+    exits/<key>.<node>.jsonl    the journal of another node
 
 An attempt that the journal has as ``queued``, and not as ``dropped``, ``started`` or ``ended``, may
-have been started in the moment before the launcher died: its claim decides.
+have been started just before the launcher died: its claim decides.
 """
 
 import collections
@@ -104,29 +105,29 @@ else:
     import store
 
 NEAR_END_S = 90.0
-"""Maximum time before the job's end at which a SIGTERM means that its time is over: batch systems
-warn early and count in minutes."""
+"""Maximum time in seconds before ``end_s`` at which SIGTERM counts as the end of the walltime:
+batch systems warn early and count in minutes."""
 TERMINATED_GRACE_S = 2.5
-"""Time between SIGTERM and SIGKILL of tasks after a SIGTERM to us: ``job.py`` gives us 5 s."""
+"""Time in seconds between SIGTERM and SIGKILL of tasks after a SIGTERM to us. ``job.py`` kills us
+after 5 s."""
 EXIT_S = 4.5
-"""Maximum time from a SIGTERM to our exit, even with unfinished work: ``job.py`` kills us after 5
-s."""
+"""Maximum time in seconds from a SIGTERM to our exit, even with unfinished work. ``job.py`` kills
+us after 5 s."""
 MAX_RECORD_RETRY_S = 600.0
-"""Time for which writing the last records is retried, as in ``job.py``."""
+"""Maximum time for which writing the last records is retried, in seconds, as in ``job.py``."""
 SIGTERM_DOUBT_S = 1.0
-"""Delay before the launcher handles the end of a task that SIGTERM ended. A batch system that ends
-a job signals all its processes at once; only after this time is it clear whether the signal was for
-the whole job."""
+"""Delay in seconds before the launcher settles a task that SIGTERM has ended. A batch system that
+ends a job signals all its processes, so within this time a signal to us would show it."""
 DOUBT_RATIO = 0.02
-"""Delay before a successful end is handled, as a fraction of the task's run time, at most
-``cuts.SIGNALS_S``. Being relative, it does not slow down chains of short tasks."""
+"""Delay before a successful end is settled, as a fraction of the task's run time; at most
+``cuts.SIGNALS_S``. It is relative so that it does not slow down chains of short tasks."""
 FIRST_CONTACT_S = 60.0
-"""Minimum time to wait for a first engine."""
+"""Minimum time in seconds to wait for the first connection of an engine."""
 ANSWER_S = 60.0
-"""Maximum time for which the end of a failed job waits for the nodes on which it has started
-commands. One that does not answer may be down, which may be why the job failed."""
+"""Maximum time in seconds before a failed attempt that has commands on other nodes is settled. A
+node that does not report their ends by then may be down, and the cause of the failure."""
 TURN_S = 1.0
-"""Maximum time between turns while no engine is connected."""
+"""Maximum time in seconds between turns of the event loop while no engine is connected."""
 
 
 class BatchLauncher(queue_runner.QueueRunner):
@@ -158,37 +159,38 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.session = self.channel.session
         now = time.monotonic()
         self.granted_s = system.time_granted_s(config.get("walltime_s"))
-        """Walltime of the launcher; None: unlimited or unknown."""
+        """Walltime of the launcher in seconds; None: unlimited or unknown."""
         self.end_s: "Optional[float]" = None
-        """When running tasks are to be ended, on time.monotonic; None: no end is known."""
+        """Time at which to end running tasks, on time.monotonic; None: no end is known."""
         if self.granted_s is not None:
             begun_s = processes.start_time(os.getpid()) or processes.boot_clock()
             passed_s = processes.boot_clock() - begun_s
             self.end_s = now - passed_s + self.granted_s - batch_job.margin_of(self.granted_s)
         self.last_turn_s = now
         self.unattended_s = 0.0
-        """Time that it has been idle without an engine."""
+        """Time in seconds that the launcher has been idle without an engine."""
         self.ending = ""
-        """Why no more attempts are accepted; empty: they are."""
+        """Why the launcher accepts no more attempts; empty: it accepts them."""
         self.reason = ""
-        """Cause of the end of all running tasks; empty: they are not being ended."""
+        """Cause with which all running tasks are being ended; empty: they are not."""
         self.exit_s: "Optional[float]" = None
-        """Time at which to exit even with unfinished work; None: no limit is set yet."""
+        """Time at which to exit even with unfinished work, on time.monotonic; None: not set."""
         self.start_deadlines: "List[Tuple[float, str]]" = []
-        """A heap of the latest start times of queued attempts."""
+        """A heap of latest start times and keys of queued attempts."""
         self.unsettled: "collections.OrderedDict[str, Unsettled]" = collections.OrderedDict()
-        """Attempts that have ended, with the time at which each is to be settled."""
+        """Ended attempts by key, each with the time at which to settle it."""
         self.memory_kills = cuts.MemoryKills()
         self.suspects: "Set[str]" = set()
-        """Running attempts of which a process may have been killed for lack of memory."""
+        """Running attempts that may have lost a process to an out-of-memory kill."""
         self.warned_s = float("-inf")
         """Time of the last warning of the batch system."""
         self.contested: "List[str]" = []
-        """Attempts whose claims turned out to exist."""
+        """Attempts that could not be started because their claims existed already."""
         self.node_starters: "Set[int]" = set()
-        """Commands that run the launchers of the other nodes. They are helpers as well."""
+        """Pids of the commands that run the launchers on the other nodes, a subset of ``helpers``.
+        """
         self.problem = ""
-        """An error that is reported to each engine."""
+        """An error to report after each hello; empty: none."""
         self.remote = remote_commands.RemoteCommands(
             directory, key, node, self.poller, self.helpers, self._say, self._request_of
         )
@@ -197,11 +199,11 @@ class BatchLauncher(queue_runner.QueueRunner):
         )
         self.starter.reach = self._reach
         self.unanswered: "Set[str]" = set()
-        """Attempts that have failed while another node had not answered."""
+        """Failed attempts with commands on other nodes whose ends are not reported yet."""
 
     def run(self) -> None:
-        """Run until the time is over, the engine or the batch system ends us, or no engine
-        comes."""
+        """Run until the walltime is over, the engine or the batch system ends us, or no engine has
+        connected for ``patience_s``."""
         remote_commands.remove_left_memory()
         while not self._is_done():
             has_input = False
@@ -264,14 +266,14 @@ class BatchLauncher(queue_runner.QueueRunner):
     # -- time
 
     def _left_s(self) -> "Optional[float]":
-        """Time left for tasks; None: no end is known."""
+        """Time left for tasks in seconds; None: no end is known."""
         if self.end_s is None:
             return None
         return max(0.0, round(self.end_s - time.monotonic(), 3))
 
     def _check_deadlines(self) -> None:
-        """Act when the launcher's time is over, when a queued attempt has passed its latest start,
-        and when no engine has connected for too long."""
+        """End running tasks if the launcher's time or its run is over, return queued attempts that
+        are past their latest start, and stop if no engine has connected for too long."""
         now = time.monotonic()
         if self.end_s is not None and now >= self.end_s and not self.reason:
             assert self.granted_s is not None
@@ -298,7 +300,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._stop("no engine connected for %g s" % patience_s)
 
     def _needed_s(self, request: "Dict[str, Any]") -> "Optional[float]":
-        """Expected run time of an attempt; None: unknown, or of no consequence."""
+        """Time in seconds that an attempt needs, by which its latest start is computed; None:
+        unknown, or the launcher has no known end."""
         if self.granted_s is None:
             return None
         expected_s = request.get("expected_s")
@@ -308,7 +311,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         return walltime_s if walltime_s is not None and walltime_s < self.granted_s else None
 
     def _on_sigterm(self) -> None:
-        """End everything: SIGTERM from the batch system, or through ``job.py``."""
+        """End all tasks and exit within EXIT_S, by order of the batch system or of ``job.py``."""
         self.grace_s = TERMINATED_GRACE_S
         now = time.monotonic()
         if self.exit_s is None:
@@ -327,14 +330,15 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._cut_ended("lost")
 
     def _cut_ended(self, cause: str) -> None:
-        """Handle a signal of the batch system: attempts that have just ended count as cut."""
+        """Called after a signal of the batch system: give ``cause`` to attempts that have just
+        ended, since the batch system may have ended them."""
         now = time.monotonic()
         for due_s, (attempt, _, _, _) in self.unsettled.values():
             if attempt.reason is None and due_s > now:
                 attempt.reason = cause
 
     def _end_all(self, cause: str, why: str) -> None:
-        """End running tasks with this cause and accept no more."""
+        """End all running tasks with this cause and accept no more attempts."""
         self.reason = self.reason or cause
         self._stop(why)
         for attempt in list(self.running.values()):
@@ -343,7 +347,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._limit_grace()
 
     def _limit_grace(self) -> None:
-        """Set the time at which commands that are being ended are killed."""
+        """Set a timer after which commands of other nodes that are being ended are killed."""
         if self.remote.running:
             heapq.heappush(self.timers, (time.monotonic() + self.grace_s, 1, 0))
 
@@ -351,7 +355,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.remote.kill()
 
     def _stop(self, why: str) -> None:
-        """Accept no more attempts and return the queue; running tasks go on."""
+        """Accept no more attempts and return the queued ones; running tasks go on."""
         if not self.ending:
             self.ending = why
             self._say(json.dumps({"ending": why}))
@@ -390,7 +394,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             raise ValueError("unknown message")
 
     def _queue(self, requests: "List[Dict[str, Any]]") -> None:
-        """Queue the attempts that are new here; returned at once while we end."""
+        """Queue the attempts that are not here yet, or return them if this launcher is ending."""
         fresh = [request for request in requests if not self._is_here(request["key"])]
         if self.ending:
             self._report_returned([request["key"] for request in fresh])
@@ -410,8 +414,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return key in self.queue or key in self.keys or key in self.unsettled
 
     def _return(self, keys: "List[str]") -> None:
-        """Drop queued attempts. The drop is in the journal before it is reported, so that nobody
-        takes an attempt for this launcher's after the engine has given it to another one."""
+        """Return queued attempts to the engine. The journal records it first, so that by the
+        journal an attempt is not this launcher's when the engine gives it to another one."""
         if not keys:
             return
         for key in keys:
@@ -425,7 +429,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._say(json.dumps({"returned": keys}))
 
     def _cancel(self, key: str, queued_only: bool) -> None:
-        """Cancel an attempt; with ``queued_only`` not if it runs."""
+        """Cancel an attempt; with ``queued_only`` only if it is queued."""
         if key in self.queue:
             del self.queue[key]
             outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
@@ -434,7 +438,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._end(self.keys[key], "cancelled")
 
     def _find(self, keys: "List[str]") -> "Dict[str, Any]":
-        """The states of attempts, by this launcher alone."""
+        """The states of attempts as known to this launcher and its journal."""
         self._write_all()
         found: "Dict[str, Any]" = {}
         for key in keys:
@@ -453,14 +457,15 @@ class BatchLauncher(queue_runner.QueueRunner):
         return self.keys[key].request if key in self.keys else None
 
     def _reach(self, attempt: "slots.RunningAttempt", node_file: str) -> "Dict[str, str]":
-        """Variables of a task that starts processes on other nodes, and may get more nodes."""
+        """Environment variables of a task of a claim: those for starting processes on other nodes
+        and, if it is malleable, for getting and giving back nodes."""
         variables = self.remote.variables(node_file)
         if attempt.request.get("malleable"):
             variables.update(self.programs.variables(attempt.request, attempt.sandbox))
         return variables
 
     def _reclaim(self, key: str) -> None:
-        """End an attempt that does not give processors back."""
+        """End an attempt that does not give its processors back when asked."""
         if key in self.keys and key not in self.unsettled:
             self._end(self.keys[key], "reclaimed")
 
@@ -472,7 +477,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._settle_answered()
 
     def _settle_answered(self) -> None:
-        """Settle the attempts for which all nodes have answered."""
+        """Let those attempts in ``unanswered`` be settled now for which all other nodes have
+        reported the ends of their commands."""
         for key in [each for each in self.unanswered if not self.remote.hang_up(each)]:
             self.unanswered.discard(key)
             if key in self.unsettled:
@@ -483,7 +489,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         return queue_runner.QueueRunner._commit(self, attempt, sandbox)
 
     def _on_signals(self) -> None:
-        """Handle signals: processes that have ended, or SIGTERM to us."""
+        """Handle the signals received: for ended processes, choose when to settle each attempt."""
         had_others = bool(self.node_starters)
         ended = self._on_wakeup()
         self._blame_memory([end[0] for end in ended if processes.is_killed(end[1])])
@@ -498,8 +504,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._stop("the launchers on its other nodes have ended")
 
     def _doubt_s(self, attempt: "slots.RunningAttempt", status: int, ended_s: float) -> float:
-        """Delay before an end can be handled: within it, a signal to the launcher may show that the
-        batch system has ended the task."""
+        """Delay in seconds before an end is settled, in which a signal to us would show that the
+        batch system has ended the task. Sets the attempt's cause if it is known already."""
         if attempt.reason is None and status == 0:
             if attempt.key in self.suspects:
                 attempt.reason = "memory"
@@ -514,9 +520,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return min(cuts.SIGNALS_S, DOUBT_RATIO * ran_s) if status == 0 else 0.0
 
     def _blame_memory(self, killed: "List[slots.RunningAttempt]") -> None:
-        """Find the attempts to which the kernel's kills for lack of memory belong. Attempts in
-        ``killed``, which SIGKILL has ended, come first. If there were more kills, each running
-        attempt is a suspect."""
+        """Attribute new out-of-memory kills to attempts: first to those in ``killed``, which
+        SIGKILL has ended. If there are more kills, all running attempts become suspects."""
         kills = self.memory_kills.news()
         if not kills:
             return
@@ -531,8 +536,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._on_started(self, attempt)
 
     def _settle_ready(self) -> None:
-        """Settle one ended attempt that is due, or more until at most as many are due as there are
-        cores. Between calls the event loop fills free slots."""
+        """Settle one due attempt, or more until no more are due than there are cores. Between calls
+        the event loop starts queued attempts."""
         now = time.monotonic()
         ready = [key for key, (due_s, _) in self.unsettled.items() if due_s <= now or self.reason]
         for done, key in enumerate(ready, 1):
@@ -557,8 +562,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.channel.send()
 
     def _say_hello(self) -> None:
-        """Send the first messages of a new connection. Reports that were lost with the last
-        connection are not repeated: the engine asks, and the answers are in the journal."""
+        """Send the first messages of a new connection. Reports that the last connection has lost
+        are not repeated: the engine asks, and the journal has the answers."""
         self.session = self.channel.session
         self._write_all()
         hello = {
@@ -593,9 +598,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._flush(self)
 
     def _settle_contested(self) -> None:
-        """Report attempts that could not be claimed because their claims existed. For those in this
-        launcher's journal with an end, which the engine did not hear of while it was away, report
-        the end; the others are reported as contested."""
+        """Report the attempts in ``contested``. If this launcher's journal has the end of one,
+        whose report the engine has missed, report the end, else that it is contested."""
         keys, self.contested = self.contested, []
         self._write_all()
         ends = self.journal.ends(set(keys))
@@ -610,7 +614,7 @@ class BatchLauncher(queue_runner.QueueRunner):
     # -- further nodes
 
     def start_other_nodes(self) -> None:
-        """Start launchers on the other nodes of the job."""
+        """Start launchers on the other nodes of the job. If that is impossible, use one node."""
         hosts = batch_job.hosts_here()
         program = ["/bin/sh", self.directory + "/bin/batch_launcher.sh", self.directory, self.key]
         starts = self.system.starts(program, hosts, self.slots.all_cores)
@@ -640,7 +644,7 @@ class BatchLauncher(queue_runner.QueueRunner):
 
 
 def main() -> None:
-    """Run a launcher with the configuration of the command line, or of the run's directory."""
+    """Run a launcher, configured by the command line or by ``launchers/<key>.json``."""
     processes.close_inherited()
     limits.open_files.raise_limit()
     directory, key, last = sys.argv[1:]

@@ -19,26 +19,27 @@ else:
     from processes import boot_clock, has_restarted, identity, is_running
 
 BEAT_S = 5.0
-"""Interval in which a launcher touches its journal, its heartbeat for other machines."""
+"""Interval in seconds at which a launcher touches its journal: its heartbeat."""
 PATIENCE_S = 60.0
-"""Silence of a heartbeat after which a launcher of another boot counts as dead."""
+"""Time in seconds without a heartbeat after which a launcher on another machine, or before a reboot
+of this one, counts as dead."""
 DEAD_PATIENCE_S = 4 * BEAT_S
-"""The same, if the user says that its host is dead."""
+"""That time for a launcher whose host the user has declared dead."""
 LOOK_S = 2.0
-"""Maximum time that one look adds to the silence of a launcher. The launcher may have touched its
-journal while its file system did not answer."""
+"""Maximum time in seconds that counts as silence between two looks at a heartbeat. A longer time
+may mean that the file system did not answer."""
 
 
 MAX_DIGITS = 19
-"""Maximum number of characters of a whole number in a journal; the engine refuses larger ones."""
+"""Maximum number of characters of an integer in a journal; the engine refuses longer ones."""
 MAX_SECONDS = 1e12
-"""Largest time in a journal, as for the engine."""
+"""Maximum absolute value of a time in a journal, in seconds; the engine refuses larger ones."""
 NOBODY = {"host": "", "beats": True}
-"""The identity in a journal whose first line cannot be read."""
+"""Owner of a journal without a readable first line."""
 
 
 def lock(fd: int, kind: int) -> bool:
-    """Lock a file without waiting. Returns False if another process holds the lock, or the file
+    """Lock a file without waiting. Returns False if another process holds the lock or the file
     cannot be locked."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -48,8 +49,8 @@ def lock(fd: int, kind: int) -> bool:
 
 
 def parsed(line: bytes) -> "Optional[Dict[str, Any]]":
-    """The message of a line; None if the line is damaged, by a full disk or a loss of power, or is
-    no message of a journal. Tasks run as the same user and can write to journals."""
+    """Decode a line of a journal; None if it is invalid: damaged by a full disk or a loss of power,
+    or written by a task, since tasks can write to journals."""
     try:
         message = json.loads(
             line.decode(), parse_int=_whole, parse_float=_decimal, parse_constant=_decimal
@@ -60,14 +61,14 @@ def parsed(line: bytes) -> "Optional[Dict[str, Any]]":
 
 
 def _whole(text: str) -> int:
-    """A number that the engine can store."""
+    """Parse an integer. Raises ValueError if it is too long for the engine."""
     if len(text) > MAX_DIGITS:
         raise ValueError("too many digits")
     return int(text)
 
 
 def _decimal(text: str) -> float:
-    """A time or a duration; raises ValueError for NaN, infinity and what no calendar has."""
+    """Parse a time in seconds. Raises ValueError for NaN and beyond MAX_SECONDS."""
     number = float(text)
     if not -MAX_SECONDS <= number <= MAX_SECONDS:
         raise ValueError("out of bounds")
@@ -75,7 +76,7 @@ def _decimal(text: str) -> float:
 
 
 def _is_message(message: "Dict[str, Any]") -> bool:
-    """Whether the parts that launchers read have the types that launchers write."""
+    """Whether all parts of a message that launchers read have the right types."""
     lists = [message.get(name, []) for name in ("queued", "dropped", "started", "ended")]
     if not all(isinstance(each, list) for each in lists):
         return False
@@ -123,7 +124,7 @@ def _is_end(*entry: "Any") -> bool:
 
 
 class Journal:
-    """The journal that this launcher writes. Lines that cannot be written now are kept for the next
+    """The journal that this launcher writes. Lines that cannot be written are kept for the next
     ``write``."""
 
     def __init__(self, directory: str, name: str = "") -> None:
@@ -139,9 +140,9 @@ class Journal:
         owner["locked"] = lock(self._fd, fcntl.LOCK_EX)
         owner["beats"] = not name  # launchers in batch jobs are found by their jobs
         self.unwritten = b""
-        """Lines, or the rest of one, that are not written yet."""
+        """Unwritten lines, of which the first may be incomplete."""
         self.error: "Optional[OSError]" = None
-        """Why the last ``write`` failed; None: it did not."""
+        """Error of the last ``write``; None: it succeeded."""
         self.add(json.dumps({"launcher": owner}))
         if not self.write() and self.error is not None:
             raise self.error
@@ -150,7 +151,7 @@ class Journal:
             os.fsync(self._fd)
 
     def beat(self) -> bool:
-        """Touch the journal; False: it cannot be touched now."""
+        """Touch the journal. Returns whether that succeeded."""
         try:
             os.utime(self._fd)
         except OSError:
@@ -158,11 +159,12 @@ class Journal:
         return True
 
     def add(self, line: str) -> None:
-        """Add a line; ``write`` writes it."""
+        """Add a line, to be written by ``write``."""
         self.unwritten += line.encode() + b"\n"
 
     def write(self) -> bool:
-        """Write all lines that were added, in one system call if possible; False: it failed."""
+        """Write all unwritten lines, in one system call if possible. Returns whether that
+        succeeded."""
         try:
             while self.unwritten:
                 self.unwritten = self.unwritten[os.write(self._fd, self.unwritten) :]
@@ -173,7 +175,7 @@ class Journal:
         return True
 
     def ends(self, keys: "Set[str]") -> "Dict[str, Outcome]":
-        """The recorded outcomes of these attempts, as far as they ended. Reads the whole
+        """The recorded outcomes of those of the attempts ``keys`` that have ended. Reads the whole
         journal."""
         ends: "Dict[str, Outcome]" = {}
         for line in self._lines() if keys else ():
@@ -196,23 +198,23 @@ class Journal:
 
 
 class AttemptTrace:
-    """What the journals say of one attempt."""
+    """The records of one attempt in the journals."""
 
     __slots__ = ("outcome", "owner", "started", "candidates")
 
     def __init__(self) -> None:
         self.outcome: "Optional[Outcome]" = None
         self.owner: "Optional[str]" = None
-        """Name of the journal whose launcher started it."""
+        """Name of the journal of the launcher that started the attempt; None: no start is
+        recorded."""
         self.started: "Optional[List[Any]]" = None
-        """The entry of its start: key, pid, start time, cores, memory, GPUs, cores that it is
-        pinned to."""
+        """Entry of the start: key, pid, start time, number of cores, memory, GPUs, pinned cores."""
         self.candidates: "Set[str]" = set()
-        """Journals whose launchers queued it and have not dropped it since."""
+        """Journals of launchers that have queued the attempt and have not dropped it since."""
 
 
 class JournalHistory:
-    """The journals of all launchers that ever worked in this directory."""
+    """The journals of all launchers that have ever run in this directory."""
 
     def __init__(
         self,
@@ -221,7 +223,8 @@ class JournalHistory:
         dead_hosts: "Iterable[str]" = (),
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """``dead_hosts`` are names of hosts that the user calls dead."""
+        """``dead_hosts``: names of hosts that the user has declared dead. ``patience_s``: see
+        PATIENCE_S."""
         self._directory = directory
         self._own = own
         self._owners: "Dict[str, Dict[str, Any]]" = {}
@@ -229,15 +232,15 @@ class JournalHistory:
         self._dead_hosts = set(dead_hosts)
         self._patience_s = patience_s
         self._beats: "Dict[str, Tuple[Any, float, float]]" = {}
-        """By journal: its last change, the time of the last look, and the silence so far."""
+        """By journal: modification time and size, time of the last look, silence in seconds."""
         self.refused: "Set[str]" = set()
-        """Journals with whole lines that are no messages, which are skipped."""
+        """Journals with complete but invalid lines, which are skipped."""
 
     def living(self) -> "Set[str]":
-        """The other journals whose launchers may still write into them.
+        """The journals of other launchers that may be alive.
 
-        Machines are identified by their boot, because a container has a host name of its own. A
-        launcher of another boot counts as alive as long as it touches its journal.
+        A machine is identified by its boot ID, since containers have their own host names. A
+        launcher with another boot ID is alive while it touches its journal.
         """
         names = set()
         for name in retried(os.listdir, self._directory):
@@ -255,12 +258,12 @@ class JournalHistory:
         return names
 
     def is_here(self, name: str) -> bool:
-        """Whether the pids in a journal are those of this boot of this machine."""
+        """Whether the pids in a journal are of this machine since its last boot."""
         owner = self._owners.get(name)
         return owner is not None and bool(owner["boot"] == self._here["boot"])
 
     def elsewhere(self, names: "Iterable[str]") -> "Set[str]":
-        """The host names of launchers of another boot."""
+        """The host names of those launchers, given by journal, that have another boot ID."""
         owners = [self._owners[name] for name in names if name in self._owners]
         return {owner["host"] for owner in owners if owner["boot"] != self._here["boot"]}
 
@@ -277,9 +280,9 @@ class JournalHistory:
         return bool(owner["host"] != here["host"]) and self._is_beating(name, owner)
 
     def _is_beating(self, name: str, owner: "Dict[str, Any]") -> bool:
-        """Whether a launcher touched its journal within the patience, by this machine's clock.
-        Launchers of wfrun 0.1 never touch it, so they count as alive unless the user calls their
-        host dead."""
+        """Whether a launcher has touched its journal recently, by this machine's clock. Launchers
+        of wfrun 0.1 and in batch jobs never do: they count as alive unless the user has declared
+        their host dead."""
         is_called_dead = owner["host"] in self._dead_hosts
         if not owner.get("beats"):
             return not is_called_dead
@@ -311,7 +314,8 @@ class JournalHistory:
             os.close(fd)
 
     def _read(self, name: str, offsets: "Dict[str, int]") -> "Iterator[Dict[str, Any]]":
-        """The complete lines of a journal after its offset, which is advanced."""
+        """The valid messages in the complete lines of a journal after its offset, which is
+        advanced."""
         path = self._directory + "/" + name
         with contextlib.suppress(FileNotFoundError), retried(lambda: open(path, "rb")) as file:
             file.seek(offsets.get(name, 0))
@@ -335,7 +339,7 @@ class JournalHistory:
                 yield self._own.name, pending
 
     def follow(self, traces: "Dict[str, AttemptTrace]", offsets: "Dict[str, int]") -> None:
-        """Update traces with all lines after the offsets, which are advanced."""
+        """Update traces from the lines of all journals after their offsets, which are advanced."""
         for name, message in self._messages(offsets):
             for key in message.get("queued", ()):
                 if key in traces:
@@ -352,7 +356,7 @@ class JournalHistory:
                     traces[key].outcome = outcome
 
     def unfinished(self) -> "Set[str]":
-        """Attempts that were started and have no exit record."""
+        """Attempts with a recorded start and no recorded end."""
         keys: "Set[str]" = set()
         ended: "Set[str]" = set()
         for _, message in self._messages({}):

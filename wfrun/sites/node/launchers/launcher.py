@@ -6,13 +6,13 @@ It needs Linux, the standard library of Python >= 3.6, and the files beside it. 
     python launcher.py '{"directory": "/scratch/run-7", "slots": 32}'
 
 with the optional keys ``memory_bytes``, ``gpus``, ``pin_cores``, ``pack_logs``, ``dead_hosts``
-(names of hosts that the user calls dead), ``patience_s`` (``PATIENCE_S`` of journals.py) and
-``variables`` (names of those variables of its environment that tasks get; without it all).
+(names of hosts that the user has declared dead), ``patience_s`` (default ``PATIENCE_S`` of
+journals.py) and ``variables`` (names of the environment variables that tasks inherit; default all).
 Messages are JSON lines.
 
 From the engine, on stdin (an attempt is an AttemptRequest of ``wfrun.engine.exchange``):
     {"run": [attempt, ...]}             queue these; they start in this order (strict FCFS)
-    {"cancel": [key, ...]}              end these; a queued one is just removed. With
+    {"cancel": [key, ...]}              end these, or remove them from the queue. With
                                         "queued_only": true running ones are left alone
     {"find": [key, ...], "id": n}       report the state of these
     {"clean": true}                     remove stored files and sandboxes; logs and records stay
@@ -23,35 +23,34 @@ To the engine, on stdout (an outcome is an Outcome of ``wfrun.engine.exchange``)
     {"started": [key, ...], "ended": [[key, outcome], ...]}
     {"found": {key: {"state": "absent" | "active" | "ended", "outcome": ...}}, "id": n}
     {"cleaned": true}
-    {"elsewhere": [host, ...]}                  launchers of these hosts may still run attempts
-    {"failing": text}, {"recovered": true}      exit records cannot be written; they can be again
-    {"error": text}                             a message was not understood
+    {"elsewhere": [host, ...]}                  launchers on these hosts may still run attempts
+    {"failing": text}                           exit records cannot be written now
+    {"recovered": true}                         exit records can be written again
+    {"error": text}                             a message, or a line of a journal, is invalid
 
 The end of stdin means that the engine is gone, and acts like ``stop``. SIGTERM also ends the
-running tasks, with the cause ``lost``: the tasks did not fail.
+running tasks, with the cause ``lost``, which is no failure of the tasks.
 
 The directory of a site:
-    attempts/<key>.out, .err   what a task printed. Creating <key>.out exclusively is the claim:
-                               only the process that does it may ever start the attempt
+    attempts/<key>.out, .err   stdout and stderr of a task. Creating <key>.out exclusively is the
+                               claim: only the process that creates it may ever start the attempt
     attempts/<key>/            sandbox and working directory of a task; kept after a failure. For a
                                task on several nodes, .wfrun-nodes has their names
-    attempts/.spare-...        an empty sandbox or log for the next task. While tasks are short they
-                               run in these, which get their names when one fails or prints
-    logs/<launcher>.log        with ``pack_logs``: the output of ended tasks, each after a line with
-                               its key and the lengths. Their logs in attempts/ are then empty,
-                               names of one file; output of more than 1 MiB stays there. The outcome
-                               says where it is: "packed": [file name, offset, stdout bytes, stderr
-                               bytes]
+    attempts/.spare-...        an empty sandbox or log for the next task. Short tasks run in these,
+                               which are renamed to the names above if the task fails or prints
+    logs/<launcher>.log        the pack, with ``pack_logs``: the output of ended tasks, each after a
+                               line with its key and the lengths. Their logs in attempts/ are then
+                               links to one empty file; output of more than 1 MiB stays there. The
+                               outcome has "packed": [file name, offset, stdout bytes, stderr bytes]
     files/<name>               the store; files in it are read-only
     exits/<launcher>.jsonl     the journal of one launcher: its identity, then, in order, the keys
-    it
-                               queued, dropped, started (with pid) and saw end. The launcher holds a
-                               lock on it (flock) as long as it runs, and
-                               touches it every few seconds
+                               of attempts that it has queued, dropped, started (with pid) and seen
+                               end. A running launcher holds a lock on it (flock) and touches it
+                               every few seconds
 
-A journal entry is written before the claim that it announces (``queued``) and before the end that
-it records is reported (``ended``). So another launcher can settle every claim: by its exit record,
-by a live launcher that may still write one, or else as lost.
+An entry ``queued`` is written before the attempt is claimed, an entry ``ended`` (the exit record)
+before the end is reported. So another launcher can find out the state of each claimed attempt: it
+has an exit record, or a live launcher may still write one, or it is lost.
 """
 
 import collections
@@ -112,12 +111,12 @@ class WatchedAttempt:
     def __init__(self, trace: AttemptTrace) -> None:
         self.trace = trace
         self.asked = False
-        """The engine wants its start and its end reported."""
+        """Whether to report its start and its end to the engine."""
         self.grant: "Optional[Grant]" = None
-        """Resources that it uses here; None: it has not started, or has no start entry yet."""
+        """Resources that are counted for it here; None: no start is recorded yet."""
         self.cancelled = False
         self.reported = False
-        """Its start was reported."""
+        """Whether its start was reported."""
 
 
 class DirectLauncher(QueueRunner):
@@ -134,24 +133,25 @@ class DirectLauncher(QueueRunner):
         )
         self.beat_s = min(BEAT_S, patience_s / 4)
         self.lapse_s = patience_s / 2
-        """Time without a heartbeat after which others may take this launcher for dead."""
+        """Time in seconds without a heartbeat of our own after which other launchers may have
+        declared this one dead."""
         self.beaten = boot_clock()
         self.waits_for: "Set[str]" = set()
-        """Hosts that the engine knows to be waited for."""
+        """Hosts reported to the engine as ``elsewhere``."""
         self.refused: "Set[str]" = set()
-        """Journals with skipped lines that the engine knows of."""
+        """Journals with skipped lines that were reported to the engine."""
         self.offsets: "Dict[str, int]" = {}
-        """How far each journal has been read for the watched attempts."""
+        """Offset up to which each journal has been read for the watched attempts."""
         self.channel = StdioChannel(self.poller)
         self.contested: "List[str]" = []
-        """Attempts whose claims other processes turned out to have."""
+        """Attempts that could not be started because their claims existed already."""
         self.watched: "Dict[str, WatchedAttempt]" = {}
         self.watch_due = 0.0
         self.watch_interval_s = 0.01
         self.stopping = False
 
     def run(self) -> None:
-        """Run until the engine has ended or sent ``stop``, and no task runs any more."""
+        """Run until the engine has gone or sent ``stop``, and the last task has ended."""
         self.channel.say(json.dumps({"hello": PROTOCOL, "pid": os.getpid(), "host": self.host}))
         self.channel.send()
         self._adopt_unfinished()
@@ -219,7 +219,7 @@ class DirectLauncher(QueueRunner):
             raise ValueError("unknown message")
 
     def _queue(self, requests: "List[Request]") -> None:
-        """Queue the attempts that are new here."""
+        """Queue the attempts that are not here yet. Those of other launchers are watched."""
         fresh = []
         for request in requests:
             key = request["key"]
@@ -255,7 +255,8 @@ class DirectLauncher(QueueRunner):
             signal_group(started[1], signal.SIGCONT)
 
     def _stop(self) -> None:
-        """Drop the queue; running tasks go on. The claims are free for the next launcher."""
+        """Drop the queued attempts, which are unclaimed, so that the next launcher can start them.
+        Running tasks go on."""
         self.stopping = True
         if self.queue:
             self.journal.add(json.dumps({"dropped": list(self.queue)}))
@@ -263,7 +264,7 @@ class DirectLauncher(QueueRunner):
             self.queue.clear()
 
     def _on_sigterm(self) -> None:
-        """End the running tasks; a second SIGTERM kills them."""
+        """Drop the queue and end the running tasks; a second SIGTERM kills them."""
         self._stop()
         for attempt in list(self.running.values()):
             if attempt.reason == "lost":
@@ -271,7 +272,7 @@ class DirectLauncher(QueueRunner):
             self._end(attempt, "lost")
 
     def _clean(self) -> None:
-        """Remove stored files and sandboxes, except what running tasks use."""
+        """Delete all stored files, and the sandboxes except those in use by running tasks."""
         self.starter.close()
         used: "Set[str]" = set()
         for attempt in self.keys.values():
@@ -301,9 +302,9 @@ class DirectLauncher(QueueRunner):
     # -- the heartbeat
 
     def _beat(self) -> None:
-        """Touch the journal. If it was not touched for ``lapse_s``, as on a machine that was
-        suspended, another launcher may have recorded attempts of this one as lost. Those are ended,
-        and their outputs are not committed."""
+        """Touch the journal every ``beat_s``. After a pause of ``lapse_s``, as when this machine
+        was suspended, another launcher may have recorded attempts of this one as lost. These are
+        ended, and their outputs are not committed."""
         lapse_s = boot_clock() - self.beaten
         if lapse_s < self.beat_s or not self.journal.beat():
             return
@@ -329,8 +330,8 @@ class DirectLauncher(QueueRunner):
                 self._signal_watched(watch, signal.SIGKILL)
 
     def _adopt_unfinished(self) -> None:
-        """Watch the attempts that earlier launchers started and whose ends they did not record.
-        Such an attempt uses resources while it runs; if its launcher is dead, it is lost."""
+        """Watch the attempts of earlier launchers that have a recorded start and no recorded end.
+        One that may run uses resources here; if its launcher is dead, it is recorded as lost."""
         keys = sorted(self.history.unfinished())
         self._name_refused()
         for key, answer in self._examine(keys).items():
@@ -338,7 +339,8 @@ class DirectLauncher(QueueRunner):
                 self.watched[key].asked = False
 
     def _settle_contested(self) -> None:
-        """Report the state of attempts that another process has claimed."""
+        """Examine the attempts in ``contested``, which another process has claimed. Report the ends
+        of those that have ended or are lost, and watch the others."""
         keys, self.contested = self.contested, []
         # Written at once: two launchers that each have the other's entry as ``queued`` would
         # otherwise take these attempts for active and wait for each other.
@@ -351,7 +353,7 @@ class DirectLauncher(QueueRunner):
                 self._on_outcome(key, {"cause": "lost", "message": "its claim has disappeared"})
 
     def _find(self, keys: "List[str]") -> "Dict[str, Any]":
-        """The states of attempts; those that are elsewhere are watched from now on."""
+        """The states of attempts. Active ones of other launchers are watched from now on."""
         found: "Dict[str, Any]" = {}
         self._write_all()
         others = []
@@ -367,7 +369,8 @@ class DirectLauncher(QueueRunner):
         return found
 
     def _examine(self, keys: "List[str]") -> "Dict[str, Any]":
-        """The states of attempts that are not here; active ones are watched from now on."""
+        """The states of attempts that are not this launcher's, by the journals. Active ones are
+        watched from now on, and the ends of lost ones are recorded."""
         if not keys:
             return {}
         # Which launchers are alive is found out before their journals are read: in the other order
@@ -400,14 +403,14 @@ class DirectLauncher(QueueRunner):
         return answers
 
     def _name_refused(self) -> None:
-        """Name the journals with lines that were skipped, each once."""
+        """Report the journals with skipped lines, each once."""
         for name in sorted(self.history.refused - self.refused):
             self.refused.add(name)
             text = "exits/%s has lines that no launcher writes, which are skipped" % name
             self.channel.say(json.dumps({"error": text}))
 
     def _report_elsewhere(self) -> None:
-        """Name the hosts whose launchers may still run watched attempts, each once."""
+        """Report the other hosts whose launchers may still run watched attempts, each once."""
         owners = {watch.trace.owner for watch in self.watched.values() if watch.trace.owner}
         hosts = self.history.elsewhere(owners) - self.waits_for
         if hosts:
@@ -415,9 +418,9 @@ class DirectLauncher(QueueRunner):
             self.channel.say(json.dumps({"elsewhere": sorted(hosts)}))
 
     def _state_of(self, key: str, trace: AttemptTrace, living: "Set[str]") -> str:
-        """The state of an attempt by its trace and its claim: absent, active, ended or lost.
-        Without a claim no launcher has started it. With a claim but no recorded start, it is active
-        if a launcher that queued it is alive, else lost."""
+        """The state of an attempt from its trace and its claim. With a recorded end: "ended". With
+        a recorded start: "active" if that launcher is alive, else "lost". Without a claim:
+        "absent". Else: "active" if a launcher that has queued it is alive, else "lost"."""
         if trace.outcome is not None:
             return "ended"
         if trace.owner is not None:
@@ -427,8 +430,8 @@ class DirectLauncher(QueueRunner):
         return "active" if trace.candidates & living else "lost"
 
     def _record_lost(self, lost: "Dict[str, AttemptTrace]") -> "Dict[str, Outcome]":
-        """Kill the leftovers of attempts whose launcher died, and record them as lost; returns
-        their outcomes."""
+        """Kill the processes of attempts whose launcher has died, and record the attempts as lost.
+        Returns their outcomes."""
         if not lost:
             return {}
         pids = [
@@ -443,19 +446,19 @@ class DirectLauncher(QueueRunner):
         return dict.fromkeys(lost, outcome)
 
     def _is_here(self, trace: AttemptTrace) -> bool:
-        """Whether the pid of an attempt is one of this boot of this machine."""
+        """Whether the recorded pid of an attempt is of this machine since its last boot."""
         return trace.owner is not None and self.history.is_here(trace.owner)
 
     def _charge(self, watch: WatchedAttempt) -> None:
-        """Count the resources that an attempt of another launcher uses."""
+        """Count the resources of a started attempt of another launcher as used, once."""
         if watch.grant is None and watch.trace.started is not None:
             _, _, _, cores, memory, gpus, pins = watch.trace.started
             watch.grant = (cores, memory, gpus, pins)
             self.slots.charge(watch.grant)
 
     def _check_watched(self) -> None:
-        """Check whether watched attempts have started or ended. The interval between checks grows
-        while none has."""
+        """Report the starts and ends of watched attempts, and record lost ones. The interval
+        between checks grows while none ends."""
         living = self.history.living()
         self.history.follow({key: watch.trace for key, watch in self.watched.items()}, self.offsets)
         self._name_refused()

@@ -1,8 +1,8 @@
 """The manager's end of the protocol of malleable programs (see ``wfrun/malleable.py``).
 
-It runs beside the program on the first node of its job. What a program sends is not trusted: a
-line that is too long, that is no answer to the question, or that names other nodes, ends the
-connection with a reason, and the caller ends the program.
+It runs on the first node of the program's job. The program is not trusted: if it sends a line that
+is too long, does not answer the question, or names nodes that it does not have, ProtocolError is
+raised with the reason, and the caller ends the program.
 """
 
 import contextlib
@@ -13,18 +13,13 @@ import time
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 LONGEST = 65536
-"""Maximum length of a line, in bytes with its end."""
+"""Maximum length of a line with its newline, in bytes."""
 SHRINK_S = 30.0
-"""Time for the answer to a mandatory shrink."""
+"""Timeout of the answer to an offer or a mandatory shrink, in seconds."""
 
 
 class ProtocolError(Exception):
-    """Speaks with one program over a Unix socket.
-
-    ``nodes`` are the nodes that the program has, ``least`` the minimum number that it can run on,
-    ``fixed`` the nodes that it keeps to its end. After a `ProtocolError` all further calls raise
-    the same one.
-    """
+    """The program has violated the protocol, has not answered in time, or has not connected."""
 
 
 class ProgramGoneError(ProtocolError):
@@ -32,11 +27,11 @@ class ProgramGoneError(ProtocolError):
 
 
 class SocketEnd:
-    """Speaks with one program over a Unix socket.
+    """Speaks with one program over a Unix socket, which it creates at ``path``.
 
-    ``nodes`` has the nodes of the program, ``least`` the number that it cannot run without,
-    ``fixed`` those that it keeps to its end. After a `ProtocolError` all further calls raise the
-    same one.
+    ``nodes`` are the nodes that the program has, ``least`` is the minimum number that it can run
+    on, ``fixed`` are the nodes that it never gives back. After a `ProtocolError` each further call
+    raises the same error.
     """
 
     def __init__(
@@ -47,10 +42,11 @@ class SocketEnd:
         self.least = least
         self.fixed = frozenset(fixed)
         self._asked = None  # type: Optional[Tuple[List[str], int]]
-        """The open question: the nodes offered, or the number reclaimed."""
+        """The unanswered question: nodes offered, number of nodes reclaimed (one of the two). None:
+        there is none."""
         self.failed = None  # type: Optional[ProtocolError]
         self.released = []  # type: List[str]
-        """Nodes given back unasked; the caller takes them from here."""
+        """Nodes that the program has given back unasked. The caller removes them from this list."""
         self._read = b""
         self._program = None  # type: Optional[socket.socket]
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -64,12 +60,12 @@ class SocketEnd:
 
     @property
     def environment(self) -> Dict[str, str]:
-        """What the program needs in its environment."""
+        """Environment variables that the program needs."""
         return {"WFRUN_MALLEABLE": self.path}
 
     def accept(self, timeout_s: float) -> bool:
-        """Wait until the program has connected. Returns whether it has; a program that never
-        connects is rigid."""
+        """Wait up to ``timeout_s`` for the program to connect, and send it its nodes. Returns
+        whether it has connected; a program that never connects is rigid."""
         if self._program is None and select.select([self._listener], [], [], timeout_s)[0]:
             self._program = self._listener.accept()[0]
             self._program.setblocking(False)
@@ -77,29 +73,28 @@ class SocketEnd:
         return self._program is not None
 
     def fileno(self) -> int:
-        """Descriptor that is readable when the program connects, and later when it sends a
-        message."""
+        """File descriptor that becomes readable when the program connects or sends a message."""
         return (self._program or self._listener).fileno()
 
     def offer(self, nodes: Sequence[str], timeout_s: float = SHRINK_S) -> List[str]:
-        """Offer nodes. Returns those that the program takes, the first of them."""
+        """Offer nodes and wait for the answer. Returns the nodes that the program takes, a prefix
+        of ``nodes``."""
         self.ask_offer(nodes)
         return self._wait(timeout_s)
 
     def shrink(self, count: int, timeout_s: float = SHRINK_S) -> List[str]:
-        """Reclaim nodes: ``count``, or as many as leave the minimum. Returns the nodes given back,
-        which may be more."""
+        """Reclaim ``count`` nodes, or fewer so that the program keeps ``least``, and wait for the
+        answer. Returns the nodes that it gives back, which may be more."""
         return self._wait(timeout_s) if self.ask_shrink(count) else []
 
     def ask_offer(self, nodes: Sequence[str]) -> None:
-        """Offer nodes; `answer` has those that the program takes."""
+        """Offer nodes without waiting; `answer` returns those that the program takes."""
         self._send("offer", nodes)
         self._asked = list(nodes), 0
 
     def ask_shrink(self, count: int) -> int:
-        """Ask the program to give nodes back; `answer` has the nodes that it gave back. Returns the
-        number of nodes asked for. If the program has its minimum, this is 0, and it is not
-        asked."""
+        """Reclaim nodes as `shrink` does, without waiting; `answer` returns those given back.
+        Returns the number asked for; if 0, the program has its minimum and is not asked."""
         count = min(count, len(self.nodes) - self.least)
         if count <= 0:
             return 0
@@ -109,11 +104,12 @@ class SocketEnd:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a question is open."""
+        """Whether a question is unanswered."""
         return self._asked is not None
 
     def answer(self, timeout_s: float = 0.0) -> Optional[List[str]]:
-        """The answer to the open question; None: none came within this time."""
+        """Wait for the answer to the open question. Returns the nodes that the program takes or
+        gives back; None: no answer within ``timeout_s``."""
         assert self._asked is not None, "something was asked"
         offered, count = self._asked
         word = "done" if count else "take"
@@ -131,7 +127,7 @@ class SocketEnd:
         return None
 
     def late(self, timeout_s: float = SHRINK_S) -> ProtocolError:
-        """The failure of a program that has not answered within this time."""
+        """The error to raise for a program that has not answered within ``timeout_s``."""
         return self._fail("has not answered within {:g} s".format(timeout_s))
 
     def _wait(self, timeout_s: float) -> List[str]:
@@ -157,12 +153,13 @@ class SocketEnd:
         return given
 
     def poll(self) -> None:
-        """Read what the program says unasked: nodes that it releases are in ``released``."""
+        """Read the messages that the program has sent unasked, and add the nodes that it gives back
+        to ``released``."""
         while self._fill(0.0):
             self._release_first()
 
     def close(self) -> None:
-        """End the connection, and remove the socket."""
+        """Close the connection, and delete the socket's file."""
         for one in (self._program, self._listener):
             if one is not None:
                 one.close()
@@ -195,7 +192,8 @@ class SocketEnd:
         self._give_back(nodes, count, self.released)
 
     def _fill(self, timeout_s: float) -> bool:
-        """Read until there is a line. Returns whether there is one before the time is up."""
+        """Read until there is a complete line or ``timeout_s`` is over. Returns whether there is
+        one."""
         if self.failed is not None:
             raise self.failed
         if self._program is None:
