@@ -29,14 +29,15 @@ _HIGH_WATER_BYTES = 4 << 20
 
 
 class SshSite(DirectLauncherSite):
-    """A site at the other end of an SSH connection. ``directory`` is the run's directory there.
+    """A site at the other end of an SSH connection. ``directory`` is the name of the run's
+    directory there.
 
-    When the connection is lost the launcher drops its queue and running tasks go on. The next
+    When the connection is lost, the launcher drops its queue; running tasks go on. The next
     launcher finds them, as after a crash of the engine.
     """
 
     patience_s = None
-    """Questions wait without a limit: the connection may come back after hours."""
+    """Requests wait for a launcher without a limit: the connection may come back after hours."""
 
     def __init__(
         self,
@@ -56,7 +57,8 @@ class SshSite(DirectLauncherSite):
         self.connection = connection
 
     def store_path(self, name: str) -> str:
-        """Path of a file in the site's store. Raises TransientError before the site was reached."""
+        """Path of a file in the site's store. Raises TransientError until the site has been
+        reached for the first time."""
         if not self._remote.directory:
             raise TransientError(f"site {self.spec.name} was not reached yet")
         return f"{self._remote.directory}/files/{name}"
@@ -74,7 +76,8 @@ class _RemoteHost:
         self.launcher_log = f"launcher.log of site {spec.name}"
 
     async def prepare(self) -> None:
-        """Raises TransientError as well, when the host cannot be reached."""
+        """See ``LauncherHost.prepare``. Also raises TransientError if the host cannot be
+        reached."""
         if not self._is_open:
             self._is_open = True
             await self._connection.open(_ignore)
@@ -110,7 +113,8 @@ class _RemoteHost:
         return _RemotePipe(process, on_lines, on_end, mark.encode())
 
     async def stderr_tail(self) -> str:
-        """Raises TransientError if the host cannot be reached, since that is then the cause."""
+        """See ``LauncherHost.stderr_tail``. Raises TransientError if the host cannot be reached,
+        since that is why the launcher failed."""
         host = await self._connection.host()
         said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
         return (said or b"").decode("utf-8", "replace").strip()
@@ -136,7 +140,7 @@ class _RemoteHost:
 
 
 def _ignore(reason: str | None) -> None:
-    """Nothing to do when the connection is lost: the launcher's pipe ends too."""
+    """Do nothing when the connection is lost: the end of the launcher's pipe reports it."""
 
 
 class _RemotePipe:
@@ -151,7 +155,7 @@ class _RemotePipe:
     ) -> None:
         self._process = process
         self._mark: bytes | None = mark
-        """The line that precedes the launcher's own; None: it has come."""
+        """The line after which the launcher's own lines begin; None: it has been received."""
         self._on_lines = on_lines
         self._on_end: Callable[[], None] | None = on_end
         self._unsent = bytearray()

@@ -31,8 +31,8 @@ Messages are JSON lines. To the engine:
     {"remote_ended": {"id", "status", "text"}}      a command started here has ended
     {"resized": {"attempt", "number", "nodes": [launcher, ...], "gone": bool, "failure": text}}
                                         a malleable program now has the nodes of these launchers
-                                        besides this one; the answer to "resize" of that number, or
-                                        with number 0: the program has connected
+                                        besides this one; ``number`` is that of the last answered
+                                        "resize", 0 if there was none
 From the engine:
     {"run": [attempt, ...]}             queue these; they start in this order
     {"return": [key, ...]}              give back those that have not started; "returned" follows

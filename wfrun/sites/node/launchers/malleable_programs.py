@@ -1,7 +1,8 @@
-"""The malleable programs of a launcher: what the engine asks them, and what they have.
+"""The malleable programs of a launcher: passes the engine's questions to them, and reports their
+nodes.
 
-The first launcher of a job's claim runs its program, and speaks with it over a socket
-(``malleable_end.py``). It needs no engine for that: an answer that the engine has not seen is
+The first launcher of a job's claim runs the job's program, and speaks with it over a socket
+(``malleable_end.py``). No engine is needed for that: an answer that the engine has not received is
 reported to the next one. ``batch_launcher.py`` describes the messages.
 """
 
@@ -35,41 +36,41 @@ LONGEST_PATH = 107
 
 
 class JoinedProgram:
-    """The program of an attempt."""
+    """The program of a malleable attempt."""
 
     def __init__(self, request: "Request", end: SocketEnd, folder: str) -> None:
         self.request = request
         self.end = end
         self.folder = folder
-        """A directory for the socket alone; empty: it is in the sandbox."""
+        """Directory of the socket; empty: the socket is in the sandbox."""
         self.fd = end.fileno()
-        """What is polled; -1: nothing any more."""
+        """File descriptor that is polled; -1: none any more."""
         self.has_joined = False
         self.is_gone = False
-        """Whether it has closed its connection: it has ended, or keeps its nodes."""
+        """Whether the program has closed its connection. It has ended, or keeps its nodes."""
         self.number = 0
         """Number of the latest question."""
         self.answered = 0
-        """Number of the latest question that was answered."""
+        """Number of the latest answered question."""
         self.offered: "List[Dict[str, Any]]" = []
-        """Nodes (ClaimedNode) of the open offer."""
+        """Nodes (ClaimedNode) of the unanswered offer."""
         self.deadline_s = 0.0
-        """Time, on time.monotonic, at which the answer is late."""
+        """Time on time.monotonic at which the program is given up if it has not answered."""
         self.failure = ""
-        """Why it was given up; empty: it was not."""
+        """Why the program was given up; empty: it was not."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether a question is open."""
+        """Whether a question is unanswered."""
         return self.answered < self.number and not self.failure
 
     def claimed(self) -> "List[Dict[str, Any]]":
-        """The nodes of which it has a processor."""
+        """The nodes (ClaimedNode) on which the program has at least one processor."""
         has = set(self.end.nodes)
         return [node for node in self.request["claimed"] + self.offered if node["name"] in has]
 
     def report(self) -> str:
-        """What it has, as a line for the engine."""
+        """The message "resized" for the engine, with the program's nodes."""
         first = self.request["claimed"][0]["launcher"]
         held = [node["launcher"] for node in self.claimed() if node["launcher"] != first]
         text = {"attempt": self.request["key"], "number": self.answered, "nodes": held}
@@ -77,7 +78,7 @@ class JoinedProgram:
 
 
 class MalleablePrograms:
-    """Asks the programs of malleable attempts, one question of each at a time."""
+    """Asks the programs of malleable attempts, each one question at a time."""
 
     def __init__(
         self,
@@ -86,18 +87,19 @@ class MalleablePrograms:
         end_attempt: "Callable[[str], None]",
         forget_nodes: "Callable[[str, Set[str]], None]",
     ) -> None:
-        """``end_attempt`` ends an attempt as reclaimed; ``forget_nodes`` is called with the
-        launchers of nodes that an attempt has given back."""
+        """``say`` sends a line to the engine. ``end_attempt`` ends the attempt of a key as
+        reclaimed. ``forget_nodes`` is called with an attempt's key and the launchers whose nodes it
+        has given back."""
         self._poller = poller
         self._say = say
         self._end_attempt = end_attempt
         self._forget_nodes = forget_nodes
         self._programs: "Dict[str, JoinedProgram]" = {}
-        """By key of the attempt."""
+        """Programs by key of the attempt."""
 
     def variables(self, request: "Request", sandbox: str) -> "Dict[str, str]":
-        """Make the socket of an attempt that is being started. Returns the environment variables
-        that its program needs."""
+        """Make the socket for an attempt before its start. Returns the environment variables that
+        its program needs."""
         self.forget(request["key"])
         names = [node["name"] for node in request["claimed"] for _ in range(node["processes"])]
         path, folder = sandbox + "/" + SOCKET, ""
@@ -110,19 +112,19 @@ class MalleablePrograms:
         return end.environment
 
     def owns(self, fd: int) -> bool:
-        """Whether a descriptor that the poller reported is one of ours."""
+        """Whether a file descriptor reported by the poller belongs to a program."""
         return any(program.fd == fd for program in self._programs.values())
 
     def turn(self, fd: int) -> None:
-        """Hear a program."""
+        """Receive from the program whose file descriptor the poller reported."""
         for program in self._programs.values():
             if program.fd == fd:
                 with self._failing(program):
                     self._hear(program)
 
     def resize(self, message: "Message") -> None:
-        """Pass a question of the engine on to a program. If it was asked already, only report the
-        nodes that the program has; while the answer is pending, do nothing."""
+        """Pass a question of the engine to a program. A repeated question is not passed: if it is
+        answered, the program's nodes are reported again."""
         program = self._programs.get(message["attempt"])
         if program is None or not program.has_joined:
             return  # it has ended, which is reported
@@ -141,24 +143,24 @@ class MalleablePrograms:
                 self._answer(program)
 
     def due_s(self) -> "List[float]":
-        """Times at which answers are late."""
+        """Deadlines of unanswered questions, on time.monotonic."""
         return [each.deadline_s for each in self._programs.values() if each.is_asked]
 
     def check(self) -> None:
-        """Give up programs whose answer is late."""
+        """Give up programs that have not answered by the deadline, and end their attempts."""
         now = time.monotonic()
         for program in self._programs.values():
             if program.is_asked and now >= program.deadline_s:
                 self._give_up(program, str(program.end.late()))
 
     def say_again(self) -> None:
-        """Report to a new engine what it may not know."""
+        """Report the nodes of all programs to a newly connected engine."""
         for program in self._programs.values():
             if program.has_joined:
                 self._say(program.report())
 
     def failure_of(self, attempt: str) -> str:
-        """Why an attempt was given up; empty: it was not."""
+        """Why the program of an attempt was given up; empty: it was not."""
         program = self._programs.get(attempt)
         return "" if program is None else program.failure
 
@@ -196,7 +198,7 @@ class MalleablePrograms:
                 self._answer(program)
 
     def _answer(self, program: JoinedProgram) -> None:
-        """Note what a program has now, and report it."""
+        """Update the nodes of a program after its answer or release, and report them."""
         program.answered = program.number
         before = {node["launcher"] for node in program.request["claimed"]}
         program.request["claimed"] = program.claimed()
@@ -209,9 +211,9 @@ class MalleablePrograms:
 
     @contextlib.contextmanager
     def _failing(self, program: JoinedProgram) -> "Iterator[None]":
-        """Give up a program that breaks the protocol. A program that closed its connection takes no
-        offer. If nodes are being reclaimed from it, it must end by the deadline, and may have ended
-        already."""
+        """Context that handles errors of a program. A program that violates the protocol is given
+        up. If it has closed its connection, an open offer counts as declined; after an open reclaim
+        it has to end by the deadline, and may have ended already."""
         try:
             yield
         except ProgramGoneError:

@@ -1,4 +1,4 @@
-"""A runner with a queue and a journal: what all launchers have in common."""
+"""A runner with a queue and a journal, the base of all launchers."""
 
 import collections
 import json
@@ -22,16 +22,16 @@ else:
 PROTOCOL = 1
 """Version of the messages between launcher and engine."""
 FLUSH_S = 0.02
-"""Maximum delay of reports while attempts are queued, so that many share a write."""
+"""Maximum delay of reports in seconds while attempts are queued, so that many share a write."""
 RETRY_S = 1.0
-"""Interval between tries to write the journal, for instance on a full disk."""
+"""Interval in seconds between retries of writing the journal, for instance on a full disk."""
 
 
 class QueueRunner(Runner):
     """A Runner with a queue (strict first come, first served) and a journal, which reports to an
     engine.
 
-    An end is in the journal before it is reported. While attempts are queued, reports are
+    An end is written to the journal, then reported. While attempts are queued, reports are
     collected. Subclasses exchange messages with the engine: ``_say``, ``_send``, ``_handle``.
     """
 
@@ -41,17 +41,17 @@ class QueueRunner(Runner):
         if self.reaps_orphans:
             self.starter.helpers = self.helpers
         self.queue: "collections.OrderedDict[str, Request]" = collections.OrderedDict()
-        """Requests that wait for free resources, in order."""
+        """Requests that wait for free resources, by key in the order of arrival."""
         self.started: "List[RunningAttempt]" = []
-        """Attempts whose start is not reported yet."""
+        """Started attempts whose start is not reported yet."""
         self.ended: "List[Tuple[str, Outcome]]" = []
-        """Outcomes that are not reported yet."""
+        """Keys and outcomes that are not reported yet."""
         self.announced: "List[str]" = []
         """Attempts of other launchers whose start is not reported yet."""
         self.flush_due = 0.0
         self.retry_due = 0.0
         self.failing = False
-        """The journal cannot be written."""
+        """Whether the last write of the journal failed."""
 
     def _say(self, text: str) -> None:
         """Add a line for the engine."""
@@ -67,7 +67,7 @@ class QueueRunner(Runner):
         raise NotImplementedError
 
     def _due(self) -> "List[float]":
-        """The times, on time.monotonic, at which there is something to do."""
+        """The due times of timers, of the next flush and of the next retry, on time.monotonic."""
         due = []
         if self.timers:
             due.append(self.timers[0][0])
@@ -78,7 +78,7 @@ class QueueRunner(Runner):
         return due
 
     def _handle_lines(self, lines: "List[bytes]") -> None:
-        """Handle the lines of the engine; invalid ones are reported to it."""
+        """Handle lines from the engine. Invalid ones are reported to it as errors."""
         for line in lines:
             try:
                 self._handle(json.loads(line.decode()))
@@ -90,8 +90,9 @@ class QueueRunner(Runner):
                 self._say(json.dumps({"error": text}))
 
     def _enqueue(self, fresh: "List[Request]") -> None:
-        """Queue attempts. They are recorded in the journal first: whoever finds a claim then knows
-        who may hold it. Attempts that cannot be recorded are refused."""
+        """Record attempts in the journal, then queue them. By that record, others know which
+        launchers may hold a claim. If it cannot be written, the attempts end as "disk-full"; those
+        that never fit here end as "launch-failed"."""
         if not fresh:
             return
         self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))
@@ -108,7 +109,8 @@ class QueueRunner(Runner):
                 self.queue[request["key"]] = request
 
     def _start_queued(self) -> None:
-        """Start attempts in order, until one does not fit, or too many files would be open."""
+        """Start queued attempts in order, until one does not fit now or ``max_running`` is
+        reached."""
         while self.queue and len(self.keys) < self.starter.max_running:
             key = next(iter(self.queue))
             request = self.queue[key]
@@ -128,23 +130,25 @@ class QueueRunner(Runner):
     # -- what goes out
 
     def _schedule_flush(self) -> None:
-        """Called before a report is added: the first one sets the time of the next flush."""
+        """Set the time of the next flush, unless reports are pending. Call it before adding a
+        report."""
         if not (self.started or self.ended or self.announced):
             self.flush_due = time.monotonic() + FLUSH_S
 
     def _on_outcome(self, key: str, outcome: "Outcome") -> None:
-        """Take an outcome to be recorded and reported."""
+        """Add an outcome to record and report."""
         self._schedule_flush()
         self.ended.append((key, outcome))
 
     def _report_recorded_end(self, key: str, outcome: "Outcome") -> None:
-        """Report an end that is recorded already."""
+        """Report an end that a journal has already."""
         self._say(json.dumps({"ended": [[key, outcome]]}))
         self._send()
 
     def _flush(self) -> None:
-        """Record and report what is due. Ends are reported at once if no attempt is queued, since
-        slots may be idle until the engine knows of them. Otherwise reports are collected."""
+        """Record and report starts and ends if due, and send. They are due FLUSH_S after the first
+        one. Ends are due at once if no attempt is queued, since slots may be idle until the engine
+        sends more."""
         now = time.monotonic()
         waiting = self.started or self.ended or self.announced
         if waiting and (now >= self.flush_due or (self.ended and not self.queue)):
@@ -154,7 +158,7 @@ class QueueRunner(Runner):
         self._send()
 
     def _write_all(self) -> None:
-        """Record and report all that is pending."""
+        """Record and report all pending starts and ends."""
         if not (self.started or self.ended or self.announced):
             self._write_journal()
             return
@@ -174,8 +178,8 @@ class QueueRunner(Runner):
         self.started, self.ended, self.announced = [], [], []
 
     def _write_journal(self) -> None:
-        """Write the journal; report failure and recovery. Ends are reported even if they cannot be
-        recorded: otherwise the engine might wait for ever for room on a disk."""
+        """Write the journal; report its failure and its recovery. Callers report ends even after a
+        failure: otherwise the engine might wait forever for space on a disk."""
         failed = not self.journal.write()
         self.retry_due = time.monotonic() + RETRY_S
         if failed and not self.failing:

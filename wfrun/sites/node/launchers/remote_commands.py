@@ -1,13 +1,13 @@
 """Commands that a job starts on the other nodes of its claim, without a login there.
 
 ``rsh_agent.py`` asks the launcher of its node over a Unix socket. The launcher asks the engine, and
-the engine the launcher of the other node, which starts the command. If both are one launcher no
-engine is asked. ``batch_launcher.py`` describes the messages.
+the engine asks the launcher of the other node, which starts the command. If both nodes have one
+launcher, it starts the command without the engine. ``batch_launcher.py`` describes the messages.
 
-A command runs in a sandbox of its own, with the inputs of the job, which is also its HOME: Open MPI
-starts its processes there where the directory of mpirun does not exist, as at another site. The
-processes themselves get the user's HOME again. What a command prints is kept in the sandbox; its
-end is part of the answer.
+A command runs in its own sandbox, with the job's inputs. The sandbox is also its HOME: Open MPI
+starts processes in HOME if the directory of mpirun does not exist, as at another site. These
+processes get the user's HOME back. The output of a command goes to a file in the sandbox, and the
+end of it is part of the answer; then the sandbox is removed.
 """
 
 import contextlib
@@ -40,42 +40,43 @@ else:
     from starter import inherited, several_claimed, spawn
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a request of an agent."""
+"""Maximum length of an agent's request, in bytes."""
 SHARED_MEMORY = "/dev/shm"
 OWN_MEMORY = "wfrun-"
-"""Begins the names of our directories there."""
+"""Prefix of the names of our directories in SHARED_MEMORY."""
 OUTPUT = ".wfrun-output"
-"""Name of the file in the sandbox that has what a command printed."""
+"""Name of the file in the sandbox with a command's stdout and stderr."""
 NOT_STARTED = 255
-"""Status of a command that was not started, as of ssh(1)."""
+"""Exit status of a command that could not be started: that of ssh(1) in this case."""
 RESOURCE_MANAGERS = "^slurm,gridengine,tm,lsf,alps,loadleveler"
-"""Excludes resource managers, by which Open MPI would use only the placeholder's own nodes."""
+"""Makes Open MPI ignore these resource managers, with which it would use only the nodes of the
+placeholder's job."""
 
 
 class Asked:
-    """A command that a job on this node has asked for, and its agent."""
+    """A command that a job on this node has asked for, with the socket of its agent."""
 
     def __init__(self, peer: socket.socket) -> None:
         self.peer = peer
         self.received = b""
         self.message: "Optional[Message]" = None
-        """The request to another launcher; None: it has not been read yet."""
+        """Message that requests the command; None: the agent's request is not complete yet."""
         self.is_local = False
 
 
 class SharedMemory:
-    """A directory for the shared memory of a command. Without it Open MPI would take the processes
-    of two placeholders on one machine for processes of one node."""
+    """A directory for the shared memory of a command. Without it Open MPI would take processes of
+    two placeholders on one machine for processes of one node."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
         self._lock = lock
-        """File descriptor of the directory, which is locked while this process lives."""
+        """File descriptor of the directory, which holds a lock while this process lives."""
 
     @classmethod
     def make(cls, id: str) -> "Optional[SharedMemory]":
-        """Make a directory; None if that fails. It gets its name only once it is locked, so that
-        another launcher never takes it for one that a killed launcher left."""
+        """Make a directory; None if that fails. It is locked, then renamed to its final name, so
+        that other launchers do not remove it as a leftover (``remove_left_memory``)."""
         path = "%s/%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
         new = "%s/.%s%s" % (SHARED_MEMORY, OWN_MEMORY, id)
         try:
@@ -88,13 +89,14 @@ class SharedMemory:
         return cls(path, lock)
 
     def remove(self) -> None:
-        """Remove it."""
+        """Remove the directory and release the lock."""
         store.remove_tree(self.path)
         os.close(self._lock)
 
 
 def remove_left_memory() -> None:
-    """Remove the shared memory that killed launchers of this user have left on this node."""
+    """Remove the shared memory left on this node by killed launchers of this user: that which no
+    process has locked."""
     with contextlib.suppress(OSError):
         for name in os.listdir(SHARED_MEMORY):
             if name.startswith(OWN_MEMORY):
@@ -119,13 +121,13 @@ class Command:
         self.id = id
         self.sandbox = sandbox
         self.memory = memory
-        """That of its processes; None: it has none of its own."""
+        """Shared memory of its processes; None: it has no directory of its own."""
         self.ends = False
-        """It is being ended."""
+        """Whether it is being ended."""
 
 
 class RemoteCommands:
-    """Both ends: the commands that jobs on this node ask for, and those that run here."""
+    """The commands that jobs on this node ask for, and those that run here for other jobs."""
 
     def __init__(
         self,
@@ -137,13 +139,13 @@ class RemoteCommands:
         say: "Callable[[str], None]",
         request_of: "Callable[[str], Optional[Request]]",
     ) -> None:
-        """``request_of`` returns the request of a running attempt, ``helpers`` gets the pids of
-        the commands."""
+        """``helpers``: the set to which pids of commands are added. ``say`` sends a line to the
+        engine. ``request_of`` returns the request of a running attempt by key."""
         self.running: "Dict[int, Command]" = {}
-        """Commands that run here, by pid."""
+        """Commands that run on this node, by pid."""
         self.is_closing = False
-        """Whether the launcher is ending its tasks, so that ends tell nothing about the
-        commands."""
+        """Whether the launcher is ending all tasks. The ends of commands are not reported then,
+        since they say nothing about the commands."""
         self._directory = directory
         self._launcher = launcher
         self._node = node
@@ -154,17 +156,18 @@ class RemoteCommands:
         self._name = ""
         self._server: "Optional[socket.socket]" = None
         self._asked: "Dict[int, Asked]" = {}
-        """By file descriptor of the agent's socket."""
+        """Commands with a connected agent, by file descriptor of its socket."""
         self._unanswered: "Dict[str, Asked]" = {}
-        """By id; also those whose agent has gone."""
+        """Commands whose end is not known yet, by id, also after their agent has gone."""
         self._started = 0
         self._answers: "Dict[str, Message]" = {}
-        """Answers about commands that have ended here, kept since the engine may ask again."""
+        """Reported ends of commands that ran here, by id, for repeated requests."""
 
     # -- for jobs on this node
 
     def variables(self, node_file: str) -> "Dict[str, str]":
-        """The variables by which Open MPI 4 starts its daemons through us."""
+        """Environment variables that make Open MPI 4 start its daemons with our agent. The first
+        call opens the socket for agents."""
         if self._server is None:
             self._name = "wfrun-%s" % os.urandom(16).hex()
             self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -190,11 +193,11 @@ class RemoteCommands:
         }
 
     def owns(self, fd: int) -> bool:
-        """Whether a descriptor that the poller reported is one of ours."""
+        """Whether a file descriptor reported by the poller is a socket of or for agents."""
         return fd in self._asked or (self._server is not None and fd == self._server.fileno())
 
     def turn(self, fd: int) -> None:
-        """Accept an agent, or read from one."""
+        """Accept an agent, or read from one, when the poller has reported ``fd``."""
         asked = self._asked.get(fd)
         if asked is None:
             self._accept()
@@ -220,7 +223,7 @@ class RemoteCommands:
             self._poller.register(peer.fileno(), select.POLLIN)
 
     def _ask(self, asked: Asked) -> None:
-        """Pass a request on."""
+        """Handle an agent's complete request: start the command here, or pass it to the engine."""
         said = json.loads(asked.received.decode())
         request = self._request_of(said["attempt"])
         nodes = {} if request is None else {n["name"]: n for n in several_claimed(request)}
@@ -247,7 +250,7 @@ class RemoteCommands:
             self._say(json.dumps({"remote": asked.message}))
 
     def _close(self, asked: Asked) -> None:
-        """Handle the end of an agent: its command is to end, too."""
+        """Disconnect an agent. If its command has not ended, end it."""
         fd = asked.peer.fileno()
         if fd < 0:
             return
@@ -267,27 +270,27 @@ class RemoteCommands:
         self._close(asked)
 
     def on_answer(self, answer: "Message") -> None:
-        """Handle the end of a command that was asked for here."""
+        """Called with the end of a command that was asked for here: pass it to the agent."""
         asked = self._unanswered.pop(answer["id"], None)
         if asked is not None:
             self._answer(asked, answer)
 
     def hang_up(self, attempt: str) -> bool:
-        """End the commands of an attempt that has ended; returns whether any of their nodes has not
-        answered yet."""
+        """End the commands that an ended attempt has asked for. Returns whether the end of any of
+        them is not known yet."""
         for asked in self._of(attempt):
             self._close(asked)
         return bool(self._of(attempt))
 
     def forget(self, attempt: str) -> None:
-        """Await no answers for an attempt any more."""
+        """Forget the unanswered commands of an attempt: their ends are not awaited any more."""
         for asked in self._of(attempt):
             assert asked.message is not None
             del self._unanswered[asked.message["id"]]
 
     def forget_nodes(self, attempt: str, launchers: "Set[str]") -> None:
-        """End the commands of an attempt on nodes that it has given back, and do not wait for
-        answers from there."""
+        """End and forget the commands of an attempt on the nodes of ``launchers``, which it has
+        given back."""
         for asked in self._of(attempt):
             assert asked.message is not None
             if asked.message["launcher"] in launchers:
@@ -295,7 +298,7 @@ class RemoteCommands:
                 self._unanswered.pop(asked.message["id"], None)
 
     def _of(self, attempt: str) -> "List[Asked]":
-        """What an attempt has asked for and nobody has answered."""
+        """The unanswered commands of an attempt."""
         return [
             asked
             for asked in self._unanswered.values()
@@ -303,7 +306,7 @@ class RemoteCommands:
         ]
 
     def say_again(self) -> None:
-        """Ask a new engine, or the same after a lost connection, for all that is not answered."""
+        """Repeat the requests for unanswered commands over a new connection to an engine."""
         for id, asked in self._unanswered.items():
             if not asked.is_local:
                 self._say(json.dumps({"remote": asked.message}))
@@ -313,7 +316,8 @@ class RemoteCommands:
     # -- for jobs on other nodes
 
     def start(self, message: "Message") -> None:
-        """Start a command, unless it was started before."""
+        """Start a command on this node. If it has been started before, do nothing, or report its
+        end again."""
         id = message["id"]
         if id in self._answers:
             self._report(self._answers[id])
@@ -363,7 +367,7 @@ class RemoteCommands:
         self.running[pid] = Command(message["id"], sandbox, memory)
 
     def on_ended(self, pid: int, status: int) -> None:
-        """Report the end of a command."""
+        """Called when a command on this node has ended: report its end and remove its files."""
         command = self.running.pop(pid)
         text = store.tail(command.sandbox + "/" + OUTPUT)
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
@@ -381,7 +385,8 @@ class RemoteCommands:
             self._say(json.dumps({"remote_ended": answer}))
 
     def end(self, id: str) -> None:
-        """End a command: SIGTERM now."""
+        """Send SIGTERM to a command. If it has not been started here, report it as not started, so
+        that it never starts."""
         for pid, command in self.running.items():
             if command.id == id:
                 command.ends = True
@@ -391,13 +396,13 @@ class RemoteCommands:
             self._report({"id": id, "status": NOT_STARTED, "text": ""})
 
     def end_all(self) -> None:
-        """End all commands: the launcher ends with its tasks."""
+        """End all commands on this node, since the launcher is ending all tasks."""
         self.is_closing = True
         for command in list(self.running.values()):
             self.end(command.id)
 
     def kill(self, *, others: bool = False) -> None:
-        """Kill the commands that were to end; with ``others`` all."""
+        """Send SIGKILL to the commands that are being ended, or with ``others`` to all."""
         for pid, command in self.running.items():
             if command.ends or others:
                 processes.signal_group(pid, signal.SIGKILL)

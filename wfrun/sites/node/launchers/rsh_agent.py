@@ -2,10 +2,11 @@
 
     rsh_agent.py HOST COMMAND...
 
-mpirun runs it (``plm_rsh_agent``) for each node of its host file. It passes the command to the
-launcher of this node (``remote_commands.py``), waits for its end, prints the end of what it has
-printed on stderr, and exits with its status; with 255, as ssh, if it was not started. Its end ends
-the command. It needs the standard library of Python >= 3.6 alone.
+mpirun runs this agent (``plm_rsh_agent``) for each node of its host file. The agent passes the
+command to the launcher of this node (``remote_commands.py``) and waits for the command's end. Then
+it prints the last part of the command's output on stderr, and exits with the command's status; with
+255, like ssh, if the command was not started. If the agent ends early, the command is ended. It
+needs only the standard library of Python >= 3.6.
 """
 
 import json
@@ -15,17 +16,17 @@ import struct
 import sys
 
 CREDENTIALS = struct.Struct("3i")
-"""pid, uid and gid: SO_PEERCRED of unix(7)."""
+"""pid, uid and gid of a peer, as SO_PEERCRED returns them; see unix(7)."""
 
 
 def uid_of(peer: socket.socket) -> int:
-    """The user whose process is at the other end of a Unix socket."""
+    """The uid of the process at the other end of a Unix socket."""
     found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return int(CREDENTIALS.unpack(found)[1])
 
 
 def main() -> int:
-    """Start the command; returns its status."""
+    """Run the command; returns its exit status."""
     asked = {
         "attempt": os.environ["WFRUN_ATTEMPT"],
         "host": sys.argv[1],

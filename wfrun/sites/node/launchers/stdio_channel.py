@@ -27,7 +27,7 @@ class StdioChannel:
         poller.register(0, select.POLLIN)
 
     def receive(self) -> "List[bytes]":
-        """The lines that have arrived."""
+        """Read from stdin; returns the complete lines, without newlines."""
         try:
             data = os.read(0, READ_BYTES)
         except BlockingIOError:
@@ -43,12 +43,12 @@ class StdioChannel:
         return lines
 
     def say(self, text: str) -> None:
-        """Add a line; ``send`` sends it."""
+        """Queue a line, to be sent by ``send``."""
         self._unsent += text.encode() + b"\n"
 
     def send(self) -> None:
-        """Send as much as the engine accepts. If it has closed the stream the rest is dropped: the
-        records are kept in any case."""
+        """Send as much as the engine accepts without waiting. If it has closed the stream, the rest
+        is dropped, since the journal has all ends."""
         while self._unsent:
             try:
                 self._unsent = self._unsent[os.write(1, self._unsent) :]
@@ -64,7 +64,7 @@ class StdioChannel:
                 self._poller.unregister(1)
 
     def drain(self) -> None:
-        """Send the rest, waiting up to 5 s for a slow reader."""
+        """Wait up to 5 s until all queued lines are sent."""
         for _ in range(50):
             self.send()
             if not self._unsent:

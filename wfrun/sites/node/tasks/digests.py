@@ -1,12 +1,12 @@
 """Sizes and digests of stored files and directories.
 
-A digest is SHA-256, as ``sha256sum`` prints it. The digest of a directory is taken over the paths
-of its members, in order, with the digests of files and the targets of links.
+A digest is SHA-256 in hex, as ``sha256sum`` prints it. The digest of a directory is that of the
+sorted list of its members: types, paths, digests of files, targets of links.
 
-On a head node it is also a program, which is passed to ``python -c``. It reads
-``{"paths": [...], "digests": true}`` on stdin, and prints ``[[size, digest], ...]``: null for a
-path that is absent, and for a digest that is not asked for. It needs the standard library of Python
->= 3.6 alone.
+On a head node this file is also a program, which is passed to ``python -c``. It reads
+``{"paths": [...], "digests": true}`` on stdin, and prints a list with ``[size, digest]`` for each
+path, or null for an absent one. Digests are null unless asked for. It needs only the standard
+library of Python >= 3.6.
 """
 
 import errno
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
 
 ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
-"""Errors of a file that is absent, or not ours. Others may pass."""
+"""Errors of a file that is absent or that we may not read. Other errors may be transient."""
 UNREADABLE = 75
-"""The program's exit code after another error."""
+"""The program's exit code after an error that is not in ABSENT."""
 READ_BYTES = 1 << 20
 PAGE_BYTES = 1 << 12
 LARGE_BYTES = 1 << 20
-"""Number of bytes, of one file or of several, from which OpenSSL is worth loading."""
+"""Total number of bytes to hash from which OpenSSL is worth loading."""
 TINY_BYTES = 1 << 10
-"""Size up to which OpenSSL is no faster."""
+"""File size in bytes up to which OpenSSL is no faster."""
 INLINE_BYTES = 4 << 20
-"""Maximum total size in bytes of an attempt's outputs that are read at once. Larger outputs are
-read by a thread, since the launcher must go on meanwhile."""
+"""Maximum total size in bytes of outputs that the launcher hashes in its event loop. Larger outputs
+of an attempt are hashed by a thread."""
 
 
 class StillReadingError(Exception):
-    """The digests are not known yet: ask again soon."""
+    """A thread still computes the digests. The call has to be repeated later."""
 
 
 class _Work:
     own_bytes = 0
-    """Number of bytes that this process has hashed by Python's own code, without tiny files."""
+    """Number of bytes hashed by Python's own code in this process, tiny files not counted."""
 
 
 def new_digest(size: int) -> "Any":
-    """Return a hash object for content of about this size."""
+    """Make a SHA-256 object for content of about ``size`` bytes, of OpenSSL if that pays."""
     if size <= TINY_BYTES:
         return sha256()
     if "hashlib" not in sys.modules:
@@ -91,7 +91,8 @@ def digest_of_file(path: bytes) -> str:
 
 
 def measure(path: str, with_digest: bool) -> "Tuple[int, Optional[str]]":
-    """Size in bytes of a file, or of all files of a directory, and the digest. Raises OSError."""
+    """Size in bytes and digest of a file or directory; the digest is None unless asked for. The
+    size of a directory is that of all its files. Raises OSError."""
     top = os.fsencode(path)
     status = os.stat(top)
     if not stat.S_ISDIR(status.st_mode):
@@ -115,7 +116,7 @@ def measure(path: str, with_digest: bool) -> "Tuple[int, Optional[str]]":
 
 
 def members_of(top: bytes) -> "List[bytes]":
-    """The paths of all that is in a directory, relative to it, in order. Raises OSError."""
+    """The sorted relative paths of everything in a directory, at all levels. Raises OSError."""
     found = []
 
     def fail(error: OSError) -> None:
@@ -128,15 +129,15 @@ def members_of(top: bytes) -> "List[bytes]":
 
 
 class OutputDigests:
-    """The digests of committed outputs. They never change: the store is read-only."""
+    """Computes the digests of committed outputs, large ones in threads."""
 
     def __init__(self) -> None:
         self._readings: "Dict[str, Reading]" = {}
 
     def of(self, key: str, paths: "List[Optional[str]]", size: int) -> "List[Optional[str]]":
-        """The digests of the outputs of an attempt; None for an absent one. ``size`` is their total
-        size in bytes. Raises StillReadingError while a thread reads them, OSError if they cannot be
-        read."""
+        """The digests of the outputs of attempt ``key``; None where a path is None. ``size`` is
+        their total size in bytes. Raises StillReadingError while a thread computes them, OSError if
+        an output cannot be read."""
         reading = self._readings.get(key)
         if reading is None:
             if size <= INLINE_BYTES:
@@ -154,12 +155,12 @@ class OutputDigests:
 
 
 def digests_of(paths: "List[Optional[str]]") -> "List[Optional[str]]":
-    """The digests of files and directories; None for None. Raises OSError."""
+    """The digests of files and directories; None where a path is None. Raises OSError."""
     return [None if path is None else measure(path, True)[1] for path in paths]
 
 
 class Reading(threading.Thread):
-    """Computes the digests of the outputs of one attempt."""
+    """A thread that computes the digests of the outputs of one attempt."""
 
     def __init__(self, paths: "List[Optional[str]]") -> None:
         threading.Thread.__init__(self, daemon=True)
@@ -168,21 +169,21 @@ class Reading(threading.Thread):
         self._error: "Optional[OSError]" = None
 
     def run(self) -> None:
-        """Read all outputs."""
+        """Compute all digests, in the thread."""
         try:
             self._digests = digests_of(self._paths)
         except OSError as error:
             self._error = error
 
     def result(self) -> "List[Optional[str]]":
-        """The digests. Raises OSError."""
+        """The digests, after the thread's end. Raises OSError if an output could not be read."""
         if self._error is not None:
             raise self._error
         return self._digests
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Handle the request on stdin."""
     asked = json.loads(sys.stdin.read())
     answers: "List[Optional[Tuple[int, Optional[str]]]]" = []
     for path in asked["paths"]:

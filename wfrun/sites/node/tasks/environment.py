@@ -1,15 +1,15 @@
-"""The shell script that sets up what a task's site and document declare, and then runs the task.
+"""The shell script that sets up the environment of a task, then runs the task.
 
-Without a prologue and a container there is none: tasks are started directly. The script runs in the
-sandbox, in these stages, and keeps the name of the present one in a file:
+It is used for a site with a prologue and for a task in a container; other tasks are started
+directly. The script runs in the sandbox, in stages. It writes the name of its stage to a file:
 
-    shell    a login shell reads its profiles, where the site has a prologue
-    1, 2, …  the items of the prologue
-    image    the checksum of the container's image, before its first use at this site
-    program  the program, or the container runtime, is looked for
+    shell    a login shell reads its profiles, if the site has a prologue
+    1, 2, …  the items of the prologue run
+    image    the checksum of the container's image is tested, before its first use at this site
+    program  the program, or the container runtime, is searched for in PATH
 
-The file is empty from then on. So whatever ends the script earlier, such as `exit 0` in a profile,
-a syntax error or a signal, is known to have ended the environment and not the task.
+When the task starts, the file is emptied. If the script ends earlier, by `exit 0` in a profile, a
+syntax error or a signal, the file shows that the setup has failed, and at which stage.
 """
 
 import os
@@ -28,13 +28,13 @@ else:
 
 SCRIPT = ".wfrun-script"
 STAGE = ".wfrun-stage"
-"""Names of the script and of the file with its stage, in the sandbox."""
+"""Names in the sandbox of the script and of the file with its stage."""
 STOP_S = 2
-"""Time between SIGTERM and SIGKILL in a container of a daemon: shorter than ``runner.GRACE_S``,
-because its processes are not in the process group of the task."""
+"""Time in seconds between SIGTERM and SIGKILL in a container of _DETACHED. Shorter than
+``runner.GRACE_S``, after which only the runtime's client would be killed."""
 
 _DETACHED = ("docker", "podman")
-"""Runtimes whose containers run outside of the process group that starts them."""
+"""Runtimes whose containers run outside of the process group of their client."""
 _LOGIN = 'exec 3<&0 4>&1 </dev/null >&2 && exec "$@"'
 """Connects the task's standard input and output to descriptors 3 and 4, so that the login shell
 neither reads that input nor prints into that output."""
@@ -44,12 +44,13 @@ _FAILED_TO_START = {
     "docker": (125, r"^docker: "),
     "podman": (125, r"^Error: "),
 }
-"""By runtime: the exit code when it could not start a container, and a pattern that its stderr then
-has. The exit code alone is not enough, since a task may end with the same one."""
+"""By runtime: the exit code and a pattern of stderr if it could not start a container. The exit
+code alone is not enough, since a task may exit with it too."""
 
 
 class Setup:
-    """The environment of one attempt."""
+    """The setup of one attempt's environment. Raises AttemptError if the attempt declares a
+    container and the site runs none."""
 
     def __init__(self, request: "Request", sandbox: str, directory: str) -> None:
         """``directory`` is the run's directory at the site."""
@@ -69,12 +70,12 @@ class Setup:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the task cannot be started directly."""
+        """Whether the task needs the script."""
         return bool(self.prologue) or self.container is not None
 
     @property
     def is_detached(self) -> bool:
-        """Whether the task runs outside of the process group of the attempt."""
+        """Whether the task runs outside of the attempt's process group (see _DETACHED)."""
         return self.container is not None and self._name in _DETACHED
 
     @property
@@ -83,8 +84,8 @@ class Setup:
         return str(self._runtime["name"])
 
     def write(self, base: "Dict[str, str]", declared: "Dict[str, str]") -> "List[str]":
-        """Write the script; returns the command that runs it. ``base`` are variables that the
-        prologue may change, ``declared`` those that are set after it."""
+        """Write the script; returns the command that runs it. The environment variables ``base``
+        are set before the prologue, ``declared`` after it."""
         self._put(STAGE, "shell")
         self._put(SCRIPT, "\n".join(self._script(base, declared)) + "\n")
         path = os.path.join(self.sandbox, SCRIPT)
@@ -96,8 +97,8 @@ class Setup:
     def failure(
         self, code: "Optional[int]", stderr: "Callable[[], str]"
     ) -> "Optional[AttemptError]":
-        """The failure of the environment, if that is why the attempt has ended; None if its task
-        ran. ``code`` is the attempt's exit code, ``stderr`` returns the end of its stderr."""
+        """The error of the setup of an ended attempt; None if the setup has succeeded. ``code`` is
+        the attempt's exit code, ``stderr`` returns the last part of its stderr."""
         try:
             with open(os.path.join(self.sandbox, STAGE)) as file:
                 stage = file.read().strip()
@@ -170,9 +171,8 @@ class Setup:
         return lines + (self._attended(words) if self.is_detached else ["exec " + words])
 
     def _attended(self, words: str) -> "List[str]":
-        """Lines that run a container and stop it on SIGTERM. The runtime's client gets SIGTERM too
-        and passes it to the first process of the container, but that process ignores the signal
-        unless it has a handler."""
+        """Lines that run a container and stop it on SIGTERM. The client alone would only pass
+        SIGTERM to the first process of the container, which ignores it unless it has a handler."""
         runtime = " ".join(map(quote, self._command_of_runtime()))
         stop = "%s stop --time %d %s" % (runtime, STOP_S, self._container_name)
         return [
@@ -232,8 +232,8 @@ class Setup:
         return [self._name, *(self._runtime.get("global_options") or [])]
 
     def _command(self, names: "List[str]") -> "List[str]":
-        """The command that runs the task in its container. ``names`` are the variables that are
-        passed to it."""
+        """The command that runs the task in its container. ``names``: environment variables to
+        pass into the container."""
         assert self._runtime is not None
         assert self.container is not None
         argv: "List[str]" = self._request["argv"]
@@ -279,12 +279,13 @@ class Setup:
 
 
 def exports(variables: "Dict[str, str]") -> "List[str]":
-    """Lines that set variables of the environment."""
+    """Shell lines that set environment variables."""
     return ["export %s=%s" % (name, quote(value)) for name, value in variables.items()]
 
 
 def expanded(path: str) -> str:
-    """A path of the catalog with ``~`` and ``$NAME`` replaced."""
+    """A path of the catalog with ``~`` and ``$NAME`` replaced. Raises AttemptError if the result is
+    no absolute path."""
     found = os.path.expanduser(os.path.expandvars(path))
     if not found.startswith("/") or "$" in found:
         raise AttemptError("environment", "%r is no path at the site: %s" % (path, found))
@@ -292,18 +293,18 @@ def expanded(path: str) -> str:
 
 
 def filled(word: str, places: "Dict[str, str]") -> str:
-    """A word of a command with the paths that it names."""
+    """A word of a command with placeholders such as ``{image}`` replaced by ``places``."""
     return re.sub(r"\{\w+\}", lambda match: places[match.group()], word)
 
 
 def reference(image: str) -> str:
-    """An image as docker and podman name it."""
+    """The argument by which docker and podman refer to an image."""
     if image.startswith("docker://"):
         return image[len("docker://") :]
     return "docker-archive:" + image
 
 
 def image_of_apptainer(image: str) -> str:
-    """An image as apptainer names it."""
+    """The argument by which apptainer refers to an image."""
     is_archive = image.endswith((".tar", ".tar.gz", ".tgz")) and "://" not in image
     return "docker-archive:" + image if is_archive else image

@@ -1,4 +1,4 @@
-"""The limit on open files, and errors that pass with time."""
+"""The limit on open files, and transient errors."""
 
 import contextlib
 import errno
@@ -16,30 +16,30 @@ SETBACKS = (
     errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETXTBSY, errno.ESTALE,
     errno.EIO,
 )  # fmt: skip
-"""Errors of the machine or the file system that say nothing about a task and pass with time."""
+"""Setbacks: transient errors of the machine or the file system, not caused by the task."""
 RETRY_S = 60.0
-"""Time for which ``retried`` repeats a call."""
+"""Time in seconds for which ``retried`` repeats a call."""
 PAUSE_S = 0.1
-"""Time between its calls."""
+"""Time in seconds between the calls of ``retried``."""
 MAX_OPEN_FILES = 1 << 17
-"""Maximum to which the limit on open files is raised. Each task takes two files, so that it
-is enough for 65,000 tasks at a node."""
+"""Maximum to which the limit on open files is raised. Each task takes two files, so it suffices for
+65,000 tasks on a node."""
 RESERVED_FILES = 64
-"""Open files of a launcher beside the logs of its tasks, generously."""
+"""Upper bound of a launcher's open files besides the logs of its tasks."""
 
 
 class OpenFiles:
-    """The limit on open files of this process, which is raised, and of those that it starts."""
+    """The limit on open files: raised for this process, original for processes that it starts."""
 
     def __init__(self) -> None:
         self._granted = self._own = resource.getrlimit(resource.RLIMIT_NOFILE)
-        """The soft and the hard limit: as this process was started, and as it uses them."""
+        """Soft and hard limit: the original ones, and those of this process."""
         self._low: "List[int]" = []
-        """Three descriptors below the original limit, for ``below``."""
+        """Three file descriptors below the original limit, for ``below``."""
 
     def raise_limit(self) -> None:
-        """Raise the soft limit. Processes that start between ``lower`` and ``restore`` get the
-        original limit, because programs that use select(2) fail with descriptors above 1023."""
+        """Raise the soft limit. Start processes between ``lower`` and ``restore``, so that they get
+        the original limit: select(2) fails for file descriptors above 1023."""
         hard = self._granted[1]
         wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
         if wanted > self._granted[0] != resource.RLIM_INFINITY:
@@ -49,8 +49,8 @@ class OpenFiles:
                 self._own = wanted, hard
 
     def below(self, streams: "List[int]") -> "List[int]":
-        """Duplicates of these three files with numbers below the original limit. While that limit
-        is in force, posix_spawn(3) refuses to hand down higher numbers."""
+        """Duplicate the file descriptors of three standard streams to numbers below the original
+        limit; returns these. posix_spawn(3) refuses numbers above the limit in force."""
         if self._own == self._granted:
             return streams
         for stream, low in zip(streams, self._low):
@@ -58,12 +58,12 @@ class OpenFiles:
         return self._low
 
     def lower(self) -> None:
-        """Use the original limit. Files that are open stay open."""
+        """Set the original limit. Open files stay open."""
         if self._own != self._granted:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._granted)
 
     def restore(self) -> None:
-        """Use the raised limit again."""
+        """Set the raised limit again."""
         if self._own != self._granted:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._own)
 
@@ -73,9 +73,8 @@ open_files = OpenFiles()
 
 
 def max_running(spare_logs: int) -> "Tuple[int, int]":
-    """Maximum number of attempts whose logs may be open at a time, and maximum number of spare
-    logs, by the limit on open files. Each attempt has two logs; ``spare_logs`` is an upper bound of
-    the second number."""
+    """The maximum number of attempts with open logs (two each), and the maximum number of spare
+    logs, both from the limit on open files. The second number is at most ``spare_logs``."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     files = MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
     spare_logs = min(spare_logs, files // 8)
@@ -83,12 +82,13 @@ def max_running(spare_logs: int) -> "Tuple[int, int]":
 
 
 def is_setback(error: Exception) -> bool:
-    """Whether an error says nothing about the task that it happened to."""
+    """Whether an error is transient and not caused by the task (see SETBACKS)."""
     return isinstance(error, OSError) and error.errno in SETBACKS
 
 
 def retried(action: "Callable[..., T]", *arguments: object) -> "T":
-    """Call ``action``. After a setback wait and call it again, for up to RETRY_S."""
+    """Call ``action``, and repeat the call after setbacks for up to RETRY_S. Returns its result;
+    raises its OSError."""
     end_s = time.monotonic() + RETRY_S
     while True:
         try:

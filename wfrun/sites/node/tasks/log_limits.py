@@ -1,4 +1,4 @@
-"""The cap on what a task may print: of a longer log the beginning and the end are kept."""
+"""The size limit of a task's logs. Of a longer log only the beginning and the end are kept."""
 
 import contextlib
 import os
@@ -12,25 +12,26 @@ else:
     from store import write_all
 
 MAX_END_BYTES = 1 << 20
-"""Maximum length of the end of a log that is kept. A log of a running task is cut when it exceeds
-its limit by the length of this end, so that no more bytes are copied than were printed."""
+"""Maximum number of bytes kept at the end of a log. While the task runs, its log is cut each time
+it exceeds the limit by that number, so that no more bytes are copied than printed."""
 NOTE = "\n--- wfrun: %d bytes are left out here, by --max-log ---\n"
 MAX_NOTE_BYTES = 80
 LOOK_S = 0.25
-"""Interval between two looks at the logs of running tasks."""
+"""Interval in seconds between checks of the logs of running tasks."""
 BUSY_LOOK_S = 0.05
-"""The same after a look that found a log to cut."""
+"""Interval in seconds to the next check after one that has cut a log."""
 MAX_ROUNDS = 4
-"""Maximum number of times that a log that grows while it is cut is read further."""
+"""Maximum number of reads of a log during a cut. Each but the first reads what the task has written
+during the last one."""
 
 
 class LimitedLog:
-    """A log of a running task, which is cut where it exceeds ``limit`` bytes.
+    """A log of a running task, which is cut if it exceeds ``limit`` bytes.
 
-    The task may append to it at any time. So the end is first copied to its new place in the file,
-    over bytes to be left out, and then one truncation cuts the file. Only bytes written between the
-    last read and the truncation are lost without being counted. (Punching a hole would lose
-    nothing, but NFS and other file systems of clusters cannot.)
+    The task may append to the log at any time. So a cut first copies the end over the bytes to
+    leave out, then truncates the file. Only bytes written between the last read and the truncation
+    are lost without being counted. (Punching a hole would lose nothing, but NFS and other file
+    systems of clusters do not support it.)
     """
 
     def __init__(self, fd: int, limit: int) -> None:
@@ -42,13 +43,14 @@ class LimitedLog:
 
     def _forget(self) -> None:
         self._size = 0
-        """Size of the file after the last cut; 0: it was not cut."""
+        """Size of the file after the last cut; 0: not cut yet."""
         self._rest = self._start_bytes
-        """Position of what follows the beginning and the note."""
+        """Position of the first byte after the kept beginning and the note."""
         self._left_out = 0
 
     def cut(self, *, has_ended: bool = False) -> bool:
-        """Cut the log if it is too long; returns whether it was. Raises OSError."""
+        """Cut the log if it is too long; returns whether it was cut. With ``has_ended`` the limit
+        is exact. Raises OSError."""
         size = os.fstat(self._fd).st_size
         if size < self._size:  # the task has emptied it
             self._forget()
@@ -104,11 +106,12 @@ class LogLimits:
         self._logs: "Dict[str, Tuple[LimitedLog, ...]]" = {}
 
     def add(self, key: str, fds: "List[int]", limit: int) -> None:
-        """Limit each of these logs of an attempt."""
+        """Limit each of the logs ``fds`` of an attempt to ``limit`` bytes."""
         self._logs[key] = tuple(LimitedLog(fd, limit) for fd in fds)
 
     def look(self) -> float:
-        """Cut the logs that are too long; returns the time until the next look, 0.0 for never."""
+        """Cut the logs that are too long. Returns the time in seconds until the next check; 0.0:
+        there are no logs."""
         was_cut = False
         for logs in self._logs.values():
             for log in logs:
@@ -117,7 +120,7 @@ class LogLimits:
         return (BUSY_LOOK_S if was_cut else LOOK_S) if self._logs else 0.0
 
     def end(self, key: str) -> None:
-        """Cut the logs of an attempt that has ended to their limit, and forget them."""
+        """Cut the logs of an ended attempt to their limit, and forget them."""
         for log in self._logs.pop(key, ()):
             with contextlib.suppress(OSError):
                 log.cut(has_ended=True)

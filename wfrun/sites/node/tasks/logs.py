@@ -1,4 +1,4 @@
-"""The files for what tasks print."""
+"""The logs of tasks: files for stdout and stderr."""
 
 import os
 
@@ -13,14 +13,14 @@ else:
 MAX_SPARE_LOGS = 128
 """Maximum number of spare logs. Each is an open file."""
 MAX_PACKED_BYTES = 1 << 20
-"""Maximum output of a task that is moved to a pack."""
+"""Maximum size in bytes of a task's output that is moved to a pack."""
 FEW_BYTES = 4096
-"""Size of a read that fits the common case."""
+"""Size in bytes of a read that suffices in most cases."""
 
 
 class Log:
-    """An open file for stdout or stderr of a task. ``spare`` is its temporary name; empty: it has
-    its final name."""
+    """An open file for stdout or stderr of a task. ``spare`` is its temporary path; empty: the file
+    has its final name."""
 
     __slots__ = ("fd", "spare")
 
@@ -30,19 +30,19 @@ class Log:
         self.spare = ""
 
     def close(self) -> None:
-        """Close the file, and remove it if it has no final name."""
+        """Close the file, and delete it if it has no final name."""
         os.close(self.fd)
         if self.spare:
             remove(self.spare)
 
 
 class Logs:
-    """The logs of attempts. The files of logs that stay empty, as most do, are used again.
+    """The logs of attempts. Files that stay empty, as most do, are reused as spare logs.
 
-    Creating a file takes an inode. Parallel file systems allocate these slowly, and ext4 about
-    thirty times as slowly as usual while thousands were freed within the last minute. A hard link
-    takes none and is as exclusive as a creation. So a claim is a link to an empty file, and a log
-    gets its final name when it is shown (``show``) or something was printed.
+    Each new file takes an inode. Parallel file systems allocate inodes slowly; ext4 is about thirty
+    times slower than usual if thousands were freed in the last minute. A hard link takes no inode,
+    and creating it is as exclusive as creating a file. So if there is a spare log, a claim is a
+    link to an empty file, and the log gets its final name by ``show`` or, if not empty, ``retire``.
     """
 
     def __init__(self, attempts: str) -> None:
@@ -54,9 +54,9 @@ class Logs:
         self._prefix = "%s.spare-%s-" % (attempts, os.urandom(6).hex())
 
     def claim(self, name: str, is_known: "Callable[[], bool]") -> Log:
-        """Create the log of this name, which is the claim of an attempt. Raises FileExistsError if
-        the log exists: another process has made the claim, or this one earlier. ``is_known`` tells
-        an earlier claim of this process from a creation whose reply NFS has lost."""
+        """Claim an attempt by creating its log ``name``. Raises FileExistsError if the log exists:
+        another process, or this one earlier, has claimed the attempt. ``is_known`` returns whether
+        it was this one; else NFS may have lost the reply to our creation."""
         path = self._attempts + name
         if self._spares and self._empty:
             try:
@@ -73,18 +73,18 @@ class Logs:
         return Log(path)
 
     def open(self, name: str) -> Log:
-        """A log for this name, which no other process uses."""
+        """Open a log for ``name``, a name that no other process uses."""
         return self._spares.pop() if self._spares else Log(self._attempts + name)
 
     def show(self, log: Log, name: str) -> None:
-        """Give a log its final name, in place of what has that name (the claim)."""
+        """Rename a log to its final name, where it replaces the claim."""
         if log.spare:
             os.rename(log.spare, self._attempts + name)
             log.spare = ""
 
     def retire(self, log: Log, name: str, limit: int, is_claim: bool) -> None:
-        """Keep the log of a task that has ended as a spare one, or close it. At most ``limit``
-        spare logs are kept. No process may have the log open for writing any more."""
+        """Keep the log of an ended task as a spare log if it is empty, or close it. At most
+        ``limit`` spare logs are kept. No other process may have the log open for writing."""
         keep = False
         try:
             if os.fstat(log.fd).st_size:
@@ -101,8 +101,8 @@ class Logs:
             log.close()
 
     def _hide(self, log: Log, name: str, is_claim: bool) -> None:
-        """Make an empty log a spare one. If it is a claim, its name is kept as a link to the empty
-        file."""
+        """Turn an empty log into a spare log. If it is a claim, a link to the empty file takes its
+        name."""
         path = self._attempts + name
         spare = self.spare_name()
         if not is_claim:
@@ -146,9 +146,9 @@ class Pack:
         self._name = "%s-%d-%s.log" % where
 
     def add(self, key: str, out: "Tuple[Log, int]", err: "Tuple[Log, int]") -> "List[Any]":
-        """Append these numbers of bytes of an attempt's stdout and stderr. Returns where they are:
-        file name, offset, lengths. Raises OSError if they cannot be written; the pack is then as
-        before."""
+        """Append the output of an attempt: stdout and stderr, each as log and number of bytes.
+        Returns file name, offset, and both lengths. Raises OSError if it cannot be written; the
+        pack is then unchanged."""
         texts = [read_log(*out), read_log(*err)]
         head = "--- %s: %d bytes of stdout, %d of stderr\n" % (key, len(texts[0]), len(texts[1]))
         if self._fd < 0:
@@ -165,7 +165,7 @@ class Pack:
 
 
 def is_same_file(path: str, other: str) -> bool:
-    """Whether both paths are names of one file; False if one of them is gone."""
+    """Whether both paths are links to one file; False if one of them does not exist."""
     try:
         return os.path.samefile(path, other)
     except OSError:
@@ -173,7 +173,7 @@ def is_same_file(path: str, other: str) -> bool:
 
 
 def read_log(log: Log, size: int) -> bytes:
-    """The first ``size`` bytes of a log, whose own descriptor is for writing only."""
+    """The first ``size`` bytes of a log, read by a new file descriptor: its own is write-only."""
     if not size:
         return b""
     fd = os.open("/proc/self/fd/%d" % log.fd, os.O_RDONLY)

@@ -1,7 +1,7 @@
 """The commit: moves the outputs of a successful attempt from its sandbox to the store.
 
-What is committed is self-contained, since it may be copied to other machines: a symbolic link that
-is an output, or that leads out of one, is replaced by a copy of its target.
+Committed outputs are self-contained, since they may be copied to other machines: a symbolic link
+that is an output, or that leads out of one, is replaced by its target.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ else:
     from store import AttemptError, mode_of, remove, write_all
 
 COPY_BYTES = 1 << 20
-"""Size of a read while a file is copied."""
+"""Size in bytes of a read while a file is copied."""
 MAX_LINKS = 40
-"""Maximum number of links that are followed for one, as in path_resolution(7)."""
+"""Maximum number of symbolic links followed in one path, as in path_resolution(7)."""
 OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR)
-"""Errors of a rename to the name of a directory, or of a directory to that of a file."""
+"""Errors of rename(2) onto an existing directory, or of a directory onto an existing file."""
 
 
 def commit(
@@ -35,9 +35,9 @@ def commit(
     """Move the outputs of a successful attempt into the store. Returns the size of each output in
     bytes, None for an optional one that was not written.
 
-    The size of each output that is moved is added to ``committed``, under its name in the store.
-    After an error the commit can be repeated with it: outputs in ``committed`` are not moved again.
-    Raises AttemptError before anything is moved if a required output is missing or cannot be kept.
+    ``committed`` gets the size of each moved output, by its name in the store. After OSError, call
+    this again with that dict: outputs in it are not moved again. Raises AttemptError, before
+    anything is moved, if a required output is missing or an output cannot be stored.
     """
     outputs = request["outputs"]
     missing = []
@@ -61,8 +61,9 @@ def commit(
 
 
 def own(path: str, sandbox: str, site: str, number: int) -> str:
-    """Make an output independent of files outside the sandbox; returns its path. ``site`` is the
-    site's directory; ``number`` must differ for each output of a sandbox."""
+    """Make an output independent of files outside the sandbox; returns its new path. ``site`` is
+    the site's directory. ``number`` must differ for each output of a sandbox. Raises AttemptError
+    if the output cannot be stored, OSError."""
     refuse_special(path)
     if is_link(path):
         resolve_link(path, site)
@@ -87,8 +88,8 @@ def is_link(path: str) -> bool:
 
 
 def real_path(path: str) -> str:
-    """The path of an existing file without symbolic links. Raises OSError, also where
-    os.path.realpath() would treat a link that cannot be read as a file."""
+    """The path of an existing file without symbolic links. Raises OSError, also for a link that
+    cannot be read, which os.path.realpath() would treat as a file."""
     fd = os.open(path, os.O_PATH)
     try:
         return os.readlink("/proc/self/fd/%d" % fd)
@@ -97,13 +98,13 @@ def real_path(path: str) -> str:
 
 
 def is_in(path: str, directory: str) -> bool:
-    """Whether a normal path is that of a directory or of something in it."""
+    """Whether ``path`` is ``directory`` or inside of it; both are normalized."""
     return (path + "/").startswith(directory + "/")
 
 
 def stays_inside(top: str, path: str) -> bool:
-    """Whether the symbolic link ``path`` in the directory ``top`` leads to a path in ``top``, and
-    still does after ``top`` is moved. That path need not exist."""
+    """Whether the symbolic link ``path`` in the directory ``top`` leads to a path in ``top``, which
+    need not exist, and does so even after ``top`` is moved."""
     where = os.path.relpath(os.path.dirname(path), top)
     place = [] if where == "." else where.split("/")
     ahead = [os.path.basename(path)]
@@ -130,8 +131,8 @@ def stays_inside(top: str, path: str) -> bool:
 
 
 def replace_link(top: str, path: str) -> None:
-    """Replace a symbolic link that leads out of the directory ``top`` by a copy of the file that it
-    leads to. Raises AttemptError if it leads to no file."""
+    """Replace a symbolic link that leads out of the directory ``top`` by a copy of its target.
+    Raises AttemptError if its target is no regular file."""
     if not stat.S_ISREG(mode_of(path)):
         text = "its output %r has the link %r, which leads out of it to %s: copy what is needed"
         what = "a directory" if stat.S_ISDIR(mode_of(path)) else "nothing"
@@ -143,8 +144,8 @@ def replace_link(top: str, path: str) -> None:
 
 
 def resolve_link(path: str, site: str) -> None:
-    """Replace an output that is a symbolic link by its target. A target in the site's directory
-    ``site`` is linked; any other is copied, since it belongs to somebody else."""
+    """Replace an output that is a symbolic link by its target: by a hard link for a file in the
+    site's directory ``site``, else by a copy, since the target is not ours."""
     target = real_path(path)
     temporary = path + ".wfrun-copy"
     remove(temporary)
@@ -173,8 +174,8 @@ def copy_any(source: str, target: str) -> None:
 
 
 def copy_tree(source: str, target: str, top: str = "") -> None:
-    """Copy a directory that is ``top`` or inside of it. Links that lead out of ``top`` are replaced
-    by copies of their targets."""
+    """Copy the directory ``source``, which is ``top`` or inside of it. Symbolic links that lead out
+    of ``top`` are replaced by copies of their targets."""
     top = top or source
     os.mkdir(target)
     for name in os.listdir(source):
@@ -191,8 +192,8 @@ def copy_tree(source: str, target: str, top: str = "") -> None:
 
 
 def refuse_setback(error: OSError) -> None:
-    """Raise a transient error; ignore others, so that what a task made unreadable stays as it
-    is."""
+    """Raise a setback; ignore other errors, so that unreadable directories are left as they
+    are."""
     if is_setback(error):
         raise error
 
@@ -206,8 +207,8 @@ def refuse_special(path: str) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """Copy the contents and the permissions of a file, in place of ``target``. Refuses special
-    files."""
+    """Copy the contents and the permissions of a file; replaces ``target``. Raises AttemptError for
+    a special file."""
     refuse_special(source)
     remove(target)
     with open(source, "rb", buffering=0) as file:
@@ -225,10 +226,10 @@ def copy_file(source: str, target: str) -> None:
 
 
 def make_read_only(path: str, status: os.stat_result) -> int:
-    """Make a file, or the files in a directory, read-only; returns their size in bytes.
+    """Make a file, or all files in a directory, read-only; returns their total size in bytes.
 
-    A writable file that has another name is replaced by a copy. It may be a file of the user's own,
-    which would become read-only too, and which the user could change in the store.
+    A writable file with several hard links is first replaced by a copy: another link may be the
+    user's own file, which would become read-only too, and by which the user could change the store.
     """
     if not stat.S_ISDIR(status.st_mode):
         if status.st_nlink > 1 and status.st_mode & 0o222:
@@ -248,7 +249,8 @@ def make_read_only(path: str, status: os.stat_result) -> int:
 
 
 def move_into_store(source: str, destination: str) -> int:
-    """Give an output its name in the store by a rename; returns its size in bytes."""
+    """Make an output read-only and rename it to ``destination``, where it replaces an existing file
+    or directory; returns its size in bytes."""
     size = make_read_only(source, os.stat(source))
     status = os.stat(source)
     try:
@@ -263,8 +265,8 @@ def move_into_store(source: str, destination: str) -> int:
 
 
 def is_file_of(path: str, status: os.stat_result) -> bool:
-    """Whether a path is the name of the file with this status. After a rename NFS may lose the
-    reply, and then answers that the old name does not exist."""
+    """Whether ``path`` is the file with this status, and so a rename has succeeded although it
+    raised ENOENT: NFS may lose the first reply, and the repeated request then fails."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.stat(path), status)
     return False

@@ -1,4 +1,4 @@
-"""Processes of this machine: identity, attempts that they belong to, and signals."""
+"""Processes of this machine: their identity, the attempts that they belong to, and signals."""
 
 import contextlib
 import os
@@ -14,24 +14,24 @@ else:
     from limits import retried
 
 MARK = b"WFRUN_ATTEMPT="
-"""The environment variable that marks the processes of an attempt, with the sign that follows."""
+"""The environment variable that marks the processes of an attempt, with its equals sign."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 """Operations of prctl(2)."""
 MAX_PROC_BYTES = 1 << 20
-"""Maximum number of bytes read of a file in /proc. Environments are the largest ones."""
+"""Maximum number of bytes read from a file in /proc. Environments are the longest."""
 CLOCK_BOOTTIME = 7
-"""The clock's number on Linux, for Python 3.6, which has no name for it."""
+"""Number of this clock on Linux; Python 3.6 does not define it."""
 
 
 def boot_clock() -> float:
-    """Seconds since boot, on the clock of the start times in /proc."""
+    """Seconds since boot, suspensions included: the clock of start times in /proc."""
     return time.clock_gettime(CLOCK_BOOTTIME)
 
 
 def read_small(path: str) -> bytes:
-    """Contents of a file in /proc; empty if the file is gone or cannot be read."""
+    """Content of a file in /proc; empty if the file is absent or cannot be read."""
     try:
         # A process must not be taken for dead because too many files are open.
         fd = retried(os.open, path, os.O_RDONLY)
@@ -46,7 +46,7 @@ def read_small(path: str) -> bytes:
 
 
 def start_time(pid: int) -> "Optional[float]":
-    """Start time of a process on ``boot_clock``; None if it does not run (any more).
+    """Start time of a process on ``boot_clock``; None if it does not run or is a zombie.
 
     Source: proc(5), fields 3 (state) and 22 (starttime) of /proc/PID/stat.
     """
@@ -57,8 +57,8 @@ def start_time(pid: int) -> "Optional[float]":
 
 
 def is_running(pid: int, started_s: float) -> bool:
-    """Whether the process that started at ``started_s`` still runs. A later process with the same
-    pid has another start time.
+    """Whether the process ``pid`` that started at ``started_s`` on ``boot_clock`` still runs. A
+    later process with this pid differs in its start time.
 
     A tolerance of 1 s is safe: no machine uses up all its pids in 1 s.
     """
@@ -67,10 +67,10 @@ def is_running(pid: int, started_s: float) -> bool:
 
 
 def machine_id() -> str:
-    """The id of this machine, which outlives restarts and changes of its name; empty where there is
-    none, as in many containers.
+    """The ID of this machine, which does not change at a reboot or with the host name; empty if
+    there is none, as in many containers.
 
-    Source: machine-id(5). Cloned machines, and nodes that boot one image, may share an id.
+    Source: machine-id(5). Cloned machines, and nodes that boot one image, may share an ID.
     """
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         text = read_small(path).decode("ascii", "replace").strip()
@@ -80,7 +80,7 @@ def machine_id() -> str:
 
 
 def identity() -> "Dict[str, Any]":
-    """The identity of this process, by which others determine whether it is alive."""
+    """The identity of this process, by which other processes determine whether it is alive."""
     boot = read_small("/proc/sys/kernel/random/boot_id").decode().strip()
     pid = os.getpid()
     return {
@@ -93,8 +93,8 @@ def identity() -> "Dict[str, Any]":
 
 
 def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
-    """Whether the machine of a process is this one (the identity ``here``), and has restarted
-    since: the process is then dead. False also if this cannot be determined."""
+    """Whether a process is dead because it ran on this machine before the last reboot. ``owner`` is
+    its identity, ``here`` our own. False if this cannot be determined."""
     machines = {owner.get("machine"), here["machine"]} - {"", None}
     return bool(
         owner["boot"] != here["boot"] and owner["host"] == here["host"] and len(machines) < 2
@@ -102,8 +102,7 @@ def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
 
 
 def attempt_of(pid: "Any") -> "Optional[str]":
-    """Key of the attempt that a process belongs to, from the environment that the process was
-    started with. None if it belongs to none."""
+    """Key of the attempt that a process belongs to, from its initial environment; None: none."""
     environment = b"\0" + read_small("/proc/%s/environ" % pid)
     _, mark, rest = environment.partition(b"\0" + MARK)
     return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
@@ -118,9 +117,9 @@ def signal_group(pid: int, number: int) -> None:
 def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> None:
     """Kill the remaining processes of attempts ``keys``, whose launcher is dead.
 
-    ``pids`` are the recorded group leaders, with their start times. Processes that left their
-    group, and those that the launcher started but did not record before its death, are found by
-    the mark in their environment.
+    ``pids`` are the recorded group leaders, with their start times. Processes that have left their
+    group, and those that the launcher did not record before its death, are found by MARK in their
+    environment.
     """
     for pid, started_s in pids:
         if is_running(pid, started_s):
@@ -132,8 +131,8 @@ def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> Non
 
 
 def become_subreaper() -> bool:
-    """Make this process the parent of its orphaned descendants, so that it finds daemons that left
-    the process group of their task. Returns False where the system does not support it.
+    """Make this process the parent of its orphaned descendants, so that it finds daemons that have
+    left the process group of their task. Returns False if the system does not support it.
 
     Source: prctl(2), PR_SET_CHILD_SUBREAPER, Linux 3.4.
     """
@@ -147,8 +146,8 @@ def become_subreaper() -> bool:
 
 
 def end_with_parent(parent: "Optional[int]") -> None:
-    """Let the kernel send SIGTERM to this process when its parent dies. ``parent`` is the pid of
-    the process that started this one, if known: if it has died before, SIGTERM is sent now.
+    """Let the kernel send SIGTERM to this process when its parent dies. ``parent`` is the parent's
+    pid, None: unknown. If that process is not our parent any more, SIGTERM is sent at once.
 
     Source: prctl(2), PR_SET_PDEATHSIG.
     """
@@ -161,8 +160,8 @@ def end_with_parent(parent: "Optional[int]") -> None:
 
 
 def is_terminated(status: int) -> bool:
-    """Whether SIGTERM or SIGKILL ended a process, or the last command of a shell, which exits with
-    128 plus the number of the signal. ``status`` is that of wait(2)."""
+    """Whether SIGTERM or SIGKILL ended a process, or the last command of a shell, which then exits
+    with 128 plus the signal's number. ``status`` is the wait status, see wait(2)."""
     numbers = (signal.SIGTERM, signal.SIGKILL)
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status) in numbers
@@ -170,18 +169,18 @@ def is_terminated(status: int) -> bool:
 
 
 def is_killed(status: int) -> bool:
-    """Whether SIGKILL ended a process, or the last command of a shell. ``status`` is that of
-    wait(2)."""
+    """Whether SIGKILL ended a process, or the last command of a shell. ``status`` is the wait
+    status, see wait(2)."""
     if os.WIFSIGNALED(status):
         return os.WTERMSIG(status) == signal.SIGKILL
     return os.WEXITSTATUS(status) - 128 == signal.SIGKILL
 
 
 def close_inherited() -> None:
-    """Close all files but the standard streams.
+    """Close all files except the standard streams.
 
-    This process and its tasks may outlive their ancestors. While they hold the end of an inherited
-    pipe, its reader waits.
+    This process and its tasks may outlive the process that started them. While they had inherited
+    pipes open, readers of these would wait.
     """
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own file is closed already

@@ -41,19 +41,21 @@ else:
     from store import AttemptError, failure_of, tail
 
 GRACE_S = 5.0
-"""Time between SIGTERM and SIGKILL."""
+"""Time in seconds between SIGTERM and SIGKILL of a task."""
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 5.0
-"""Delay before a retry of the start or the commit of an attempt: after its first setback, and the
-maximum. It doubles with each setback."""
+"""Delay in seconds before a retry of the start or the commit of an attempt: after the first
+setback, and the maximum. It doubles with each setback (see ``limits.SETBACKS``)."""
 MAX_SETBACKS = 60
-"""Maximum number of tries after setbacks, about five minutes. Then the engine tries elsewhere."""
+"""Maximum number of retries after setbacks, over about five minutes. Then the attempt fails, so
+that the engine tries elsewhere."""
 READ_BYTES = 1 << 18
-"""Size of a large read."""
+"""Size of a large read, in bytes."""
 
 
 def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[int]") -> str:
-    """What happened to an attempt that failed, for the user."""
+    """Describe the failure of an attempt for the user. ``code`` is its exit code, ``number`` the
+    signal that ended it; None: none."""
     if attempt.reason == "walltime":
         return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
     if attempt.reason == "lost":
@@ -77,11 +79,11 @@ def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[i
 
 
 class Runner:
-    """Starts attempts in a site's directory and handles their ends. Subclasses report them:
-    ``_on_started``, ``_on_outcome``, ``_on_claimed_elsewhere``, ``_on_sigterm``.
+    """Starts attempts in a site's directory and settles their ends. Subclasses report these by
+    ``_on_started``, ``_on_outcome``, ``_on_claimed_elsewhere`` and ``_on_sigterm``.
 
-    ``config`` is described in ``launcher.py``. It is single-threaded: the subclass polls ``poller``
-    and calls ``_on_wakeup`` for ``wake`` and ``_fire_timers`` when a timer is due.
+    ``launcher.py`` describes ``config``. The subclass has the event loop: it polls ``poller``,
+    calls ``_on_wakeup`` if that reports ``wake``, and ``_fire_timers`` when a timer is due.
     """
 
     def __init__(self, directory: str, config: "Dict[str, Any]") -> None:
@@ -93,28 +95,28 @@ class Runner:
         )
         self.poller = select.poll()
         self.running: "Dict[int, RunningAttempt]" = {}
-        """Running attempts by pid."""
+        """Running attempts by pid; those that wait for a retry by a negative number."""
         self.keys: "Dict[str, RunningAttempt]" = {}
         """Attempts by key, from their start until their outcome is reported."""
         self.timers: "List[Tuple[float, int, int]]" = []
-        """A heap of: due time, serial number of the attempt (0: a look at the logs), pid (0: a
+        """A heap of: due time, serial number of the attempt (0: a check of the logs), pid (0: a
         timer of the subclass)."""
         self.serial = 0
         self.digests = OutputDigests()
         self.log_limits = LogLimits()
         self.watches_logs = False
-        """A timer for a look at the logs is set."""
+        """Whether a timer for a check of the logs is set."""
         self.grace_s = GRACE_S
         self.helpers: "Set[int]" = set()
-        """Processes that belong to no attempt, such as the warm interpreter."""
+        """Pids of child processes that belong to no attempt, such as the warm interpreter."""
         self.reaps_orphans = become_subreaper()
         self.children = -1
         if self.reaps_orphans:
             self.children = os.open("/proc/thread-self/children", os.O_RDONLY)
         self.orphans_known = True
-        """Whether leftovers of tasks were looked for since the last task ended."""
+        """Whether leftover processes were searched for since a process last ended."""
         self.warnings: "FrozenSet[int]" = frozenset()
-        """Signals by which a batch system warns of an end."""
+        """Numbers of the signals with which the batch system warns that it will end the job."""
         self.wake = self._catch_signals()
 
     def _on_started(self, attempt: RunningAttempt) -> None:
@@ -122,22 +124,22 @@ class Runner:
         raise NotImplementedError
 
     def _on_outcome(self, key: str, outcome: "Outcome") -> None:
-        """Called when an attempt has ended or could not be started."""
+        """Called with the outcome of an attempt that has ended or could not be started."""
         raise NotImplementedError
 
     def _on_claimed_elsewhere(self, key: str) -> None:
-        """Called when another process has claimed an attempt that was to be started."""
+        """Called instead of starting an attempt if another process has claimed it."""
         raise NotImplementedError
 
     def _on_sigterm(self) -> None:
-        """Called after SIGTERM."""
+        """Called when SIGTERM has arrived."""
         raise NotImplementedError
 
     def _on_warning(self) -> None:
-        """Called after one of ``warnings``."""
+        """Called when a signal of ``warnings`` has arrived."""
 
     def _on_helper_ended(self, pid: int, status: int) -> None:
-        """Called after one of ``helpers`` has ended."""
+        """Called when a process of ``helpers`` has ended, with its wait status."""
 
     def _has_ended(self, key: str) -> bool:
         """Whether this process has seen the end of an attempt."""
@@ -153,7 +155,8 @@ class Runner:
     def _digests(
         self, attempt: RunningAttempt, sizes: "List[Optional[int]]"
     ) -> "List[Optional[str]]":
-        """The digests of the committed outputs of an attempt. Raises StillReadingError."""
+        """The digests of the committed outputs of an attempt; None where the size is None. Raises
+        StillReadingError, OSError."""
         paths = [
             None if size is None else self.starter.store + "/" + output["stored"]
             for output, size in zip(attempt.request["outputs"], sizes)
@@ -161,8 +164,8 @@ class Runner:
         return self.digests.of(attempt.key, paths, sum(size or 0 for size in sizes))
 
     def _catch_signals(self) -> int:
-        """Let every signal write its number into a pipe; returns the end to read. Tasks do not
-        inherit a handler, unlike SIG_IGN."""
+        """Write the number of each signal to a pipe, by handlers that do nothing else; returns the
+        pipe's reading end. Tasks do not inherit handlers, but would inherit SIG_IGN."""
         wake, write = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(write, False)
@@ -173,7 +176,8 @@ class Runner:
         return wake
 
     def _start(self, request: "Request", grant: "Grant") -> None:
-        """Claim an attempt and start it with the resources ``grant``."""
+        """Claim an attempt and start it with the resources ``grant``. On failure, retry later or
+        report its outcome."""
         self.serial += 1
         self._try_to_start(RunningAttempt(request, grant, self.serial))
 
@@ -211,13 +215,13 @@ class Runner:
                 self._look_at_logs(LOOK_S)
 
     def _look_at_logs(self, delay_s: float) -> None:
-        """Look at the logs after a delay; 0.0: not before another attempt starts."""
+        """Set the timer for the next check of the logs; 0.0: none until another attempt starts."""
         self.watches_logs = delay_s > 0
         if delay_s:
             heapq.heappush(self.timers, (time.monotonic() + delay_s, 0, 0))
 
     def _give_up(self, attempt: RunningAttempt, failure: AttemptError) -> None:
-        """Report the failure of an attempt that has not started."""
+        """Release the resources of an attempt that could not be started, and report its failure."""
         self.keys.pop(attempt.key, None)
         self.slots.give_back(attempt.grant)
         if attempt.out is not None:
@@ -226,15 +230,15 @@ class Runner:
         self._on_outcome(attempt.key, outcome)
 
     def _can_be_retried(self, attempt: RunningAttempt, error: Exception) -> bool:
-        """Whether to retry the start or the commit of an attempt. True after an error that says
-        nothing about the task, until the attempt has had MAX_SETBACKS."""
+        """Whether to retry the start or the commit of an attempt: after a setback, up to
+        MAX_SETBACKS times."""
         # A sandbox that exists is what the last try could not remove.
         passes = is_setback(error) or (attempt.setbacks > 0 and isinstance(error, FileExistsError))
         return passes and attempt.setbacks < MAX_SETBACKS
 
     def _delay(self, attempt: RunningAttempt) -> None:
-        """Retry, after a pause, an attempt whose start or commit met a setback. Until then it
-        counts as running, under a number that no process has."""
+        """Set a timer to retry the start or the commit of an attempt after a setback. Until then
+        the attempt counts as running, with a negative pid."""
         delay_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**attempt.setbacks)
         attempt.setbacks += 1
         attempt.pid = -attempt.serial
@@ -242,7 +246,7 @@ class Runner:
         self._set_timer(attempt, delay_s)
 
     def _retry(self, attempt: RunningAttempt) -> None:
-        """Go on with an attempt after a setback, or end it if it is being ended."""
+        """Retry the commit or the start of an attempt. If it is being ended, do not start it."""
         del self.running[attempt.pid]
         if attempt.end is not None:
             self._settle(attempt, *attempt.end)
@@ -252,7 +256,8 @@ class Runner:
             self._give_up(attempt, AttemptError(attempt.reason, describe(attempt, None, None)))
 
     def _set_timer(self, attempt: RunningAttempt, delay_s: float) -> None:
-        """Set a timer of an attempt. The timers of ended attempts are removed from time to time."""
+        """Set a timer of an attempt. If there are many timers, those of ended attempts are
+        removed."""
         if len(self.timers) > 64 + 4 * len(self.running):
             serials = {running.serial for running in self.running.values()}
             self.timers = [entry for entry in self.timers if entry[1] in serials or not entry[2]]
@@ -261,8 +266,8 @@ class Runner:
         heapq.heappush(self.timers, (due, attempt.serial, attempt.pid))
 
     def _fire_timers(self) -> None:
-        """Handle timers that are due: the end of a walltime, the time between SIGTERM and SIGKILL,
-        the interval between looks at the logs. Timers of ended attempts are ignored."""
+        """Handle due timers: check logs, call ``_on_grace_over``, retry an attempt, end one at its
+        walltime, or kill one that is being ended. Timers of ended attempts are ignored."""
         while self.timers and self.timers[0][0] <= time.monotonic():
             _, serial, pid = heapq.heappop(self.timers)
             attempt = self.running.get(pid)
@@ -279,8 +284,8 @@ class Runner:
                     signal_group(pid, signal.SIGKILL)
 
     def _end(self, attempt: RunningAttempt, reason: str) -> None:
-        """End an attempt: SIGTERM now, SIGKILL after ``grace_s``. SIGCONT lets a stopped task
-        react."""
+        """End an attempt with the cause ``reason``, unless it is being ended: SIGTERM now, SIGKILL
+        after ``grace_s``. SIGCONT lets a stopped task react."""
         if attempt.reason is None and self.running.get(attempt.pid) is attempt:
             attempt.reason = reason
             if attempt.pid < 0:
@@ -291,8 +296,8 @@ class Runner:
             self._set_timer(attempt, self.grace_s)
 
     def _on_wakeup(self) -> "List[Tuple[RunningAttempt, int, Any, float]]":
-        """Handle the signals that have arrived; returns the attempts that have ended, with status,
-        resource usage and time."""
+        """Handle the signals that have arrived. Returns the attempts whose process has ended, with
+        wait status, resource usage and time of the end."""
         numbers = os.read(self.wake, FEW_BYTES)
         if not self.warnings.isdisjoint(numbers):
             self._on_warning()
@@ -301,10 +306,10 @@ class Runner:
         return self._reap() if signal.SIGCHLD in numbers else []
 
     def _reap(self) -> "List[Tuple[RunningAttempt, int, Any, float]]":
-        """Wait for all processes that have ended.
+        """Wait for all child processes that have ended; returns their attempts as ``_on_wakeup``.
 
-        The process group of an attempt is killed while its leader is still a zombie, so that the
-        number of the group cannot have been given to another one.
+        The process group of an attempt is killed while its leader is still a zombie, so that no
+        other group can have its number yet.
         """
         ended = []
         orphan = False
@@ -335,8 +340,8 @@ class Runner:
         return ended
 
     def _kill_orphans(self) -> int:
-        """Kill daemons that left the process group of a task that has ended; returns the number of
-        processes that tasks left behind, including those of running tasks."""
+        """Kill orphans of ended tasks: our child processes that had left the process group of their
+        task. Returns the number of all orphans, including those of running tasks."""
         orphans = 0
         found = os.pread(self.children, FEW_BYTES, 0)
         if len(found) > FEW_BYTES // 2:
@@ -353,15 +358,15 @@ class Runner:
         return orphans
 
     def sweep(self, patience_s: float) -> None:
-        """Kill all processes that tasks left behind, and the processes that these leave, for at
-        most ``patience_s`` seconds. To be called when no task runs any more."""
+        """Kill orphans until there are none, for up to ``patience_s`` seconds: when one dies, its
+        own children become ours. Call it when no task runs any more."""
         deadline_s = time.monotonic() + patience_s
         while self.reaps_orphans and self._kill_orphans() and time.monotonic() < deadline_s:
             time.sleep(0.005)
             self._reap()
 
     def _outcome_of(self, attempt: RunningAttempt, usage: "Any", ended_s: float) -> "Outcome":
-        """The outcome of an attempt that has ended, as if it had succeeded."""
+        """The outcome of an ended attempt, assuming that it has succeeded."""
         return {
             "cause": "done",
             "started_s": round(attempt.started_s, 6),
@@ -374,7 +379,8 @@ class Runner:
         }
 
     def _settle(self, attempt: RunningAttempt, status: int, usage: "Any", ended_s: float) -> None:
-        """Commit the outputs of an attempt that has ended, and report its outcome."""
+        """Commit the outputs of an ended attempt if it has succeeded, and report its outcome. After
+        a setback, retry later."""
         if not self.orphans_known:
             self.orphans_known = True
             alone = self.reaps_orphans and not self._kill_orphans()
@@ -433,8 +439,8 @@ class Runner:
     def _environment_failure(
         self, attempt: RunningAttempt, status: int, code: "Optional[int]"
     ) -> "Optional[AttemptError]":
-        """The failure of an attempt whose environment could not be set up. None if its task ran, or
-        if the launcher has ended the attempt."""
+        """The error in the setup of an attempt's environment. None if the setup has succeeded, if
+        the launcher has ended the attempt, or if the disk is full."""
         if attempt.setup is None:
             return None
         if attempt.setup.is_detached and status != 0:
@@ -450,7 +456,7 @@ class Runner:
         return tail(attempt.sandbox + "/" + stderr if stderr else named)
 
     def _quote(self, attempt: RunningAttempt) -> str:
-        """The end of an attempt's stderr, for the message of its outcome."""
+        """The last part of an attempt's stderr, as a suffix of the message of its outcome."""
         text = self._stderr_tail(attempt).strip()
         if text:
             return "; the end of its stderr:\n" + text
@@ -461,8 +467,8 @@ class Runner:
         )
 
     def _is_full(self, but_for: "Optional[str]" = None) -> bool:
-        """Whether the disk is full. With ``but_for``, also requires that this tree takes less than
-        1% of the disk: a task that has filled the disk itself has failed by its own fault."""
+        """Whether the disk is full. With ``but_for``, a task's sandbox, only if the sandbox takes
+        less than 1% of the disk: else the task has filled the disk by its own fault."""
         try:
             disk = os.statvfs(self.starter.attempts)
             if disk.f_bavail or but_for is None:

@@ -13,16 +13,16 @@ if TYPE_CHECKING or __package__:
     Grant = Tuple[int, int, List[str], List[int]]
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Variables from which numerical libraries take their number of threads."""
+"""Environment variables from which numerical libraries take their number of threads."""
 
 
 class Slots:
-    """The free cores, memory and GPUs of the site. Where attempts may use several nodes, of one
-    node, since each node provides an equal part."""
+    """The free and the total cores, memory and GPUs of this node. For an attempt on several nodes,
+    an equal part of its cores is counted on each node."""
 
     def __init__(self, config: "Dict[str, Any]") -> None:
-        """``config`` is the configuration of the launcher or job (see ``launcher.py``). GPUs have
-        the names in CUDA_VISIBLE_DEVICES if the batch system sets it, else numbers."""
+        """``config`` is the configuration of the launcher or job (see ``launcher.py``). The names
+        of GPUs are those in CUDA_VISIBLE_DEVICES, if set, then numbers from 0."""
         self.cores = self.all_cores = int(config["slots"])
         self.memory = self.all_memory = int(config.get("memory_bytes", 0))
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -31,16 +31,16 @@ class Slots:
         names += [str(n) for n in range(self.all_gpus) if str(n) not in names]
         self.gpus = names[: self.all_gpus]
         self.pins: "List[int]" = []
-        """Free cores to pin tasks to."""
+        """Numbers of free cores to pin tasks to."""
         allowed = sorted(os.sched_getaffinity(0))
         self.pinned = bool(config.get("pin_cores")) and len(allowed) >= self.cores
-        """Whether tasks are pinned to cores of their own."""
+        """Whether each task is pinned to its own cores."""
         if self.pinned:
             self.pins = allowed[: self.cores]
         self.allowed = allowed
 
     def refusal(self, asked: "Dict[str, Any]") -> "Optional[str]":
-        """Why a request cannot be met even on an idle node; None: it can."""
+        """Reason why even an idle node cannot meet a request; None: it can."""
         cores = asked["cores"] // asked.get("nodes", 1)
         if cores > self.all_cores:
             return "asks for %d cores of %d" % (cores, self.all_cores)
@@ -51,7 +51,8 @@ class Slots:
         return None
 
     def take(self, asked: "Dict[str, Any]") -> "Optional[Grant]":
-        """Reserve the resources of a request; None: they are not free now."""
+        """Reserve the resources of a request; None if they are not free now. A grant is: number of
+        cores, bytes of memory, names of GPUs, numbers of pinned cores."""
         cores = asked["cores"] // asked.get("nodes", 1)
         memory, gpus = asked["memory_bytes"], asked["gpus"]
         if cores > self.cores or (self.all_memory and memory > self.memory):
@@ -63,7 +64,7 @@ class Slots:
         return grant
 
     def charge(self, grant: "Grant") -> None:
-        """Count resources as used: also those of an attempt that another launcher started."""
+        """Count resources as used, also for an attempt of another launcher."""
         self.cores -= grant[0]
         self.memory -= grant[1]
         if grant[2]:
@@ -81,7 +82,7 @@ class Slots:
 
 
 class RunningAttempt:
-    """A running attempt."""
+    """An attempt from its claim to its outcome."""
 
     __slots__ = (
         "key",
@@ -106,23 +107,22 @@ class RunningAttempt:
         self.request = request
         self.grant = grant
         self.serial = serial
-        """Distinguishes its timers from those of an earlier attempt with the same pid."""
+        """Number that distinguishes its timers from those of an earlier attempt with its pid."""
         self.pid = 0
-        """Negative, and no pid, while its start or its commit waits to be retried."""
+        """Pid of its process; a negative number while its start or commit waits for a retry."""
         self.boot_s = 0.0
-        """Start time on ``processes.boot_clock``, which identifies the process together with its
-        pid."""
+        """Start time on ``processes.boot_clock``; with the pid it identifies the process."""
         self.started_s = 0.0
         self.out: "Optional[Log]" = None
         self.err: "Optional[Log]" = None
         self.sandbox = ""
         self.reason: "Optional[str]" = None
-        """Cause with which we are ending it; None: it is not being ended."""
+        """Cause with which the launcher is ending it; None: it is not being ended."""
         self.setbacks = 0
-        """Number of failed tries to start it, or to commit its outputs, since the last success."""
+        """Number of consecutive setbacks of its start or of its commit."""
         self.end: "Optional[Tuple[int, Any, float]]" = None
-        """Status, resource usage and time of its end, while its outputs wait to be committed."""
+        """Wait status, resource usage and time of its end, while its commit waits for a retry."""
         self.committed: "Dict[str, int]" = {}
-        """Sizes of the outputs that are in the store, by their names there."""
+        """Sizes in bytes of the committed outputs, by name in the store."""
         self.setup: "Optional[Setup]" = None
-        """Set if a script sets up its environment."""
+        """Script that sets up its environment; None: the task is started directly."""

@@ -1,4 +1,4 @@
-"""Makes sandboxes and starts processes in them."""
+"""Makes the sandboxes of attempts and starts their processes."""
 
 import contextlib
 import errno
@@ -38,17 +38,18 @@ else:
     from store import AttemptError, inside, link_input, make_parent, mode_of, remove, remove_tree
 
 SPARE_MARGIN = 8
-"""Spare sandboxes and pairs of logs beyond one for each core, for tasks that have ended and are not
-settled yet."""
+"""Number of spare sandboxes and pairs of logs in addition to one for each core: ended tasks keep
+theirs until they are settled."""
 SHORT_S = 0.1
-"""Maximum run time of tasks whose files get their names only after a failure or output."""
+"""Maximum run time of a short task, in seconds. While tasks are short, sandboxes and logs get their
+final names only if a task fails or prints."""
 FUNCTION = "wfrun_function.py"
 """Program name of tasks that are Python functions (``python_function.py``)."""
 
 
 class Starter:
-    """Claims attempts, makes their sandboxes and starts their processes. Empty sandboxes and logs
-    are used again (see ``Logs``)."""
+    """Claims attempts, makes their sandboxes and starts their processes. Sandboxes and empty logs
+    of ended attempts are reused as spare ones (see ``Logs``)."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Starter:
         pack_logs: bool = False,
         variables: "Optional[List[str]]" = None,
     ) -> None:
-        """``variables``: see ``launcher.py``."""
+        """``variables``: names of the environment variables that tasks inherit; None: all."""
         self._directory = directory
         self.attempts = directory + "/attempts/"
         self.store = directory + "/files"
@@ -67,32 +68,32 @@ class Starter:
         self._logs = Logs(self.attempts)
         self._pack = Pack(directory + "/logs") if pack_logs else None
         self.max_running, self._max_spare_logs = max_running(MAX_SPARE_LOGS)
-        """Maximum number of attempts that hold open logs, by the limit on open files."""
+        """Maximum number of attempts with open logs, from the limit on open files."""
         self.spare_limit = 0
-        """Maximum number of spare sandboxes and of spare pairs of logs."""
+        """Maximum number of spare sandboxes, and of pairs of spare logs."""
         self.helpers: "Optional[Set[int]]" = None
-        """Pids of helper processes of the launcher; None: no warm interpreter is started."""
+        """Set to which the pid of the warm interpreter is added; None: none is started."""
         self._interpreter: "Any" = None
-        """The warm interpreter; None: not started yet, False: it failed."""
+        """The WarmInterpreter; None: not started yet, False: it has failed."""
         self.reach: "Optional[Callable[[RunningAttempt, str], Dict[str, str]]]" = None
-        """Returns the variables with which a task with this node file starts processes on the other
-        nodes of its claim. None if tasks cannot do so."""
+        """Takes an attempt and the path of its node file. Returns the environment variables with
+        which it starts processes on other nodes of its claim. None: tasks cannot do so."""
         self.has_short_tasks = False
-        """The last task that ended was short."""
+        """Whether the last settled task was short (SHORT_S)."""
         self._programs: "Dict[Tuple[str, str], str]" = {}
         self._inherited = variables
         self._base: "Dict[str, str]" = {}
-        """The environment that all tasks start from. It is set at the first start, after the
+        """The inherited environment variables of all tasks. Set at the first start, when the
         launcher has removed its own variables."""
 
     def claim(self, attempt: RunningAttempt, is_known: "Callable[[], bool]") -> None:
         """Claim an attempt. Raises FileExistsError if another process, or this one earlier, has
-        claimed it. ``is_known`` returns whether this process has recorded the attempt's end."""
+        claimed it. ``is_known`` returns whether this process has seen the attempt's end."""
         attempt.out = self._logs.claim(attempt.key + ".out", is_known)
 
     def start(self, attempt: RunningAttempt, out: Log) -> None:
-        """Start an attempt with the claim ``out``. Raises AttemptError, OSError or ValueError if it
-        cannot be started."""
+        """Start an attempt, of which ``out`` is the claim and log of stdout. Raises AttemptError,
+        OSError or ValueError if it cannot be started; ``undo`` then removes its sandbox."""
         request = attempt.request
         base = attempt.sandbox = self.attempts + attempt.key
         opened: "List[int]" = []
@@ -139,8 +140,8 @@ class Starter:
                 os.close(fd)
 
     def vanished_input(self, attempt: RunningAttempt) -> "Optional[str]":
-        """The name of an input that vanished while its task ran: its symbolic link in the sandbox
-        leads nowhere. None if there is none; a hard link keeps the file."""
+        """The name of an input that was removed from the store while its task ran, so that its
+        symbolic link in the sandbox is dangling; None: there is none. Hard links keep the file."""
         for link in attempt.request["inputs"]:
             path = attempt.sandbox + "/" + link["name"]
             with contextlib.suppress(OSError):  # a setback, which says nothing
@@ -149,13 +150,13 @@ class Starter:
         return None
 
     def undo(self, attempt: RunningAttempt) -> None:
-        """Remove what a failed start of an attempt has made, except its logs, one of which is its
-        claim."""
+        """Remove the sandbox of an attempt whose start has failed. Its logs stay: one of them is
+        its claim."""
         if attempt.sandbox:
             remove_tree(attempt.sandbox)
 
     def show(self, attempt: RunningAttempt) -> None:
-        """Give the logs of an attempt their names, so that users find them while it runs."""
+        """Give the logs of a running attempt their final names, so that users find them."""
         with contextlib.suppress(OSError):
             if attempt.out is not None:
                 self._logs.show(attempt.out, attempt.key + ".out")
@@ -163,8 +164,9 @@ class Starter:
                 self._logs.show(attempt.err, attempt.key + ".err")
 
     def retire(self, attempt: RunningAttempt, empty_sandbox: bool) -> "Optional[List[Any]]":
-        """Release the logs of an attempt that has ended, and its sandbox if that is to be emptied.
-        Returns the place of its output in the pack, None if its output is in its logs."""
+        """Close or reuse the logs of an ended attempt. With ``empty_sandbox`` delete its files and
+        remove or reuse its sandbox, else keep it under its final name. Returns the place of its
+        output in the pack; None: the output is in its logs."""
         base = attempt.sandbox
         named = self.attempts + attempt.key
         limit = self.spare_limit
@@ -186,7 +188,8 @@ class Starter:
     def _pack_logs(
         self, pack: Pack, attempt: RunningAttempt, out: Log, err: Log
     ) -> "Optional[List[Any]]":
-        """Move what a task printed to the pack; None: it stays in the logs."""
+        """Move the output of a task to the pack; returns its place. None: it stays in the logs,
+        since it is empty, too long, or cannot be written."""
         try:
             sizes = os.fstat(out.fd).st_size, os.fstat(err.fd).st_size
             if not 0 < sum(sizes) <= MAX_PACKED_BYTES:
@@ -199,7 +202,7 @@ class Starter:
         return packed
 
     def _clear(self, base: str, named: str, limit: int) -> None:
-        """Empty a sandbox and keep it as a spare one, or remove it."""
+        """Empty a sandbox and keep it as a spare one, or remove it if there are ``limit``."""
         if len(self._spares) >= limit:
             remove_tree(base)
             return
@@ -223,7 +226,8 @@ class Starter:
         self._logs.close()
 
     def _place_files(self, request: "Request", sandbox: str) -> None:
-        """Link the inputs into a sandbox, and make the directories of the outputs."""
+        """Link the inputs into a sandbox, and make the directories of the outputs. Raises
+        AttemptError if an input is not in the store."""
         for link in request["inputs"]:
             stored = self.store + "/" + link["stored"]
             if not mode_of(stored):
@@ -241,8 +245,8 @@ class Starter:
     def _redirect(
         self, request: "Request", sandbox: str, streams: "List[int]", opened: "List[int]"
     ) -> "List[int]":
-        """Standard streams that are files of the sandbox; their descriptors are added to
-        ``opened``."""
+        """Replace those of ``streams`` that the request redirects to files of the sandbox; returns
+        the three streams. New file descriptors are added to ``opened``."""
         stdin, stdout, stderr = request["stdin"], request["stdout"], request["stderr"]
         if stdin:
             try:
@@ -265,9 +269,8 @@ class Starter:
         return streams
 
     def _variables(self, attempt: RunningAttempt) -> "Tuple[Dict[str, str], Dict[str, str]]":
-        """The variables that a task gets in addition to the environment of this process. The first
-        result has those of its site, with the granted threads and GPUs, the second those that the
-        task declares."""
+        """The environment variables that a task gets in addition to the inherited ones: first those
+        of its site and its grant (threads, GPUs), then those of its document and its node file."""
         cores, _, gpus, _ = attempt.grant
         given = dict.fromkeys(THREADS, str(cores))
         site = attempt.request.get("environment")
@@ -282,10 +285,11 @@ class Starter:
         return given, declared
 
     def _node_file(self, attempt: RunningAttempt, hosts: "List[str]") -> "Dict[str, str]":
-        """Write the node file of a parallel task, and return the variables that go with it.
+        """Write the node file of a parallel task; returns the environment variables for it. Raises
+        AttemptError if there are not as many hosts as requested.
 
-        It has a line with the host for each core, as PBS writes it, which every mpirun reads.
-        mpirun starts a process for each line, so each process gets one thread.
+        The file has a line for each core with the name of its host: the format of PBS, which every
+        mpirun reads. mpirun starts a process for each line, so each process gets one thread.
         """
         asked = attempt.request["resources"]
         claimed = several_claimed(attempt.request)
@@ -304,8 +308,8 @@ class Starter:
         return variables
 
     def _program(self, name: str, path: str) -> str:
-        """Path of the executable. Relative paths are relative to the sandbox, the current
-        directory. Absolute results are cached."""
+        """Find the executable ``name`` by the search path ``path``. Relative paths are relative to
+        the sandbox, the current directory. Absolute results are cached. Raises AttemptError."""
         found = self._programs.get((name, path))
         if found is not None:
             return found
@@ -367,9 +371,9 @@ class Starter:
         streams: "List[int]",
         pins: "List[int]",
     ) -> int:
-        """Start a Python function in a child of the warm interpreter. Returns its pid, or 0 if it
-        has to be started as a command, because it needs another interpreter or the warm one has
-        failed."""
+        """Start a Python function in a child of the warm interpreter; returns its pid. 0: it has to
+        be started as a command, since it needs another interpreter or the warm one has failed.
+        Raises AttemptError if the warm interpreter dies."""
         assert self.helpers is not None
         try:
             if self._interpreter is None:
@@ -394,8 +398,8 @@ class Starter:
 
 
 def inherited(names: "Optional[List[str]]") -> "Dict[str, str]":
-    """The environment variables of this process that tasks inherit: those with one of ``names``,
-    where a final ``*`` stands for any characters. None: all variables."""
+    """The environment variables of this process that tasks inherit: those in ``names``, where a
+    final ``*`` stands for any characters; None: all."""
     if names is None:
         return dict(os.environ)
     whole = {name for name in names if not name.endswith("*")}
@@ -410,8 +414,8 @@ def inherited(names: "Optional[List[str]]") -> "Dict[str, str]":
 def spawn(
     program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
 ) -> int:
-    """Start a process in the current directory and in a process group of its own; returns its
-    pid."""
+    """Start a process in the current directory and in its own process group; returns its pid.
+    ``streams``: file descriptors for stdin, stdout and stderr. Raises OSError."""
     posix_spawn = getattr(os, "posix_spawn", None)
     if posix_spawn is None:  # Python 3.6 and 3.7
         return popen(program, argv, environment, streams)
@@ -444,15 +448,15 @@ def popen(
 
 
 def hosts_of(request: "Request") -> "List[str]":
-    """The hosts of the cores of a task that starts a process for each; empty for other tasks. A
-    parallel job without a batch job of its own is on this host alone."""
+    """The names of the nodes of a task that gets a node file; empty for other tasks. A parallel job
+    without nodes of its own runs on ``localhost``."""
     hosts: "List[str]" = [node["name"] for node in several_claimed(request)]
     hosts = hosts or request.get("hosts") or []
     return hosts or (["localhost"] if request["resources"].get("parallel") else [])
 
 
 def several_claimed(request: "Request") -> "List[Dict[str, Any]]":
-    """The nodes of a task's claim (ClaimedNode of ``wfrun.engine.exchange``), if it has several or
-    may get some."""
+    """The nodes of a task's claim (ClaimedNode of ``wfrun.engine.exchange``), if the claim has
+    several nodes or the task is malleable; else empty."""
     claimed: "List[Dict[str, Any]]" = request.get("claimed") or []
     return claimed if len(claimed) > 1 or request.get("malleable") else []

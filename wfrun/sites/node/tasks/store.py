@@ -1,4 +1,4 @@
-"""Files of sandboxes and of the store."""
+"""Operations on files of sandboxes and of the store."""
 
 import contextlib
 import errno
@@ -11,9 +11,9 @@ else:
     from limits import is_setback
 
 TAIL_BYTES = 2000
-"""Maximum length of a quoted end of a file."""
+"""Maximum length of ``tail``, in bytes."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""Errors of a file system that cannot be written."""
+"""Errors of a file system that is full or read-only."""
 
 
 class AttemptError(Exception):
@@ -26,7 +26,7 @@ class AttemptError(Exception):
 
 
 def failure_of(error: Exception) -> AttemptError:
-    """The failure of an attempt that an error during its start or its commit means."""
+    """Convert an error during the start or the commit of an attempt into its failure."""
     if isinstance(error, AttemptError):
         return error
     if isinstance(error, OSError) and error.errno in FULL:
@@ -37,16 +37,17 @@ def failure_of(error: Exception) -> AttemptError:
 
 
 def inside(name: str) -> str:
-    """``name``, a path relative to the sandbox. Raises AttemptError where it leads out of it."""
+    """Return ``name``, a path relative to the sandbox. Raises AttemptError if it is absolute or has
+    ``..``."""
     if name.startswith("/") or ".." in name.split("/"):
         raise AttemptError("launch-failed", "file name %r leads out of the sandbox" % name)
     return name
 
 
 def mode_of(path: str, links: bool = True) -> int:
-    """Type and permissions of a file, with ``links`` those of the target of a symbolic link; 0 if
-    it is absent. Raises OSError after a setback: os.path.exists() would call the file absent, and
-    the task would fail for it."""
+    """Type and permissions of a file; 0 if it is absent. With ``links`` symbolic links are
+    followed. Raises OSError after a setback, for which os.path.exists() would return False, so that
+    the task would fail."""
     try:
         return os.stat(path, follow_symlinks=links).st_mode
     except (OSError, ValueError) as error:  # ValueError: the name has a NUL
@@ -56,12 +57,12 @@ def mode_of(path: str, links: bool = True) -> int:
 
 
 def make_parent(path: str) -> None:
-    """Make the directory of a path."""
+    """Make the parent directory of a path, if it does not exist."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
 def remove_tree(top: str) -> None:
-    """Remove a directory and its contents, as far as permissions allow."""
+    """Delete a directory and its contents, as far as possible. Raises no OSError."""
     try:
         os.rmdir(top)
         return
@@ -86,8 +87,8 @@ def remove_tree(top: str) -> None:
 
 
 def link_input(stored: str, path: str) -> None:
-    """Make a stored file appear in a sandbox: by a hard link, which takes no inode, or else by a
-    symbolic link (directories, other file systems)."""
+    """Link a stored file or directory into a sandbox: by a hard link, which takes no inode, or if
+    that fails (directories, other file systems) by a symbolic link. Raises OSError."""
     try:
         os.link(stored, path)
     except OSError as error:
@@ -97,13 +98,13 @@ def link_input(stored: str, path: str) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of ``data``, or raise OSError."""
+    """Write all of ``data``, in several calls if necessary. Raises OSError."""
     while data:
         data = data[os.write(fd, data) :]
 
 
 def remove(path: str) -> bool:
-    """Remove a file, a link or a directory; returns whether it is gone."""
+    """Delete a file, a symbolic link or a directory tree; returns whether it is gone."""
     try:
         os.unlink(path)
     except IsADirectoryError:
@@ -115,14 +116,14 @@ def remove(path: str) -> bool:
 
 
 def refuse_revoked(attempts: str, key: str) -> None:
-    """Raise AttemptError for an attempt that was revoked while it ran: another attempt of its task
-    may have committed its outputs by now."""
+    """Raise AttemptError if an attempt has been revoked: another attempt of its task may have
+    committed outputs by now. ``attempts`` is the path of the directory, with its slash."""
     if mode_of(attempts + key + ".revoked"):
         raise AttemptError("lost", "was given up before it ended")
 
 
 def tail(path: str) -> str:
-    """The end of a text file; empty if it cannot be read."""
+    """The last TAIL_BYTES of a text file; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:
