@@ -37,8 +37,8 @@ class BackgroundTasks:
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and return when all have ended. Their results and exceptions are discarded.
 
-    Cancellation is repeated: ``asyncio.wait_for`` of Python 3.11 and older ignores a cancellation
-    that arrives together with the awaited result.
+    They are cancelled repeatedly: ``asyncio.wait_for`` of Python 3.11 and older ignores a
+    cancellation that arrives together with the result it waits for.
     """
     tasks = tuple(tasks)
     while running := [task for task in tasks if not task.done()]:

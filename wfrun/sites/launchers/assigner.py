@@ -95,7 +95,7 @@ class AttemptAssigner:
         return not self.is_waiting(attempt)
 
     def detach(self, attempt: PoolAttempt) -> None:
-        """Take an attempt from its nodes, or from the waiting ones. It stays in ``attempts``."""
+        """Take an attempt from its nodes or out of the queue; it stays in ``attempts``."""
         for node in attempt.nodes:
             node.charge(attempt.resources, -1)
             node.attempts.pop(attempt.key, None)

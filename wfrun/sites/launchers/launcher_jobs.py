@@ -41,7 +41,7 @@ class LauncherJob:
         """Request for the launcher; None: an earlier engine submitted it."""
         self.node_count = request.nodes if request is not None else 1
         self.connections: dict[int, LauncherConnection] = {}
-        """Connections with an accepted hello, by number of the node."""
+        """Connections whose hello was accepted, by number of the node."""
         self.submitted = False
         self.started = False
         """Whether the batch job is known to have started, from the queue, its claim or a hello."""

@@ -189,7 +189,7 @@ class BatchLauncherSite:
         await self._cluster.clean()
 
     async def close(self) -> None:
-        """Disconnect from the cluster. Launchers continue to run the attempts that they have."""
+        """Disconnect from the cluster; launchers go on with the attempts that they have."""
         await self._tasks.end()
         for connection in self._connections.values():
             connection.end()
@@ -600,7 +600,7 @@ class BatchLauncherSite:
         self._schedule_assignment()
 
     def _on_defect(self, error: Exception) -> None:
-        """Called with an internal error. Pauses the site, so that other sites get the work."""
+        """Called with an internal error: pause the site, so that other sites get the work."""
         _LOGGER.error("site %s", self.spec.name, exc_info=error)
         reason = f"internal error: {error!r}; wfrun resume may help"
         self._head.pause("defect", reason)

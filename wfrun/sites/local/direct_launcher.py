@@ -65,8 +65,8 @@ second. The others wait in the engine, where each takes less memory than in the 
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question, which bounds the length of its answer."""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is long busy with one
-message."""
+"""Maximum number of attempts or keys in a message, so that neither side is busy with one for long.
+"""
 
 
 class DirectReport(msgspec.Struct):
@@ -157,7 +157,7 @@ class DirectLauncherSite:
         self._attempts: dict[str, AttemptRequest | None] = {}
         """Attempts whose end has not been posted, by key; None: an earlier engine submitted it."""
         self._outgoing: deque[AttemptRequest] = deque()
-        """Attempts that have not been sent to the launcher yet."""
+        """Attempts that are not sent yet."""
         self._sent: set[str] = set()
         """Keys of open attempts that have been sent to the launcher."""
         self._questions: dict[int, _Question] = {}
@@ -212,7 +212,7 @@ class DirectLauncherSite:
     async def find(self, keys: Sequence[str]) -> Mapping[str, Found]:
         """The states of attempts.
 
-        Raises LostError if several launchers die before they answer, InfeasibleError if no launcher
+        Raises LostError when several launchers die before they answer, InfeasibleError when none
         can be started.
         """
         return await self._retry_until_answered(lambda _: self._ask(keys))
@@ -383,7 +383,7 @@ class DirectLauncherSite:
         self._send_outgoing()
 
     def _pause(self, reason: str) -> None:
-        """Post SitePaused, unless the site is already paused."""
+        """Post SitePaused, unless the site is paused."""
         if not self._paused:
             self._paused = True
             self._post(SitePaused(self._clock(), self._index, reason))

@@ -13,7 +13,7 @@ def emulated(
     request: AttemptRequest, *, runtime_s: float, output_sizes: Sequence[int]
 ) -> AttemptRequest:
     """Return ``request`` with its command replaced by one that sleeps ``runtime_s`` seconds and
-    then writes the outputs. Its environment variables are removed.
+    then writes the outputs. The request's own environment variables are removed.
 
     ``output_sizes`` has the size in bytes of each of ``request.outputs``, in order. The files are
     sparse and occupy no space. Negative times and sizes count as 0. If a standard stream is an

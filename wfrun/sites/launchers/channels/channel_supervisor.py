@@ -61,7 +61,7 @@ class ChannelSupervisor:
             self._has_opened.set()
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """Allow these launchers to connect. Waits until the channels have been opened once."""
+        """Let these launchers connect; waits until channels have been opened once."""
         await self._has_opened.wait()
         channels = self._channels
         assert channels is not None
@@ -74,7 +74,7 @@ class ChannelSupervisor:
             await self._head.retry_until_space(lambda _: channels.forget(launchers))
 
     async def dismiss(self) -> None:
-        """Make all launchers of the run end, including those that are not connected."""
+        """Let all launchers of the run end, also those that are not connected."""
         channels = self._channels
         if channels is not None:
             await self._head.retry_until_space(lambda _: channels.dismiss())

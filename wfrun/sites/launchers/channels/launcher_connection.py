@@ -73,8 +73,8 @@ class LauncherConnection:
             self.link.send(msgspec.json.encode({"run": requests[start : start + MESSAGE_KEYS]}))
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message, after the attempts of earlier calls of ``run``: a cancellation must not
-        overtake the attempt that it cancels."""
+        """Send a message. Attempts of earlier calls of ``run`` are sent first, since a cancellation
+        must not overtake the attempt that it cancels."""
         self._flush()
         self.link.send(msgspec.json.encode(message))
 

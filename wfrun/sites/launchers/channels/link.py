@@ -1,4 +1,4 @@
-"""The protocols by which a site with launchers uses the channels over which they connect."""
+"""The protocols between a site with launchers and the channels by which launchers connect."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LauncherChannels(Protocol):
         """
 
     async def expect(self, launchers: Sequence[str]) -> None:
-        """Allow the launchers with these keys to connect from now on."""
+        """Let these launchers connect from now on."""
 
     async def forget(self, launchers: Sequence[str]) -> None:
         """Close the links of ended launchers, and remove their spool files."""

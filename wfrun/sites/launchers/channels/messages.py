@@ -1,4 +1,4 @@
-"""Messages between launchers and the engine: JSON lines, of equal format on every channel."""
+"""Messages between launchers and the engine: JSON lines, the same on every channel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from wfrun.sites.launchers.reports import decode_report
 PROTOCOL = 1
 """Version of the messages. A launcher started by another release of wfrun may have another one."""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is long busy with one
-message."""
+"""Maximum number of attempts or keys in a message, so that neither side is busy with one for
+long."""
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question. A launcher may read its whole journal for each question, so
 few large questions are better than many small ones."""

@@ -39,15 +39,15 @@ EXPECTED_S = 60.0
 """Timeout in seconds for a launcher that has proved its identity to become expected. A resumed
 engine needs that time to learn which launchers earlier engines started."""
 MAX_UNANSWERED_PINGS = 4
-"""Number of consecutive unanswered pings after which a link ends. A count, not a time, since the
-time while this machine is suspended must not count."""
+"""Number of consecutive unanswered pings after which a link ends. It is a count and not a time,
+because this machine may have been suspended."""
 
 
 class LinkOwner(Protocol):
     """The callbacks by which links report to their owner."""
 
     def on_proved(self, link: SignedLink) -> None:
-        """Called once, when the launcher has proved its identity and is expected."""
+        """Called when the launcher has proved its identity and is expected."""
 
     def on_lines(self, link: SignedLink, lines: list[bytes]) -> None:
         """Called with verified lines of the launcher, after ``on_proved``."""

@@ -44,11 +44,11 @@ PASSING = (
 
 
 class FailedError(Exception):
-    """A file was not copied. Arguments: kind (see above) and message."""
+    """A file was not copied. Arguments: the kind, and the message."""
 
 
 def copy(source: str, temporary: str, final: str, mode: int, digest: "Optional[str]") -> int:
-    """Copy one file; returns its size in bytes. Raises OSError, FailedError."""
+    """Copy one file; returns its size. Raises OSError, FailedError."""
     reader = open_regular(source)
     try:
         size = os.fstat(reader).st_size
@@ -94,7 +94,7 @@ def open_regular(path: str) -> int:
 
 
 def fill(reader: int, writer: int, size: int) -> None:
-    """Copy the content by the fastest method that the file system supports. Holes stay holes."""
+    """Copy the content, by the fastest way that the file system has. Holes stay holes."""
     with contextlib.suppress(OSError):
         fcntl.ioctl(writer, FICLONE, reader)
         return
@@ -116,7 +116,7 @@ def fill(reader: int, writer: int, size: int) -> None:
 
 
 def copy_chunk(reader: int, writer: int, position: int, count: int) -> int:
-    """Copy at most ``count`` bytes at ``position``; returns their number, 0 at the file's end."""
+    """Copy at most ``count`` bytes at ``position``; returns their number, 0 at the end."""
     by_range = getattr(os, "copy_file_range", None)  # since Python 3.8
     if by_range is not None:
         # Errors, such as one of two file systems, come from the other way, too.

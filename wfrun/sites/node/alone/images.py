@@ -3,7 +3,8 @@ checksums.
 
 A program of the head node, which is passed to ``python -c``. It reads a JSON object on stdin:
 
-    ask       "take": link the image from the cache into the store of a run; "keep": vice versa
+    ask       "take": link the image from the cache into the store of a run;
+              "keep": link it from the store into the cache
     cache     the directory of the cache, which this user alone can enter
     sha256    the checksum of the image
     stored    the path of the image in the store
@@ -112,7 +113,7 @@ def keep(cached: str, sha256: str, stored: str) -> bool:
 
 
 def main() -> None:
-    """Handle the request on stdin."""
+    """Answer the question on stdin."""
     asked = json.loads(sys.stdin.read())
     sha256, stored = asked["sha256"], asked["stored"]
     cached = os.path.join(asked["cache"], sha256)

@@ -270,7 +270,7 @@ def alike(environment: "Dict[str, str]") -> "Dict[str, str]":
 
 
 def main() -> None:
-    """Run as the command or as the server."""
+    """Run the command, or the server."""
     if sys.argv[1:] == ["--serve"]:
         _call_and_exit(*serve())
     elif len(sys.argv) == 5:

@@ -60,7 +60,7 @@ else:
     )
 
 INVALID = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
-"""Errors raised for an invalid ``address.json``."""
+"""Errors that an invalid ``address.json`` leads to."""
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 """Errors after which the other kinds of channel to the same host are not tried either."""
 SILENCE_S = 60.0
@@ -103,9 +103,9 @@ class Channel:
     ) -> None:
         self.session = 0
         """Number of the latest open connection, from 1. On each, the launcher must first send its
-        hello. Unsent lines of the previous connection are dropped; the engine asks for them."""
+        hello. Unsent lines of the previous connection are dropped: the engine asks again."""
         self.is_open = False
-        """Whether an engine is connected and has proved its identity."""
+        """Whether an engine is connected that has proved its identity."""
         self.is_over = False
         """Whether ``address.json`` says that the run is over."""
         self.kind = ""
@@ -135,7 +135,7 @@ class Channel:
         """Targets not yet tried in this round."""
         self._target: "Target" = ("", "", 0)
         self._last_good: "Target" = self._target
-        """Target of the last open connection, tried first among the targets of its kind."""
+        """Target of the last open connection; it is tried first among those of its kind."""
         self._failures = 0
         """Number of failed rounds since the last open connection."""
         self._dials = 0
@@ -324,8 +324,8 @@ class Channel:
         self._log("%s: %s" % (self.kind, reason))
 
     def _log(self, text: str) -> None:
-        """Write a failure to stderr, the log of the batch job, but only once between two open
-        connections."""
+        """Write a failure to stderr, the log of the batch job. An equal failure is written again
+        only if a connection was open in between."""
         if text not in self._logged:
             self._logged.append(text)
             with contextlib.suppress(OSError, ValueError):

@@ -1,6 +1,6 @@
 """The connections of a launcher to its engine: by TCP and by files. ``channels.py`` uses them.
 
-Both classes have equal methods, of which only ``drain`` and ``close`` wait.
+Both have the same methods. They never wait, except in ``drain`` and ``close``.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class TcpConnection:
         self._has_ended = False
         self._mask = 0
         self.unsent = bytearray()
-        """Data to send. ``send`` removes the sent part."""
+        """Data to send; ``send`` removes what it has sent."""
         try:
             self._socket.setblocking(False)
             self._connect()
@@ -129,7 +129,7 @@ class TcpConnection:
         return b"".join(pieces)
 
     def send(self) -> None:
-        """Send as much of ``unsent`` as possible without waiting."""
+        """Send as much of ``unsent`` as possible now."""
         while self.unsent and self._is_connected:
             try:
                 with memoryview(self.unsent) as view:

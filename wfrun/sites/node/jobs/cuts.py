@@ -66,7 +66,7 @@ class MemoryKills:
 
 
 def _counters() -> "List[str]":
-    """Paths of the files that may have the counter, in order of preference."""
+    """Paths of the files that may have the count, the best first."""
     paths: "List[str]" = []
     with contextlib.suppress(OSError), open("/proc/self/cgroup") as file:
         for line in file:

@@ -255,7 +255,7 @@ def read_request(directory: str, batch: str, element: int) -> "Dict[str, Any]":
 
 
 def main() -> None:
-    """Run the attempt that the command line names."""
+    """Run the attempt of the command line."""
     directory, batch, element = sys.argv[1:]
     os.chdir("/")  # where the job was submitted may be unmounted
     os.environ["WFRUN_JOB_PID"] = str(os.getpid())  # so that a launcher notices our death

@@ -414,8 +414,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return key in self.queue or key in self.keys or key in self.unsettled
 
     def _return(self, keys: "List[str]") -> None:
-        """Return queued attempts to the engine. The journal records it first, so that by the
-        journal an attempt is not this launcher's when the engine gives it to another one."""
+        """Return queued attempts to the engine. The drop is written to the journal first: the
+        journal must not claim an attempt that the engine gives to another launcher."""
         if not keys:
             return
         for key in keys:
@@ -429,7 +429,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._say(json.dumps({"returned": keys}))
 
     def _cancel(self, key: str, queued_only: bool) -> None:
-        """Cancel an attempt; with ``queued_only`` only if it is queued."""
+        """Cancel an attempt; with ``queued_only`` not if it runs."""
         if key in self.queue:
             del self.queue[key]
             outcome = {"cause": "cancelled", "message": "was cancelled before it started"}
@@ -477,8 +477,8 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._settle_answered()
 
     def _settle_answered(self) -> None:
-        """Let those attempts in ``unanswered`` be settled now for which all other nodes have
-        reported the ends of their commands."""
+        """Make those attempts in ``unanswered`` due whose commands have all been reported as
+        ended."""
         for key in [each for each in self.unanswered if not self.remote.hang_up(each)]:
             self.unanswered.discard(key)
             if key in self.unsettled:
@@ -562,8 +562,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.channel.send()
 
     def _say_hello(self) -> None:
-        """Send the first messages of a new connection. Reports that the last connection has lost
-        are not repeated: the engine asks, and the journal has the answers."""
+        """Send the first messages of a new connection. Reports that were lost with the last
+        connection are not repeated: the engine asks, and the answers are in the journal."""
         self.session = self.channel.session
         self._write_all()
         hello = {

@@ -124,7 +124,7 @@ def _is_end(*entry: "Any") -> bool:
 
 
 class Journal:
-    """The journal that this launcher writes. Lines that cannot be written are kept for the next
+    """The journal that this launcher writes. Lines that cannot be written now are kept for the next
     ``write``."""
 
     def __init__(self, directory: str, name: str = "") -> None:
@@ -142,7 +142,7 @@ class Journal:
         self.unwritten = b""
         """Unwritten lines, of which the first may be incomplete."""
         self.error: "Optional[OSError]" = None
-        """Error of the last ``write``; None: it succeeded."""
+        """Why the last ``write`` failed; None: it did not."""
         self.add(json.dumps({"launcher": owner}))
         if not self.write() and self.error is not None:
             raise self.error
@@ -214,7 +214,7 @@ class AttemptTrace:
 
 
 class JournalHistory:
-    """The journals of all launchers that have ever run in this directory."""
+    """The journals of all launchers that ever worked in this directory."""
 
     def __init__(
         self,

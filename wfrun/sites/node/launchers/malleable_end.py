@@ -13,7 +13,7 @@ import time
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 LONGEST = 65536
-"""Maximum length of a line with its newline, in bytes."""
+"""Maximum length of a line, in bytes with its end."""
 SHRINK_S = 30.0
 """Timeout of the answer to an offer or a mandatory shrink, in seconds."""
 
@@ -104,7 +104,7 @@ class SocketEnd:
 
     @property
     def is_asked(self) -> bool:
-        """Whether a question is unanswered."""
+        """Whether a question is open."""
         return self._asked is not None
 
     def answer(self, timeout_s: float = 0.0) -> Optional[List[str]]:

@@ -36,7 +36,7 @@ LONGEST_PATH = 107
 
 
 class JoinedProgram:
-    """The program of a malleable attempt."""
+    """The program of an attempt."""
 
     def __init__(self, request: "Request", end: SocketEnd, folder: str) -> None:
         self.request = request
@@ -51,9 +51,9 @@ class JoinedProgram:
         self.number = 0
         """Number of the latest question."""
         self.answered = 0
-        """Number of the latest answered question."""
+        """Number of the latest question that was answered."""
         self.offered: "List[Dict[str, Any]]" = []
-        """Nodes (ClaimedNode) of the unanswered offer."""
+        """Nodes (ClaimedNode) of the open offer."""
         self.deadline_s = 0.0
         """Time on time.monotonic at which the program is given up if it has not answered."""
         self.failure = ""
@@ -78,7 +78,7 @@ class JoinedProgram:
 
 
 class MalleablePrograms:
-    """Asks the programs of malleable attempts, each one question at a time."""
+    """Asks the programs of malleable attempts, one question of each at a time."""
 
     def __init__(
         self,

@@ -136,7 +136,7 @@ class QueueRunner(Runner):
             self.flush_due = time.monotonic() + FLUSH_S
 
     def _on_outcome(self, key: str, outcome: "Outcome") -> None:
-        """Add an outcome to record and report."""
+        """Take an outcome to be recorded and reported."""
         self._schedule_flush()
         self.ended.append((key, outcome))
 

@@ -65,13 +65,13 @@ class Asked:
 
 
 class SharedMemory:
-    """A directory for the shared memory of a command. Without it Open MPI would take processes of
-    two placeholders on one machine for processes of one node."""
+    """A directory for the shared memory of a command. Without it Open MPI would take the processes
+    of two placeholders on one machine for processes of one node."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
         self._lock = lock
-        """File descriptor of the directory, which holds a lock while this process lives."""
+        """File descriptor of the directory, which is locked while this process lives."""
 
     @classmethod
     def make(cls, id: str) -> "Optional[SharedMemory]":
@@ -142,7 +142,7 @@ class RemoteCommands:
         """``helpers``: the set to which pids of commands are added. ``say`` sends a line to the
         engine. ``request_of`` returns the request of a running attempt by key."""
         self.running: "Dict[int, Command]" = {}
-        """Commands that run on this node, by pid."""
+        """Commands that run here, by pid."""
         self.is_closing = False
         """Whether the launcher is ending all tasks. The ends of commands are not reported then,
         since they say nothing about the commands."""

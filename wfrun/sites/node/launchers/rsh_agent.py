@@ -26,7 +26,7 @@ def uid_of(peer: socket.socket) -> int:
 
 
 def main() -> int:
-    """Run the command; returns its exit status."""
+    """Start the command; returns its status."""
     asked = {
         "attempt": os.environ["WFRUN_ATTEMPT"],
         "host": sys.argv[1],

@@ -129,7 +129,7 @@ def members_of(top: bytes) -> "List[bytes]":
 
 
 class OutputDigests:
-    """Computes the digests of committed outputs, large ones in threads."""
+    """Computes the digests of committed outputs, those of large outputs in threads."""
 
     def __init__(self) -> None:
         self._readings: "Dict[str, Reading]" = {}
@@ -155,7 +155,7 @@ class OutputDigests:
 
 
 def digests_of(paths: "List[Optional[str]]") -> "List[Optional[str]]":
-    """The digests of files and directories; None where a path is None. Raises OSError."""
+    """The digests of files and directories; None for None. Raises OSError."""
     return [None if path is None else measure(path, True)[1] for path in paths]
 
 
@@ -183,7 +183,7 @@ class Reading(threading.Thread):
 
 
 def main() -> None:
-    """Handle the request on stdin."""
+    """Answer the question on stdin."""
     asked = json.loads(sys.stdin.read())
     answers: "List[Optional[Tuple[int, Optional[str]]]]" = []
     for path in asked["paths"]:

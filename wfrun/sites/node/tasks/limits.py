@@ -58,12 +58,12 @@ class OpenFiles:
         return self._low
 
     def lower(self) -> None:
-        """Set the original limit. Open files stay open."""
+        """Use the original limit. Files that are open stay open."""
         if self._own != self._granted:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._granted)
 
     def restore(self) -> None:
-        """Set the raised limit again."""
+        """Use the raised limit again."""
         if self._own != self._granted:
             resource.setrlimit(resource.RLIMIT_NOFILE, self._own)
 

@@ -120,7 +120,7 @@ class LogLimits:
         return (BUSY_LOOK_S if was_cut else LOOK_S) if self._logs else 0.0
 
     def end(self, key: str) -> None:
-        """Cut the logs of an ended attempt to their limit, and forget them."""
+        """Cut the logs of an attempt that has ended to their limit, and forget them."""
         for log in self._logs.pop(key, ()):
             with contextlib.suppress(OSError):
                 log.cut(has_ended=True)

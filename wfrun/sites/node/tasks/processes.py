@@ -31,7 +31,7 @@ def boot_clock() -> float:
 
 
 def read_small(path: str) -> bytes:
-    """Content of a file in /proc; empty if the file is absent or cannot be read."""
+    """Contents of a file in /proc; empty if the file is gone or cannot be read."""
     try:
         # A process must not be taken for dead because too many files are open.
         fd = retried(os.open, path, os.O_RDONLY)
@@ -70,7 +70,7 @@ def machine_id() -> str:
     """The ID of this machine, which does not change at a reboot or with the host name; empty if
     there is none, as in many containers.
 
-    Source: machine-id(5). Cloned machines, and nodes that boot one image, may share an ID.
+    Source: machine-id(5). Cloned machines, and nodes that boot one image, may share an id.
     """
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         text = read_small(path).decode("ascii", "replace").strip()
@@ -131,8 +131,8 @@ def kill_leftovers(keys: "Set[str]", pids: "Iterable[Tuple[int, float]]") -> Non
 
 
 def become_subreaper() -> bool:
-    """Make this process the parent of its orphaned descendants, so that it finds daemons that have
-    left the process group of their task. Returns False if the system does not support it.
+    """Make this process the parent of its orphaned descendants, so that it finds daemons that left
+    the process group of their task. Returns False where the system does not support it.
 
     Source: prctl(2), PR_SET_CHILD_SUBREAPER, Linux 3.4.
     """

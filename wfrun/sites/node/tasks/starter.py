@@ -1,4 +1,4 @@
-"""Makes the sandboxes of attempts and starts their processes."""
+"""Makes sandboxes and starts processes in them."""
 
 import contextlib
 import errno
