@@ -122,9 +122,10 @@ def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) 
     """The state of an attempt that no launcher has reported, from its trace in the journals and
     from its claim.
 
-    ``living`` are the nodes whose launchers may be alive. An attempt that a living node has started
-    or queued is active. Of the others, an unclaimed one is absent, since any launcher may still
-    start it; a claimed one is lost, since only the process that made the claim could run it.
+    ``living`` are the nodes whose launchers may be alive. An attempt with a recorded outcome has
+    ended. One that a living node has started or queued is active. Of the others, an unclaimed one
+    is absent, since any launcher may still start it; a claimed one is lost, since only the process
+    that made the claim could run it.
     """
     if trace is None:
         return "lost" if is_claimed else "absent"

@@ -87,7 +87,7 @@ class LauncherNode:
         )
 
     def has_time_for(self, request: AttemptRequest, now_s: float) -> bool:
-        """Whether an attempt would end before the launcher's walltime; True if either is unknown.
+        """Whether an attempt would end before the launcher's walltime is over; True if unknown.
 
         The attempt's time is its expected run time or else its walltime. A walltime of at least the
         launcher's own is ignored, since otherwise no launcher could ever start the attempt.

@@ -48,7 +48,7 @@ class LauncherChannels(Protocol):
     async def open(self, handler: LinkHandler) -> None:
         """Listen on every channel that the catalog allows and the site supports.
 
-        Must be called again after each new connection to the head node; this ends all links. Raises
+        Call it again after each new connection to the head node; it ends all links first. Raises
         TransientError if the head node cannot be reached, InfeasibleError if the engine cannot
         listen on any of the channels.
         """

@@ -48,7 +48,7 @@ class RemoteEnd(msgspec.Struct, frozen=True):
 
 
 class ResizedProgram(msgspec.Struct, frozen=True):
-    """The nodes of the program of a malleable attempt, in answer to a question to resize it."""
+    """The nodes that the program of a malleable attempt has now."""
 
     attempt: Key
     number: Count

@@ -181,7 +181,7 @@ def answer(token: str, port: int, addresses: "List[str]") -> None:
 
 
 def main() -> None:
-    """Run the part of the first or of the second node, depending on the arguments."""
+    """Run as the first or as the second node."""
     words = [word for word in sys.argv[1:] if word != "--try"]
     tries = len(words) < len(sys.argv) - 1
     if len(words) > 1:

@@ -54,8 +54,7 @@ _LENGTH = struct.Struct("=i")
 
 
 def _call(argv: "List[str]", code: "Optional[CodeType]") -> None:
-    """Call the function and write its result. ``argv``: FILE, FUNCTION, ARGUMENTS, RESULT;
-    ``code``: the compiled FILE, None: compile it here."""
+    """Call the function and write its result. ``code``: the compiled FILE; None: compile it."""
     path, function, arguments, result = argv
     sys.path[0] = os.getcwd()  # where the other inputs are; the file itself may be a link
     name = os.path.basename(path)

@@ -360,7 +360,7 @@ class Channel:
         self._targets = targets
 
     def _dial(self, now_s: float) -> None:
-        """Begin a connection to the next target, and send the hello of the handshake."""
+        """Begin a connection to the next target, and send a hello."""
         self._looked_s = now_s
         try:
             if not self._targets:

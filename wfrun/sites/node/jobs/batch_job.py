@@ -43,8 +43,7 @@ class JobSystem:
         """Numbers of the signals with which it warns that it will end the job."""
 
     def catch_warnings(self) -> None:
-        """Handle the signals in ``warnings`` by doing nothing, so that they do not end this
-        process."""
+        """Catch the signals in ``warnings``, so that they do not end this process."""
         for number in self.warnings:
             signal.signal(number, lambda number, frame: None)
 

@@ -223,8 +223,8 @@ class JobAttempt(runner.Runner):
 
 
 def was_killed(outcome: "Dict[str, Any]") -> bool:
-    """Whether the batch system may have ended the task: its cause is "lost", or SIGTERM, SIGKILL or
-    SIGXCPU has ended it. A shell exits with 128 plus the number of its command's signal."""
+    """Whether the batch system may have ended the task, by its cause or by the signal that ended
+    it. A shell exits with 128 plus the number of its command's signal."""
     number = outcome.get("signal") or (outcome.get("exit_code") or 0) - 128
     killed = number in (signal.SIGTERM, signal.SIGKILL, signal.SIGXCPU)
     return outcome["cause"] == "lost" or (outcome["cause"] in ("signal", "exit") and killed)

@@ -330,8 +330,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._cut_ended("lost")
 
     def _cut_ended(self, cause: str) -> None:
-        """Called after a signal of the batch system: give ``cause`` to attempts that have just
-        ended, since the batch system may have ended them."""
+        """Called after a signal of the batch system: attempts that have just ended get this
+        cause."""
         now = time.monotonic()
         for due_s, (attempt, _, _, _) in self.unsettled.values():
             if attempt.reason is None and due_s > now:

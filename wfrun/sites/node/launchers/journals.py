@@ -205,8 +205,7 @@ class AttemptTrace:
     def __init__(self) -> None:
         self.outcome: "Optional[Outcome]" = None
         self.owner: "Optional[str]" = None
-        """Name of the journal of the launcher that started the attempt; None: no start is
-        recorded."""
+        """Name of the journal of the launcher that started the attempt; None: not started."""
         self.started: "Optional[List[Any]]" = None
         """Entry of the start: key, pid, start time, number of cores, memory, GPUs, pinned cores."""
         self.candidates: "Set[str]" = set()
@@ -223,8 +222,7 @@ class JournalHistory:
         dead_hosts: "Iterable[str]" = (),
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """``dead_hosts``: names of hosts that the user has declared dead. ``patience_s``: see
-        PATIENCE_S."""
+        """``dead_hosts``: names of hosts that the user has declared dead."""
         self._directory = directory
         self._own = own
         self._owners: "Dict[str, Dict[str, Any]]" = {}

@@ -116,7 +116,7 @@ class MalleablePrograms:
         return any(program.fd == fd for program in self._programs.values())
 
     def turn(self, fd: int) -> None:
-        """Receive from the program whose file descriptor the poller reported."""
+        """Receive from the program with this file descriptor."""
         for program in self._programs.values():
             if program.fd == fd:
                 with self._failing(program):

@@ -197,7 +197,7 @@ class RemoteCommands:
         return fd in self._asked or (self._server is not None and fd == self._server.fileno())
 
     def turn(self, fd: int) -> None:
-        """Accept an agent, or read from one, when the poller has reported ``fd``."""
+        """Accept an agent, or read from one."""
         asked = self._asked.get(fd)
         if asked is None:
             self._accept()
@@ -316,8 +316,7 @@ class RemoteCommands:
     # -- for jobs on other nodes
 
     def start(self, message: "Message") -> None:
-        """Start a command on this node. If it has been started before, do nothing, or report its
-        end again."""
+        """Start a command on this node. If it has ended before, report its end again."""
         id = message["id"]
         if id in self._answers:
             self._report(self._answers[id])
@@ -385,8 +384,7 @@ class RemoteCommands:
             self._say(json.dumps({"remote_ended": answer}))
 
     def end(self, id: str) -> None:
-        """Send SIGTERM to a command. If it has not been started here, report it as not started, so
-        that it never starts."""
+        """Send SIGTERM to a command. If it has not started, report that, and never start it."""
         for pid, command in self.running.items():
             if command.id == id:
                 command.ends = True

@@ -176,7 +176,7 @@ class Reading(threading.Thread):
             self._error = error
 
     def result(self) -> "List[Optional[str]]":
-        """The digests, after the thread's end. Raises OSError if an output could not be read."""
+        """The digests, after the thread's end. Raises the thread's OSError."""
         if self._error is not None:
             raise self._error
         return self._digests

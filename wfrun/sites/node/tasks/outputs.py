@@ -62,8 +62,8 @@ def commit(
 
 def own(path: str, sandbox: str, site: str, number: int) -> str:
     """Make an output independent of files outside the sandbox; returns its new path. ``site`` is
-    the site's directory. ``number`` must differ for each output of a sandbox. Raises AttemptError
-    if the output cannot be stored, OSError."""
+    the site's directory. ``number`` must differ for each output of a sandbox. Raises AttemptError,
+    OSError."""
     refuse_special(path)
     if is_link(path):
         resolve_link(path, site)

@@ -54,8 +54,7 @@ READ_BYTES = 1 << 18
 
 
 def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[int]") -> str:
-    """Describe the failure of an attempt for the user. ``code`` is its exit code, ``number`` the
-    signal that ended it; None: none."""
+    """Describe a failure for the user. ``code``: exit code, ``number``: signal that ended it."""
     if attempt.reason == "walltime":
         return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
     if attempt.reason == "lost":

@@ -117,7 +117,7 @@ def remove(path: str) -> bool:
 
 def refuse_revoked(attempts: str, key: str) -> None:
     """Raise AttemptError if an attempt has been revoked: another attempt of its task may have
-    committed outputs by now. ``attempts`` is the path of the directory, with its slash."""
+    committed outputs by now."""
     if mode_of(attempts + key + ".revoked"):
         raise AttemptError("lost", "was given up before it ended")
 
