@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -12,8 +13,9 @@ from msgspec.structs import replace
 
 from tests.amounts import examples
 from wfrun.engine.exchange import AttemptRequest
-from wfrun.engine.model import Resources
+from wfrun.engine.model import Access, LauncherSpec, Resources, SiteSpec
 from wfrun.sites.launchers.assigner import MIN_PREFETCHED_S, AttemptAssigner
+from wfrun.sites.launchers.launcher_jobs import too_long
 from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 
 
@@ -334,3 +336,13 @@ class Books(RuleBasedStateMachine):
 
 TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize(("walltime_s", "longest_s"), [(10.0, 8.0), (60.0, 54.0), (3600.0, 3590.0)])
+def test_the_longest_task_of_a_launcher_ends_before_the_launcher_ends_it(
+    walltime_s: float, longest_s: float
+) -> None:
+    launchers = LauncherSpec(cores=4, walltime_s=walltime_s)
+    spec = SiteSpec("alpha", 4, access=Access(("head",), dispatch="launchers", launchers=launchers))
+    assert too_long(request("a", expected_s=longest_s), spec) is None
+    assert "a longer 'walltime'" in str(too_long(request("a", expected_s=longest_s + 0.5), spec))

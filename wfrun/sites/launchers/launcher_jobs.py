@@ -8,13 +8,11 @@ from wfrun.engine.events import LauncherDraining, LauncherStarted
 from wfrun.engine.exchange import AttemptRequest, Cause, LauncherRequest, Outcome
 from wfrun.engine.model import LauncherSpec, Resources, SiteSpec
 from wfrun.sites.launchers.channels.launcher_connection import LauncherConnection
+from wfrun.sites.node.jobs.batch_job import margin_of
 
 PROCESSING_S = 0.03
 """Time in seconds that launcher and engine need for processing between the end of a task and the
 start of the next one, in addition to the round-trip time."""
-MARGIN_S = 10.0
-"""Time in seconds before the end of its walltime at which a launcher ends its tasks; a tenth of the
-walltime if that is less. Has to match ``batch_job.margin_of``."""
 
 
 class LauncherJob:
@@ -161,7 +159,7 @@ def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
     assert spec.access is not None
     assert spec.access.launchers is not None
     walltime_s = spec.access.launchers.walltime_s
-    longest_s = walltime_s - min(MARGIN_S, walltime_s / 10)
+    longest_s = walltime_s - margin_of(walltime_s)
     if request.expected_s is None or request.expected_s <= longest_s:
         return None
     return (

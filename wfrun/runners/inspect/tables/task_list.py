@@ -41,7 +41,6 @@ _STATUSES = {
     TaskStatus.FAILED: "failed",
     TaskStatus.BLOCKED: "blocked",
     TaskStatus.UNNEEDED: "not needed",
-    TaskStatus.UNNEEDED: "not needed",
     TaskStatus.DONE: "done",
 }
 STATES = ("running", "queued", "staging", *_STATUSES.values())

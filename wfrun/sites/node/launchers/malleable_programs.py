@@ -159,11 +159,6 @@ class MalleablePrograms:
             if program.has_joined:
                 self._say(program.report())
 
-    def failure_of(self, attempt: str) -> str:
-        """Why the program of an attempt was given up; empty: it was not."""
-        program = self._programs.get(attempt)
-        return "" if program is None else program.failure
-
     def forget(self, attempt: str) -> None:
         """Close the socket of an attempt that has ended."""
         program = self._programs.pop(attempt, None)
