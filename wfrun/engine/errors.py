@@ -9,7 +9,8 @@ class WfrunError(Exception):
     """Base of all errors that are shown to users.
 
     ``message`` says what is wrong and where, ``hint`` what to do about it. ``str(error)`` is
-    ``source:line: message``, followed by the hint on a line of its own, as a terminal may show it.
+    ``source:line: message``, followed by the hint on a line of its own. It is safe to print on a
+    terminal: control characters are replaced, and the length is limited (`message_block`).
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class TransientError(WfrunError):
 
 
 class InfeasibleError(WfrunError):
-    """This site, or this request, cannot do it. Another one may."""
+    """The operation is impossible at this site or with this request. Another site or another
+    request may succeed."""
 
 
 class NoSpaceError(InfeasibleError):
-    """The disk there is full, until somebody frees space."""
+    """The destination's disk is full. A retry fails until somebody frees space."""
 
 
 class InvalidError(WfrunError):
@@ -51,4 +53,4 @@ class InvalidError(WfrunError):
 
 
 class LostError(WfrunError):
-    """The outcome is unknown and must be determined before anything is repeated."""
+    """The outcome of the operation is unknown and must be determined before a retry."""

@@ -48,13 +48,14 @@ class RunStarted(Event, frozen=True, tag="run-started"):
     """The sites of each resource manager, which has its own queue (thesis section 5.1.2). Empty:
     one resource manager with all sites."""
     site_directory: str = ""
-    """Name of the run's directory at its sites. It has a part that no job's name shows, so that
-    nobody else can make it first. Empty in logs until version 4: ``wfrun-<run id>``."""
+    """Name of the run's directory at its sites. A part of the name appears in no job name, so that
+    no other user can create the directory first. Empty in logs until version 4, where the name is
+    ``wfrun-<run id>``."""
     own_outputs: bool = False
     """Whether the outputs of each attempt have names of their own at the sites. Logs until version
     4 have such names only in runs with replicas."""
     wfrun: str = ""
-    """Version of the wfrun that began it. Empty: unknown, or a simulation."""
+    """Version of the wfrun that began the run. Empty: unknown, or a simulation."""
 
 
 class ReusedTasks(msgspec.Struct, frozen=True):
@@ -64,10 +65,10 @@ class ReusedTasks(msgspec.Struct, frozen=True):
     """Directory of the earlier run."""
     tasks: tuple[int, ...]
     files: tuple[tuple[int, int, int], ...]
-    """(file, size in bytes, place) of each output of theirs that was taken over; the place is a
-    site or ORIGIN."""
+    """(file, size in bytes, place) of each output of these tasks that was taken over. The place is
+    a site or ORIGIN."""
     lost: tuple[int, ...] = ()
-    """Their outputs that nothing needs now and that were not taken over."""
+    """Outputs of these tasks that were not taken over, since nothing needs them now."""
 
 
 class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
@@ -82,14 +83,15 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     reused: tuple[ReusedTasks, ...] = ()
     """Its tasks that earlier runs did, by run."""
     deadline_s: float | None = None
-    """Deadline of a bag that states it as a time of day; None: it follows from the bag."""
+    """Deadline of the bag, in seconds as ``at_s``, if its document states a time of day. None: a
+    deadline, if any, is computed from the bag's `OptionalTasks`."""
     request: str = ""
-    """The user's request to add it to a run under way, with its number in the request; empty: it
-    belongs to the run from the start. A request is interpreted once, and not after the run has
-    ended."""
+    """Identifier of the user's request that added the workflow to a run under way, with the
+    workflow's number in the request. Empty: the workflow belongs to the run from the start. An
+    event with a known identifier, or after the end of the run, adds nothing."""
     more: bool = False
-    """The next event adds another workflow, and nothing is decided before it: a decision that knows
-    both is better, and cheaper than two."""
+    """Whether the next event adds another workflow. The core decides nothing before it: one
+    decision on both workflows is better and cheaper than two decisions."""
 
 
 class ArrivalsPlanned(Event, frozen=True, tag="arrivals-planned"):
@@ -114,12 +116,13 @@ class ClassHistory(msgspec.Struct, frozen=True, array_like=True):
     runtimes_s: tuple[float, ...]
     """At most 50 run times, the oldest first. Until version 6 of the log, at most two."""
     ended_s: tuple[float, ...] = ()
-    """When each task ended, so that a series of several classes can be put in order; empty until
-    version 6."""
+    """End of each task, in seconds as ``at_s``, to order the run times of several classes. Empty
+    until version 6 of the log."""
     requested_s: tuple[float | None, ...] = ()
-    """The walltime that each document stated, in seconds; empty if none did."""
+    """Walltime of each task in seconds, as its document stated it; None: not stated. Empty if no
+    document stated one."""
     input_bytes: tuple[float | None, ...] = ()
-    """Size of the inputs of each task; empty if none is known."""
+    """Total size of the inputs of each task in bytes; None: unknown. Empty if no size is known."""
 
 
 class HistoryRead(Event, frozen=True, tag="history-read"):
@@ -133,7 +136,8 @@ class HistoryRead(Event, frozen=True, tag="history-read"):
 
 
 class LinkHistory(msgspec.Struct, frozen=True, array_like=True):
-    """What copies of earlier runs have shown of a link. Site ``origin`` is this machine."""
+    """The speed of a link, estimated from copies of earlier runs. Site ``origin`` is this
+    machine."""
 
     source: str
     destination: str
@@ -142,12 +146,12 @@ class LinkHistory(msgspec.Struct, frozen=True, array_like=True):
     latency_s: float | None
     """None: unknown."""
     copies: int
-    """Number of copies that it was learned from."""
+    """Number of copies that the estimate is based on."""
 
 
 class LinksRead(Event, frozen=True, tag="links-read"):
-    """Links as earlier runs have found them. What the copies of this run show is added to the same
-    file when it ends."""
+    """Speeds of links, estimated from copies of earlier runs. At the end of this run, estimates
+    from its own copies are added to the same file."""
 
     file: str
     links: tuple[LinkHistory, ...]
@@ -160,22 +164,22 @@ class RunResumed(Event, frozen=True, tag="run-resumed"):
     """(workflow, file, site) of each file that was written, but is missing or incomplete in the
     site's store: it was removed, or the site failed before the file was on disk."""
     additions: int = 0
-    """Number of workflows that the user has asked to add meanwhile. They follow, and the run does
-    not end before."""
+    """Number of workflows that the user asked to add while no engine drove the run. A WorkflowAdded
+    follows for each, and the run does not end before."""
 
 
 class RunChanged(Event, frozen=True, tag="run-changed"):
-    """The user changed options or sites of the run, which is then resumed. Its parts begin
-    anew, with what `Part.take_over` keeps."""
+    """The user changed options or sites of the run; RunResumed follows. All parts of the run are
+    created anew and keep only what `Part.take_over` takes over."""
 
     settings: Settings
     sites: tuple[SiteSpec, ...]
-    """The sites of the run until now, in their order and as they are described now, then new
-    ones."""
+    """The previous sites of the run in their order, with their new descriptions, followed by new
+    sites."""
     links: tuple[LinkSpec, ...]
     left: tuple[int, ...] = ()
-    """Sites that are no longer in the catalog. They get no more attempts; what runs there is
-    awaited, and their files are read."""
+    """Sites that are no longer in the catalog. They get no more attempts. Attempts that run there
+    may end, and files there are still read."""
 
 
 class AttemptPlaced(Event, frozen=True, gc=False, omit_defaults=True, tag="attempt-placed"):
@@ -186,11 +190,11 @@ class AttemptPlaced(Event, frozen=True, gc=False, omit_defaults=True, tag="attem
     task: int
     site: int
     walltime_s: float | None = None
-    """The walltime that its job requests, learned from earlier tasks; None: no such one, and so
-    until version 6 of the log."""
+    """Walltime in seconds that the batch job requests, if it was learned from earlier tasks;
+    otherwise None. Always None until version 6 of the log."""
     size: int = 0
-    """Number of processors chosen for a moldable job; 0: the document states the only one, and so
-    until version 7 of the log."""
+    """Number of processors chosen for a moldable job; 0: the document states a single size. Always
+    0 until version 7 of the log."""
 
 
 class AttemptsSubmitted(Event, frozen=True, gc=False, tag="attempts-submitted"):
@@ -218,8 +222,8 @@ class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
 
 
 class RecordedEnd(AttemptEnded, frozen=True, gc=False, tag="attempt-ended"):
-    """An end that a site has read from an exit record instead of seeing it. Never in the log: the
-    dispatcher compares the outputs with the store, and posts an AttemptEnded."""
+    """The end of an attempt that a site did not observe, but read from an exit record. Never in the
+    log: the dispatcher compares the outputs with the store, and posts an AttemptEnded."""
 
 
 class AttemptsFound(Event, frozen=True, tag="attempts-found"):
@@ -256,8 +260,8 @@ class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
     moves: tuple[tuple[str, int], ...]
     """(key of the attempt, site to submit it to next)."""
     expected: tuple[tuple[float, float], ...] = ()
-    """For each move: when the job was expected to end where it waited, and when where it goes, in
-    seconds as ``at_s``, without the transfer of its files. Empty in logs before version 10."""
+    """For each move: expected end of the job at its old place and at its new place, in seconds as
+    ``at_s``, without the transfer of its files. Empty in logs before version 10."""
 
 
 class LaunchersAsked(Event, frozen=True, tag="launchers-asked"):
@@ -303,8 +307,8 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
 
 
 StopCause = Literal["unneeded", "local", "shared", "late"]
-"""No work is left for launchers; jobs of others get their processors; another owner does; they have
-waited too long in the queue."""
+"""Why launchers are stopped. unneeded: no work waits for them. local: other users' jobs get their
+processors. shared: another owner gets them. late: the launchers waited too long in the queue."""
 
 
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
@@ -318,8 +322,8 @@ class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
 
 
 class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
-    """The batch job of a launcher ended or was never submitted. Each of its attempts has an event
-    of its own."""
+    """The batch job of a launcher ended or was never submitted. The end of each attempt in it is
+    reported by an AttemptEnded."""
 
     site: int
     key: str
@@ -329,18 +333,19 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
 
 
 class ProcessorsShared(Event, frozen=True, tag="processors-shared"):
-    """The core decided how many launchers each owner is to hold at each site, on processors that
-    nobody else wants."""
+    """The core decided how many launchers each owner is to hold at each site, on processors that no
+    other user's job needs."""
 
     owners: tuple[int, ...]
     """Numbers of the owners who share, in the order of their first documents."""
     idle: tuple[int, ...]
-    """Number of launchers that the idle processors of each site are enough for, those that the
-    owners hold included."""
+    """By site: maximum number of launchers of all owners, on idle processors and on those that the
+    owners hold already."""
     held: tuple[tuple[int, ...], ...]
     """Number of launchers by owner and site."""
     lost: tuple[tuple[int, ...], ...]
-    """Number of launchers that were reclaimed from each owner at each site, and return to it."""
+    """By owner and site: number of launchers that were reclaimed from the owner. When processors
+    become idle there, owners with the most reclaimed launchers get them first."""
 
 
 class PlacementTried(Event, frozen=True, tag="placement-tried"):
@@ -350,8 +355,8 @@ class PlacementTried(Event, frozen=True, tag="placement-tried"):
     idle: tuple[int, ...]
     """Number of idle processors of each site."""
     failed: int
-    """Number of jobs, from the head of the queue, that could not be placed. The one behind them, if
-    any, was placed, and those behind that were not tried."""
+    """Number of jobs at the head of the queue that could not be placed. The next job, if any, was
+    placed; the jobs behind it were not tried."""
 
 
 class ClaimPart(msgspec.Struct, frozen=True):
@@ -366,7 +371,7 @@ class ClaimsAsked(Event, frozen=True, tag="claims-asked"):
     """The core decided to claim processors for a job: to start a placeholder for each component."""
 
     key: str
-    """Key of the claim, which begins those of its placeholders."""
+    """Key of the claim. The keys of its placeholders begin with it."""
     workflow: int
     task: int
     parts: tuple[ClaimPart, ...]
@@ -389,8 +394,8 @@ class ClaimEnded(Event, frozen=True, tag="claim-ended"):
 
 
 class GrowthAsked(Event, frozen=True, tag="growth-asked"):
-    """The core decided to claim further processors for a malleable job that runs: to start a
-    placeholder for each node, or share of one."""
+    """The core decided to claim further processors for a running malleable job: to start a
+    placeholder for each node, or for each processor."""
 
     claim: str
     """Key of the job's claim."""
@@ -398,11 +403,12 @@ class GrowthAsked(Event, frozen=True, tag="growth-asked"):
 
 
 class GrowthOffered(Event, frozen=True, tag="growth-offered"):
-    """The core decided to offer processors that are there to the program of a malleable job."""
+    """The core decided to offer the processors of ready placeholders to the program of a malleable
+    job."""
 
     claim: str
     number: int
-    """Of the question, from 1 for each attempt."""
+    """Number of the question to the program, counted from 1 for each attempt."""
     launchers: tuple[str, ...]
     """Keys of the placeholders that hold them."""
 
@@ -418,25 +424,25 @@ class ShrinkAsked(Event, frozen=True, tag="shrink-asked"):
 
     claim: str
     number: int
-    """As of `GrowthOffered`."""
+    """Number of the question to the program, as in `GrowthOffered`."""
     processors: int
     cause: ShrinkCause
 
 
 class JobResized(Event, frozen=True, omit_defaults=True, tag="job-resized"):
-    """The program of a malleable job has joined, or has answered: what it has. Also repeated after
-    a lost connection."""
+    """The program of a malleable job connected to its launcher, or answered a question. States the
+    processors that it has. Repeated after a lost connection."""
 
     key: str
     """Key of the attempt."""
     number: int
-    """Of the latest question that it has answered; 0: none was asked."""
+    """Number of the latest question that the program has answered; 0: none was asked."""
     launchers: tuple[str, ...] = ()
-    """Placeholders whose processors it has beside those that it started with."""
+    """Keys of the placeholders whose processors the program has in addition to its initial ones."""
     is_gone: bool = False
-    """Whether it does not speak to its launcher any more: it ends, or keeps its size."""
+    """Whether the program has left its launcher: it is ending, or keeps its size from now on."""
     failure: str = ""
-    """What it did against the protocol, for which it is ended; empty: nothing."""
+    """How the program violated the protocol, for which its attempt is ended; empty: it did not."""
 
 
 ReleaseCause = Literal[
@@ -467,19 +473,21 @@ class TransferEnded(Event, frozen=True, gc=False, tag="transfer-ended"):
     size_bytes: int
     elapsed_s: float
     digest: Digest | None = None
-    """With ``checksums``: that of the copy, which is the same as that of the source."""
+    """Digest of the copy, equal to that of the source; None without the option ``checksums``."""
     method: str = ""
     """Name of the transfer method. Empty in simulations and in logs until version 5."""
     fallback: str = ""
-    """Why an earlier method is not used any more for this pair of sites; once for each."""
+    """Why a preferred transfer method is no longer used for this pair of sites. Stated once for
+    each method; otherwise empty."""
     avoided: tuple[str, ...] = ()
-    """The methods by which the copy was late before."""
+    """Transfer methods that were given up for this file because its copy was late."""
     sent_bytes: int | None = None
-    """Bytes that were sent, where the rest was there already from an earlier copy; else None."""
+    """Bytes sent, if the transfer completed a partial earlier copy. None if the whole file was
+    sent."""
 
 
 class CopyRouted(Event, frozen=True, gc=False, tag="copy-routed"):
-    """A copy of a large file goes by a transfer method, and another one could carry it, too."""
+    """A transfer method started to copy a large file that another method could carry, too."""
 
     workflow: int
     file: int
@@ -487,7 +495,7 @@ class CopyRouted(Event, frozen=True, gc=False, tag="copy-routed"):
     destination: int
     method: str
     other: str
-    """The method that carries it if this one is late."""
+    """The transfer method to try if the copy is late."""
 
 
 class TransferFailed(Event, frozen=True, tag="transfer-failed"):
@@ -499,12 +507,13 @@ class TransferFailed(Event, frozen=True, tag="transfer-failed"):
     destination: int
     message: str
     transient: bool
-    """Whether a retry may succeed, if the cause is unknown."""
+    """Whether a retry may succeed, as far as the transfer method knows. Decisive for causes such as
+    ``unknown`` or ``connection``; for others, such as ``absent``, the cause decides."""
     cause: CopyCause = "unknown"
     end: Literal["source", "destination", ""] = ""
     """The end that failed, if that is known."""
     avoided: tuple[str, ...] = ()
-    """The methods by which the copy was late before."""
+    """Transfer methods that were given up for this file because its copy was late."""
 
 
 class BackgroundJob(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -521,10 +530,11 @@ class BackgroundJob(msgspec.Struct, frozen=True, omit_defaults=True):
     application: str = ""
     """A label that jobs of the same name share."""
     requested_s: float | None = None
-    """Run time after which it is killed, in seconds; None: unlimited or unknown, and so until
-    version 8 of the log."""
+    """Run time in seconds after which the job is killed; None: unlimited or unknown. Always None
+    until version 8 of the log."""
     planned_s: float | None = None
-    """Its start as the queue plans it; None: it runs, or the queue shows no plan."""
+    """Start that the queue plans, in seconds as ``at_s``; None: the job runs, or the queue shows no
+    plan."""
 
 
 class EndedJob(msgspec.Struct, frozen=True, gc=False):
@@ -544,8 +554,9 @@ class SiteObserved(Event, frozen=True, tag="site-observed"):
     site: int
     background: tuple[BackgroundJob, ...]
     ended: tuple[EndedJob, ...] = ()
-    """Jobs that ended before the first observation, in the order of their ends: the history of the
-    service. Later ends follow from the jobs that the next observation does not have."""
+    """Jobs that ended before the first observation, in the order of their ends, from the history of
+    the service. Later ends are inferred: a job that is missing in the next observation has
+    ended."""
     planned: tuple[tuple[str, float], ...] = ()
     """Starts of our waiting attempts as the queue plans them: (key, seconds as ``at_s``)."""
 
@@ -598,9 +609,10 @@ class CopyLate(Event, frozen=True, tag="copy-late"):
     elapsed_s: float
     """Time since the copy started."""
     method: str = ""
-    """The transfer method that was late; empty: another place has the file."""
+    """The transfer method to give up for this file; empty: the file is copied from another place
+    instead."""
     other: str = ""
-    """The method that is tried instead."""
+    """The transfer method to try instead; empty as ``method``."""
 
 
 class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
@@ -612,8 +624,8 @@ class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
 
 
 class AvoidanceEnded(Event, frozen=True, tag="avoidance-ended"):
-    """The core decided that tasks may go to sites again where they have failed: nothing is under
-    way, and the sites that they were kept for will not run them."""
+    """The core decided that tasks may return to sites where they have failed. No attempt or copy is
+    under way, and no other site will run these tasks."""
 
     tasks: tuple[tuple[int, int], ...]
     """(workflow, task) of each."""
@@ -633,8 +645,8 @@ class SiteReopened(Event, frozen=True, tag="site-reopened"):
 
 
 class LoginNeeded(Event, frozen=True, tag="login-needed"):
-    """The connection to a site waits for its user: to log in, to accept a changed host key, or for
-    what else no retry mends."""
+    """The connection to a site waits for its user: to log in, to accept a changed host key, or to
+    solve another problem that retries cannot solve."""
 
     site: int
     reason: str
@@ -642,7 +654,7 @@ class LoginNeeded(Event, frozen=True, tag="login-needed"):
 
 
 class LoginDone(Event, frozen=True, tag="login-done"):
-    """The connection to a site waits for its user no longer."""
+    """The connection to a site no longer waits for its user."""
 
     site: int
 
@@ -653,7 +665,8 @@ class JobLimitReached(Event, frozen=True, tag="job-limit-reached"):
 
     site: int
     jobs: int
-    """The limit; while that is not known, number of our jobs in the queue."""
+    """Maximum number of our jobs in the queue. While it is unknown, the number of our jobs
+    there."""
 
 
 class JobLimitLifted(Event, frozen=True, tag="job-limit-lifted"):
@@ -667,11 +680,11 @@ class JobsWait(Event, frozen=True, tag="jobs-wait"):
 
     site: int
     reason: str
-    """As the system says it, of the held jobs if there are any; empty: it says nothing, or no job
-    waits."""
+    """Reason in the words of the batch system; if jobs are held, the reason for these. Empty: none
+    is stated, or no job waits."""
     held: int = 0
-    """Number of our jobs that nothing will start until somebody acts: they are held, or their queue
-    is stopped."""
+    """Number of our jobs that do not start until somebody acts: they are held, or their queue is
+    stopped."""
 
 
 class SiteCounted(Event, frozen=True, tag="site-counted"):
@@ -713,11 +726,11 @@ class NotificationEnded(Event, frozen=True, omit_defaults=True, tag="notificatio
     """A notification of the user was carried out, or failed."""
 
     on: str
-    """What it was about, as the option ``on`` names it."""
+    """The occurrence that it reports, by its name in the option ``on``."""
     site: int | None = None
-    """The site that it was about; None: the run."""
+    """The site concerned; None: the whole run."""
     error: str = ""
-    """Why it failed; empty: it did not."""
+    """Why the notification failed; empty: it succeeded."""
 
 
 class TimerFired(Event, frozen=True, tag="timer-fired"):
@@ -728,27 +741,28 @@ class TimerFired(Event, frozen=True, tag="timer-fired"):
 
 class CancelAsked(Event, frozen=True, tag="cancel-asked"):
     """The user cancelled the run. ``drain``: dispatch nothing more and let running tasks end.
-    ``kill``: cancel those too."""
+    ``kill``: also cancel running tasks."""
 
     mode: Literal["drain", "kill"]
 
 
 class SiteHeld(Event, frozen=True, tag="site-held"):
-    """The user paused a site: it gets no attempts until SiteFreed, also after a resume. Attempts
-    that run there go on, those that wait there are taken back."""
+    """The user paused a site. It gets no attempts until SiteFreed, even after a resume. Attempts
+    that run there continue; attempts that wait there are withdrawn."""
 
     site: int
 
 
 class SiteFreed(Event, frozen=True, tag="site-freed"):
-    """The user lets a site have attempts again."""
+    """The user ended the pause of a site, which may get attempts again."""
 
     site: int
 
 
 class PriorityRaised(Event, frozen=True, tag="priority-raised"):
-    """The user raised the priority of a workflow, which goes before all others from now on, or of
-    a task, which goes before the other tasks of its workflow, as do the tasks that it waits for."""
+    """The user raised the priority of a workflow or of a task. A raised workflow goes before all
+    others from now on. A raised task, and all tasks that it depends on, go before the other tasks
+    of its workflow."""
 
     workflow: int
     task: int | None = None

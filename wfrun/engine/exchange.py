@@ -31,13 +31,13 @@ class OutputFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimedNode(msgspec.Struct, frozen=True, gc=False):
-    """A node that is held for a job by a placeholder."""
+    """A node that a placeholder, a launcher of the job's claim, holds for a job."""
 
     name: str
-    """Its name in the job's node file. Unique within the claim, since hosts of different sites may
-    have the same name."""
+    """Name of the node in the job's node file. Unique within the claim: hosts of different sites
+    may have equal host names."""
     processes: int
-    """Number of its processors that the job has."""
+    """Number of processors of the node that are held for the job."""
     launcher: str
     """Key of the placeholder."""
     node: int
@@ -55,31 +55,33 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     outputs: tuple[OutputFile, ...]
     stdin: str | None
     stdout: str | None
-    """None: kept as the log of the attempt."""
+    """Path of the file for the standard output; None: the output is kept as the log of the
+    attempt."""
     stderr: str | None
     resources: Resources
     avoid_hosts: tuple[str, ...] = ()
     """Hosts where several attempts in a row have failed. Sites with a single host ignore this."""
     job_walltime_s: float | None = None
-    """Walltime that its job requests; None: the walltime of ``resources``, or else of the site. It
-    does not limit the task itself, as the walltime of ``resources`` does."""
+    """Walltime in seconds that the batch job of the attempt requests; None: the walltime of
+    ``resources``, or else of the site. Unlike the walltime of ``resources``, it does not limit the
+    task itself."""
     expected_s: float | None = None
-    """Expected run time at this site; None if unknown. A launcher does not start an attempt that is
-    expected to outlast it."""
+    """Expected run time at this site in seconds; None if unknown. A launcher does not start an
+    attempt that is expected to run past the launcher's end."""
     hosts: tuple[str, ...] = ()
-    """Hosts of the cores of a task of several nodes, in a launcher; the task starts on the
-    first."""
+    """Hosts on which a task of several nodes has its cores, in a launcher of several nodes. The
+    command of the task starts on the first host."""
     max_log_bytes: int | None = None
-    """Maximum size of each of its logs. None: no limit."""
+    """Maximum size of the kept stdout, and of the kept stderr. None: no limit."""
     environment: SiteEnvironment | None = None
     """What the site sets up for the task; None: nothing."""
     checksums: bool = False
     """Whether the exit record has digests of the outputs."""
     claim: str = ""
-    """Key of the claim that it runs in, see `claim_of`. Empty: any launcher that is no placeholder
-    may run it."""
+    """Key of the claim whose processors the attempt uses (`claim_of`). Empty: any launcher that
+    belongs to no claim may run the attempt."""
     claimed: tuple[ClaimedNode, ...] = ()
-    """The nodes of that claim. The placeholder of the first one runs it."""
+    """The nodes of that claim. The placeholder of the first node runs the attempt."""
     malleable: bool = False
     """Whether its program may be offered further nodes of its claim while it runs."""
 
@@ -152,15 +154,15 @@ _FileName = Annotated[str, msgspec.Meta(pattern=r"\A(?!\.\.?\Z)[^/\0]+\Z", max_l
 
 
 class PackedLog(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Location of the output of an attempt in a log file of its launcher, which many attempts
-    share."""
+    """Location of an attempt's stdout and stderr in a log file of its launcher. Many attempts share
+    one log file."""
 
     file: _FileName
     """Name in the folder ``logs`` of the run's directory at the site."""
     offset_bytes: Count
     stdout_bytes: Count
     stderr_bytes: Count
-    """Follows the stdout immediately."""
+    """Size of the stderr, which follows the stdout immediately."""
 
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -173,23 +175,24 @@ class Content(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int | None = None
     """Size in bytes, for a directory the size of all its files; None: unknown."""
     digest: str | None = None
-    """None: unknown."""
+    """Digest of the contents; None: unknown."""
     verify: bool = False
-    """Whether a copy is checked by its digest, if need be by one that is computed during the
+    """Whether a copy is verified by digest. If ``digest`` is None, a digest is computed during the
     copy."""
     sha256: str | None = None
     """Checksum of the image of a container, in hexadecimal digits; None for other files."""
     is_stated: bool = False
-    """Whether the digest is that of a replica catalog, not of a file that the run has seen."""
+    """Whether ``digest`` is stated by a replica catalog. Otherwise it was computed from a file of
+    the run."""
 
 
 ANYTHING = Content()
-"""Nothing is known of the file."""
+"""Neither size nor digest is known, so any contents match."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """The exit record of an attempt. Its site may write anything: a record with values of other
-    types, or with numbers out of bounds, cannot be decoded."""
+    """The exit record of an attempt. Sites are not trusted: decoding fails for a record that has a
+    value of another type or a number out of bounds."""
 
     cause: Cause
     exit_code: _Code | None = None
@@ -208,12 +211,12 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     message: Annotated[str, msgspec.Meta(max_length=100_000)] | None = None
     """For a failure: what happened, and the end of stderr."""
     packed: PackedLog | None = None
-    """Location of its output in a log file of the launcher. None if it printed nothing, or has log
-    files of its own."""
+    """Location of the attempt's output in a log file of its launcher. None if the attempt printed
+    nothing, or has log files of its own."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a site knows of an attempt or a launcher after a crash.
+    """The state of an attempt or a launcher, as its site reports it to a new engine.
 
     ``absent``: never started there, so it can be submitted safely. ``active``: queued or running
     there; its end will be posted. ``ended``: ``outcome`` is its exit record.
@@ -233,7 +236,8 @@ class Receipt(msgspec.Struct, frozen=True):
     method: str = ""
     """Name of the transfer method; empty: nothing was transferred."""
     fallback: str = ""
-    """Why an earlier method is no longer used for this pair of sites; stated once for each
-    method."""
+    """Why a preferred transfer method is no longer used for this pair of sites. Stated once for
+    each method; otherwise empty."""
     sent_bytes: int | None = None
-    """Bytes that were sent if the rest had arrived with an earlier copy; None otherwise."""
+    """Bytes sent, if the transfer completed a partial earlier copy. None if the whole file was
+    sent."""

@@ -29,7 +29,7 @@ class Resources(msgspec.Struct, frozen=True):
     walltime_s: float | None = None
     """The task is killed after this time; None: no limit of its own."""
     nodes: int = 1
-    """Number of nodes; the cores are spread evenly over them."""
+    """Number of nodes. The cores are spread evenly over the nodes."""
     container: Container | None = None
     """The container that it runs in; None: its document declares none."""
     parallel: bool = False
@@ -38,13 +38,13 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A place of an initial input, by a replica catalog."""
+    """A location of an initial input, as a replica catalog states it."""
 
     url: str
     """A path or a URL."""
     site: str = ""
-    """Name of the site in whose file system the path is. Empty: the path is on this machine, or the
-    place is a URL of another scheme."""
+    """Name of the site whose file system has the path. Empty: ``url`` is a path on this machine, or
+    a URL of a scheme other than ``file``."""
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
@@ -65,8 +65,8 @@ class File(msgspec.Struct, frozen=True, gc=False):
     collect: bool = False
     """Whether it is a final output, which is copied to the run's ``outputs/``."""
     sources: tuple[InputSource, ...] = ()
-    """Places that replica catalogs state for an initial input, in their order. Once the input is
-    located, the places other than ``url``."""
+    """Locations that replica catalogs state for an initial input, in their order. After one of them
+    was chosen as ``url``, the remaining ones."""
     sha256: str | None = None
     """Checksum that a replica catalog states for an initial input, in hexadecimal digits."""
 
@@ -168,17 +168,17 @@ class BagFile(msgspec.Struct, frozen=True):
     executable: bool = False
     optional: bool = False
     sizes: bytes = b""
-    """For inputs: their sizes in the order of their numbers, an array of native 64-bit integers;
-    empty if unknown."""
+    """For an input: the sizes in bytes of its expanded files in the order of their numbers, an
+    array of native 64-bit integers; empty if unknown."""
 
 
 class OptionalTasks(msgspec.Struct, frozen=True):
-    """Which tasks of a bag are optional: all but the first ones (DIET-ethic, section 3.2)."""
+    """Which tasks of a bag are optional: all except the first ``min`` (DIET-ethic, section 3.2)."""
 
     min: int = 0
-    """Number of mandatory tasks, the first ones of the bag."""
+    """Number of mandatory tasks: the first ``min`` tasks of the bag."""
     max: int | None = None
-    """Maximum number of tasks that are run, the first ones of the bag; None: all."""
+    """Maximum number of tasks to run: the first ``max`` tasks of the bag. None: all."""
     within_s: float | None = None
     """Time from the arrival of the bag to its deadline; None: see ``until_s``."""
     until_s: float | None = None
@@ -204,8 +204,8 @@ class Bag(msgspec.Struct, frozen=True):
     outputs: tuple[BagFile, ...] = ()
     """Outputs of every task; all are final outputs."""
     stdin: str | None = None
-    """Name of one of the inputs, as written there. ``stdout`` and ``stderr`` name outputs in the
-    same way."""
+    """The input that is the standard input, by the ``name`` of its `BagFile`. ``stdout`` and
+    ``stderr`` name outputs in the same way."""
     stdout: str | None = None
     stderr: str | None = None
     env: dict[str, str] | None = None
@@ -213,9 +213,9 @@ class Bag(msgspec.Struct, frozen=True):
     estimate: str | None = None
     """Template of the run time in seconds on the reference processor; None if unknown."""
     scale: float = 1.0
-    """Factor of the estimates (emulation)."""
+    """Factor by which the estimates are multiplied (emulation)."""
     output_bytes: int | None = None
-    """Size of each output, as documented (emulation)."""
+    """Documented size of each output in bytes (emulation); None: not stated."""
     owner: str = ""
     application: str = ""
     """Class of tasks with similar run times, for predictions; empty: the executable."""
@@ -239,7 +239,8 @@ class Moldable(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     """Numbers of processors, ascending, at least two."""
     walltimes_s: tuple[float, ...]
-    """Walltime with each size on the reference processor. It never grows with the size."""
+    """Walltime with each size on the reference processor, in seconds. A larger size never has a
+    longer walltime."""
     ppn: int | None = None
     """Processors on each node; None: all processors are on one node."""
     malleable: bool = False
@@ -262,21 +263,21 @@ class Workflow(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     """Irregularities that the reader accepted, with counts."""
     owner: str = ""
-    """Owner whose usage includes that of the workflow; empty: the user."""
+    """Owner to whose usage the workflow counts; empty: the user."""
     priority: int = 0
     """Priority of the owner; larger goes first."""
     bag: Bag | None = None
     """The bag that it was expanded from (`wfrun.engine.tasks.bag.expand`); None for a workflow.
     Tasks and files of a bag are created on access, so avoid iterating over all of them."""
     moldable: dict[int, Moldable] = {}
-    """The tasks whose size is chosen when they are submitted. Until then each requests its smallest
-    size."""
+    """Moldable jobs, by task. The size of a job is chosen at its submission; until then the job
+    requests its smallest size."""
     weights: dict[int, float] = {}
     """Weights of the completion times of parallel jobs, by task, for packing; other jobs have
     weight 1."""
     components: dict[int, Components] = {}
-    """The tasks that may run over several sites. Each requests one processor, for the process that
-    starts the others; the other processors are claimed."""
+    """Jobs that may run at several sites at once, by task. Such a task requests one processor, for
+    the process that starts all others. The processors of the others are claimed."""
 
     def sized(self, task: int, size: int) -> Resources:
         """The request of a moldable job with one of its sizes."""
@@ -336,20 +337,20 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     walltime_s: float = 3600.0
     """Maximum walltime that is requested for a launcher."""
     channels: tuple[Literal["tcp", "ssh", "spool"], ...] = ("tcp", "ssh", "spool")
-    """How a launcher reaches its engine; the first that works is used: a connection to the agent on
-    the head node, one that is forwarded over the SSH connection, or files in the shared
-    directory."""
+    """Ways in which a launcher reaches its engine, in order of preference; the first that works is
+    used. tcp: a connection to the agent on the head node. ssh: a connection forwarded over SSH.
+    spool: files in the shared directory."""
     address: str | None = None
     """Address at which nodes reach the head node; None: detected."""
     encrypt: bool = True
-    """Whether launchers use TLS for connections by tcp and ssh. A launcher whose Python lacks TLS
-    does not use these channels then."""
+    """Whether launchers use TLS for the channels tcp and ssh. If so, a launcher whose Python lacks
+    TLS uses neither of them."""
     patience_s: float = 600.0
-    """Time for which a launcher without an engine waits for the next one before it ends."""
+    """Time that a launcher without an engine waits for the next engine; then the launcher ends."""
 
 
 class GridFtpServer(msgspec.Struct, frozen=True):
-    """A GridFTP server that shows the file system of a site."""
+    """A GridFTP server that serves the file system of a site."""
 
     url: str
     """``gsiftp://``, ``ftp://`` or ``sshftp://`` with a host, without a path."""
@@ -461,7 +462,7 @@ class SiteSpec(msgspec.Struct, frozen=True):
     price_per_core_hour: float | None = None
     """None: not stated."""
     currency: str | None = None
-    """Of the price."""
+    """Currency of ``price_per_core_hour``."""
     watts_per_core: float | None = None
     """Power of a core in use; None: not stated."""
     max_nodes: int | None = None
@@ -470,16 +471,16 @@ class SiteSpec(msgspec.Struct, frozen=True):
     node_links: tuple[NodeLink, ...] = ()
     """Links of its nodes, as far as the catalog states them."""
     node_cores: int | None = None
-    """Cores of its largest node, the maximum of a task on each of its nodes; None: only the batch
-    system knows. Launchers have a width of their own."""
+    """Number of cores of the site's largest node, which limits the cores of a task on each node.
+    None: only the batch system knows. For launchers see `LauncherSpec.cores`."""
     scavenge: ScavengeRules | None = None
     """Which of its idle processors owners may scavenge; None: all, since the catalog states no
     rules."""
 
     @property
     def has_batch_system(self) -> bool:
-        """Whether a batch system starts its tasks, or its launchers. At a site of the other kinds
-        tasks are processes that wfrun starts itself."""
+        """Whether a batch system starts the tasks or the launchers of the site. At other sites
+        wfrun itself starts the tasks, as processes."""
         return self.kind not in PROCESS_KINDS
 
     @property
@@ -506,13 +507,15 @@ class LinkSpec(msgspec.Struct, frozen=True):
 
     @property
     def capped_bytes_per_s(self) -> float | None:
-        """Its bandwidth, or its maximum if that is lower; None: no bound."""
+        """The smaller of ``bandwidth_bytes_per_s`` and ``max_bandwidth_bytes_per_s``; None if
+        neither is stated."""
         stated = [b for b in (self.bandwidth_bytes_per_s, self.max_bandwidth_bytes_per_s) if b]
         return min(stated, default=None)
 
     @property
     def has_speed(self) -> bool:
-        """Whether it states the speed of the link, not only how it is used."""
+        """Whether the record states the speed of the link: a bandwidth, a latency, or, with no
+        field set, an unbounded link. False if it only restricts how the link is used."""
         stated = self.bandwidth_bytes_per_s is not None or self.latency_s > 0
         return stated or not (self.methods or self.max_transfers or self.max_bandwidth_bytes_per_s)
 

@@ -62,8 +62,8 @@ class ResizeAttempt(Action, frozen=True):
     launcher: str
     """The placeholder that runs the attempt."""
     number: int
-    """Number of the question. If it is not above the number of an earlier question, the question is
-    not asked again."""
+    """Number of the question. A question is ignored if an earlier one had the same or a larger
+    number."""
     nodes: tuple[ClaimedNode, ...] = ()
     shrink: int = 0
     """Processors to reclaim; 0: nodes are offered."""
@@ -85,12 +85,12 @@ class CopyFile(Action, frozen=True, gc=False):
     source: int
     destination: int
     avoid: tuple[str, ...] = ()
-    """Transfer methods that are used only if no other one carries the file: it was late with
-    them."""
+    """Transfer methods with which a copy of the file was late. They are used only if no other
+    method carries the file."""
 
 
 class RemoveFiles(Action, frozen=True):
-    """Remove files from the store of a site. The log says already that they are not there."""
+    """Remove files from the store of a site. By the log they are no longer there."""
 
     site: int
     files: tuple[tuple[int, int, int], ...]
@@ -98,8 +98,8 @@ class RemoveFiles(Action, frozen=True):
 
 
 class CancelCopy(Action, frozen=True, gc=False):
-    """Cancel a copy under way that avoids no method. No event follows, unless the copy has just
-    ended."""
+    """Cancel a copy under way whose ``CopyFile.avoid`` is empty. No event follows, unless the copy
+    has just ended."""
 
     workflow: int
     file: int
