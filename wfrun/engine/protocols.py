@@ -63,7 +63,8 @@ class View(Protocol):
         room for it. A site where the task has failed is left out as long as there are others."""
 
     def lacks_room(self, task: int, site: int) -> bool:
-        """Whether only a lack of room keeps a site from being a candidate for this task."""
+        """For a site that is no candidate for this task: whether only a lack of room is the
+        reason."""
 
     def cores(self, task: int) -> int:
         """Number of cores that a task requests."""
@@ -150,10 +151,10 @@ class View(Protocol):
         core-seconds [status, task_runtime]."""
 
     def mean_wait(self, site: int, weight: Weight = "one") -> float:
-        """Mean of wait times weight over the open tasks of the run at a site; 0 without open tasks.
-        A wait begins at the submission of a task and ends at its start, for a waiting task at its
-        planned start. In seconds times the unit of the weight [status, task_runtime,
-        processing_speed]."""
+        """Mean over the open tasks of the run at a site of the product of wait and ``weight``; 0
+        without open tasks. The wait of a task lasts from its submission to its start, or to its
+        planned start if it has not started. Unit: seconds times the unit of the weight [status,
+        task_runtime, processing_speed]."""
 
     def last_end_s(self, site: int) -> float:
         """Seconds from now until all jobs at a site are expected to have ended, other users' jobs
@@ -178,8 +179,8 @@ class Placement(Protocol):
     the decentralized brokers of thesis section 6.1.2.
 
     Its View is always current: a decision concerns one task, and the next decision sees its effect.
-    A policy has no clock, no I/O, and no randomness except ``View.random``. Equal questions get
-    equal answers.
+    A policy has no clock, no I/O, and no randomness except ``View.random``. In equal states it
+    gives equal answers.
     """
 
     name: ClassVar[str]
@@ -251,7 +252,7 @@ class Bags(Protocol):
     """A set of bags by number; numbers are in the order of arrival."""
 
     def first(self) -> int:
-        """The earliest bag. At least one bag waits."""
+        """The bag that arrived first. The set must not be empty."""
 
     def __iter__(self) -> Iterator[int]: ...
 
@@ -327,12 +328,13 @@ class Site(Protocol):
         """The stdout and stderr of an attempt so far; empty if there is none."""
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
-        """The files and directories, given with their contents, that are missing in the store of
-        the site or differ. Raises TransientError where the site cannot be asked now."""
+        """Names of the given files and directories that are missing in the store of the site, or
+        whose contents differ from the given ones. Raises TransientError if the site cannot be asked
+        now."""
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove files and directories from the store of the site; absent ones are ignored. Raises
-        TransientError where the site cannot be asked now."""
+        TransientError if the site cannot be asked now."""
 
     async def clean(self) -> None:
         """Remove the files of the run from the site; logs stay."""
@@ -367,18 +369,20 @@ class LauncherSite(Site, Protocol):
         JobResized follows, unless the attempt ends."""
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
-        """The state of launchers of an earlier connection. Active ones are reported from now on."""
+        """The state of launchers of an earlier connection. From now on the site reports the active
+        ones by events."""
 
     async def dismiss(self) -> None:
         """End all launchers, since the run is over. Does not wait for them."""
 
 
 OnRoute = Callable[[str, str], None]
-"""Callback that takes a transfer method, and the method to try when the copy is late."""
+"""Callback with two arguments: the transfer method that copies a file, and the method to try if the
+copy is late."""
 
 
 class Transfer(Protocol):
-    """Copies files between sites (by index; ORIGIN is the submit host)."""
+    """Copies files between sites. Sites are indices; ORIGIN is the machine that wfrun runs on."""
 
     async def copy(
         self,
@@ -391,12 +395,12 @@ class Transfer(Protocol):
         on_route: OnRoute | None = None,
     ) -> Receipt:
         """Copy one file. ``source_path`` and ``destination_path`` are names in the file stores of
-        the sites, or absolute paths at ORIGIN; ``expected`` is what the file has to contain.
+        the sites, or absolute paths at ORIGIN. ``expected``: the contents that the file must have.
 
-        Methods in ``avoid`` are used only if no other one carries the file. ``on_route`` is called
-        when a method begins with a large file that another one could carry, too.
+        Methods in ``avoid`` are used only if no other method carries the file. ``on_route`` is
+        called when a method starts to copy a large file that another method could carry, too.
 
-        The result is the whole file under its final name, or an error: TransientError, also for
-        other contents, or InfeasibleError if a retry is pointless (the source is absent, the
-        destination is full).
+        On return the whole file exists under its final name. Raises TransientError if a retry may
+        succeed or the contents differ from ``expected``, and InfeasibleError if a retry is
+        pointless (the source is absent, the destination is full).
         """

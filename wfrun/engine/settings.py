@@ -21,23 +21,23 @@ from wfrun.engine.errors import InvalidError
 class Option(NamedTuple):
     """What users read about a field of `Settings`, and the values that it accepts.
 
-    Its type and its default are those of the field; the values of a ``Literal`` are its choices, or
-    words that stand beside a number.
+    Type and default are those of the field. The values of a ``Literal`` are the choices of the
+    option, or words that are accepted beside numbers.
     """
 
     help: str
     section: str
-    """The heading that lists it."""
+    """Heading under which the option is listed."""
     metavar: str = ""
-    """Stands for the value; not needed for flags and choices."""
+    """Placeholder for the value in help texts; not needed for flags and choices."""
     minimum: float = -math.inf
     maximum: float = math.inf
     flag: str = ""
-    """By default the field's name with dashes, without the unit ``_s``."""
+    """Flag of the command line; empty: the field's name with dashes, without the unit ``_s``."""
     short: str = ""
     """A further flag of one letter."""
     needs: str = ""
-    """The field that must be set for this one to have an effect."""
+    """Name of the field that must be set for this option to have an effect."""
     simulate: bool = True
     """Whether ``wfrun simulate`` has it, too."""
     resume: bool = False
@@ -53,8 +53,8 @@ EMULATION, FILES, NOTICES = "Emulation", "Files and output", "Notifications"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The options of one run; a part of its first event. `make_settings` checks the values; the
-    record accepts all, so that a log stays readable when a bound becomes tighter."""
+    """The options of one run, stored in its first event. `make_settings` checks the values. The
+    record itself accepts all values, so that a log stays readable when a bound becomes tighter."""
 
     # fmt: off
     policy: Annotated[str, Option(
@@ -271,8 +271,9 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def placed_by(self) -> str:
-        """What chooses the site of each task, for the user: the policy, the search of sizes, the
-        packing, or the placement over several sites."""
+        """What chooses the site of each task, as text for users: the policy, or the option that
+        replaces it (packing, malleability, placement over several sites, scavenging, or the search
+        of sizes)."""
         if self.pack:
             return f"packed by {self.pack}"
         if self.malleable:
@@ -285,7 +286,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def plans_queues(self) -> bool:
-        """Whether jobs are sized or moved by the queues of the sites."""
+        """Whether sizes or moves of jobs are chosen from plans of the sites' queues."""
         return self.sizing is not None or self.reallocate is not None
 
     @property
@@ -299,19 +300,19 @@ class Setting(NamedTuple):
     """A field of `Settings` with its description, as other modules use it."""
 
     name: str
-    """Of the field, and of the keyword argument in Python."""
+    """Name of the field, and of the keyword argument in Python."""
     flag: str
-    """Of the command line."""
+    """Flag of the command line."""
     type: type
     """bool, int, float, str or Mapping."""
     choices: tuple[str, ...]
-    """Empty: any value of the type. Of a number: words that it may also be. Of a mapping: its
-    names."""
+    """Allowed values; empty: all values of the type. For a number: words that are allowed, too. For
+    a mapping: the allowed names."""
     default: Any
     option: Option
 
     def problem(self, value: object) -> str | None:
-        """What is wrong with a value, to be read after its option's name; None: nothing."""
+        """What is wrong with a value, as text to follow the name of the option; None: nothing."""
         if self.type is Mapping:
             return self._mapping_problem(value)
         if value in self.choices:

@@ -1,5 +1,5 @@
-"""Late binding at sites without launchers: how many attempts they take, in runs with bags or
-launchers."""
+"""Late binding at sites without launchers: the limits on their dispatched attempts, in runs with
+bags or launchers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from wfrun.engine.tasks.pace import Pace
 
 MAX_COMMITTED_RATIO = 2
 """Maximum ratio of the cores of dispatched attempts to the slots of a site, for policies that
-assign tasks to queues. Without a limit such a site would take all eligible tasks before other
-sites, or launchers, have room for them."""
+assign tasks to queues. Without a limit one site would take all eligible tasks before other sites,
+or launchers, have room for them."""
 
 LOCAL_LATENCY_S, SSH_LATENCY_S, BATCH_LATENCY_S = 0.02, 0.2, 10.0
-"""Assumed latency of a site before one is observed: of a local site, over SSH, and through a batch
-system."""
+"""Assumed latency in seconds of a site whose latency was not observed yet: of a local site, of a
+site over SSH, and of a batch system."""
 
 
 class Binding(Part):
-    """Limits the capacity of sites: to their free slots for policies that assign tasks to free
-    processors, to a multiple of their slots for other policies. Short tasks are prefetched beyond
-    that, so that slots do not wait for the engine between two tasks.
+    """Limits the capacity of sites: for policies that assign tasks to free processors, to the slots
+    that other users leave; for other policies, to a multiple of the slots. Short tasks are
+    prefetched beyond this limit, so that slots do not wait for the engine between two tasks.
 
     The limit is what makes binding late: tasks that no site has room for stay eligible, and go to
     the site that gets room first.
@@ -33,8 +33,9 @@ class Binding(Part):
     """
 
     dormant = frozenset({"on_ended", "on_done"})
-    """Simulations of a single DAG do not need the pace of their sites. In a real run, displays base
-    advice on it; among several workflows, a bag may come when some attempts have ended."""
+    """Hooks that observe the pace of sites. They are dormant only in simulations of a single
+    workflow: real runs display advice that is based on the pace, and among several workflows a bag,
+    which needs the pace, may arrive after attempts have ended."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -46,7 +47,7 @@ class Binding(Part):
         self.paces = [Pace(_assumed_latency_s(site.spec)) for site in self.state.sites]
         """The observed pace of each site; nothing is observed at sites with launchers."""
         self.prefetched_cores = [0] * len(self.state.sites)
-        """Cores of attempts to dispatch to each site beyond its slots."""
+        """By site: number of cores of attempts to dispatch beyond its slots."""
         self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
         self._uses_paces = False
         """Whether the number of cores to prefetch is kept up to date."""
@@ -99,8 +100,8 @@ class Binding(Part):
         self.run.site_changed(index)
 
     def on_workflow_added(self, w: WorkflowState) -> None:
-        """Begin late binding with the first bag: its tasks are all eligible at once, and the sites
-        would take all of them."""
+        """Begin late binding with the first bag. All tasks of a bag are eligible at once, and the
+        first sites would take all of them."""
         if w.workflow.bag is not None and not self.state.is_bounded:
             self._limit_capacity()
 

@@ -49,7 +49,8 @@ have started any."""
 _PAUSED_FOR = " (it gets no more for "
 
 _TASK_OR_SITE: frozenset[Cause] = frozenset({"exit", "signal", "launch-failed", "output"})
-"""Causes for which the task or the site may be to blame. They count if the failures are quick."""
+"""Causes for which the task or the site may be to blame. The site is blamed only for quick
+failures."""
 _SITE: frozenset[Cause] = frozenset(
     {"staging", "environment", "disk-full", "node", "lost", "refused"}
 )
@@ -80,15 +81,15 @@ class Breaker:
         self.failures = 0
         """Number of failures since the last pause."""
         self.counted_s: dict[str | None, float] = {}
-        """Time of the last failure, by host."""
+        """Time of the last counted failure, by host; key None: the host is unknown."""
         self.pauses = 0
         self.pause_s = 0.0
         """Length of the last pause."""
         self.since_s = float("-inf")
-        """Only failures of attempts placed since then count: earlier ones belong to the incident
-        that caused the pause."""
+        """End of the last pause. Failures of attempts that were placed earlier do not count: they
+        belong to the incident that caused the pause."""
         self.probe: str | None = None
-        """Key of the attempt that tries the site; None if there is none."""
+        """Key of the open attempt that tries a site on trial; None if there is none."""
         self.reason = ""
 
     @property
@@ -100,14 +101,14 @@ class Breaker:
 
 
 class HostStreak:
-    """Failures of a host in a row."""
+    """The consecutive failures of a host."""
 
     __slots__ = ("done_before", "failures", "last_s")
 
     def __init__(self, done_before: int) -> None:
         self.failures = 0
         self.done_before = done_before
-        """Number of attempts that the site had done before the first failure of the streak."""
+        """Number of attempts that had succeeded at the site before the first of these failures."""
         self.last_s = 0.0
 
 
@@ -134,7 +135,7 @@ class Health(Capability):
 
     name = "health"
     dormant = frozenset({"on_placed", "on_started", "on_absent", "on_left"})
-    """They matter once a site has failed."""
+    """These hooks matter only once a site has failed."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -149,15 +150,15 @@ class Health(Capability):
         return {"breaker": self._pause_over, "trial": self._trial_over}
 
     def on_placed(self, attempt: Attempt) -> None:
-        """Let the attempt try a site on trial, which gets one attempt at a time."""
+        """Make the attempt the one that tries its site, if the site is on trial."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.probe = attempt.key
             self._update_condition(attempt.site)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """Set the timer that ends a trial early, once its attempt has run for as long as the last
-        pause: a task may be long."""
+        """If the attempt tries its site, set the timer that ends the trial when the attempt has run
+        for as long as the last pause. A long task would otherwise keep the site on trial."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.probe == attempt.key:
             self.run.set_timer(_trial_timer(attempt.site), self.state.now_s + breaker.pause_s)
@@ -175,7 +176,7 @@ class Health(Capability):
             self._update_condition(attempt.site)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """The site and the host work."""
+        """Clear the failures of the site and the host: both work."""
         site, host = self.sites[attempt.site], outcome.host
         site.quick_failures = 0
         if host is not None:
@@ -198,7 +199,8 @@ class Health(Capability):
             self.on_undelivered(attempt, outcome)
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Count a failure that is the fault of the site."""
+        """Count a failure that is the fault of the site. Pause the site after `FAILURES_IN_A_ROW`
+        of them, or at once on trial or if its disk is full."""
         index = attempt.site
         site = self.sites[index]
         if self.state.sites[index].reported is not None:
@@ -324,7 +326,8 @@ class Health(Capability):
 
     def _trial_over(self, index: int) -> None:
         """End a trial whose attempt has run for long enough. Called by its timer. The site gets
-        attempts as usual; the next pause, if no task succeeds before, is longer still."""
+        attempts as usual. If it is paused again before a task succeeds there, that pause is twice
+        as long as the last one."""
         breaker = self.sites[index].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.phase = BreakerPhase.WATCHED
@@ -334,7 +337,7 @@ class Health(Capability):
             self._update_condition(index)
 
     def _others_succeed(self, index: int) -> bool:
-        """Whether another site has done attempts."""
+        """Whether an attempt has succeeded at another site."""
         return any(site.done for other, site in enumerate(self.state.sites) if other != index)
 
     # Hosts
@@ -349,9 +352,9 @@ class Health(Capability):
         streak.last_s = self.state.now_s
 
     def avoided_hosts(self, index: int) -> tuple[str, ...]:
-        """Hosts to avoid, the latest failure first: those with several failures in a row while
-        other hosts of the site succeeded. At most as many as there are hosts that succeed, so that
-        a site always has hosts left."""
+        """Hosts to avoid, the latest failure first: hosts with `FAILURES_IN_A_ROW` failures while
+        attempts at other hosts of the site succeeded. At most as many as there are hosts whose last
+        attempt succeeded, so that a site always has hosts left."""
         site, state = self.sites[index], self.state
         if not site.failing_hosts:
             return ()

@@ -9,17 +9,17 @@ from wfrun.engine.core.capability import Capability, Run
 from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded, RunStarted
 
 Occurrence = tuple[str, int | None]
-"""An occurrence, as the option ``on`` names it, and its site; None: it concerns the run."""
+"""The name of an occurrence in the option ``on``, and the site concerned; None: the run."""
 
 
 class Notifications(Capability):
-    """Keeps the occurrences that last, and which of them the user was notified of, by this or an
-    earlier engine. Cost: constant."""
+    """Keeps the current occurrences (a site waits for a login, or the run has ended), and of which
+    of them this or an earlier engine has notified the user. Cost: constant."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.logins: dict[int, str] = {}
-        """What the user has to do, by site that waits for it."""
+        """By site that waits for its user: what the user has to do."""
         self._handled: set[Occurrence] = set()
 
     @classmethod
@@ -38,7 +38,7 @@ class Notifications(Capability):
         self.logins, self._handled = before.logins, before._handled
 
     def due(self) -> Iterator[Occurrence]:
-        """The occurrences that last and of which the user was not notified."""
+        """The current occurrences of which the user was not notified yet."""
         for occurrence in self._lasting():
             if occurrence not in self._handled:
                 yield occurrence

@@ -1,8 +1,10 @@
-"""Bags with optional tasks: their deadlines, and the cores that mandatory tasks take from them.
+"""Bags with optional tasks: their deadlines, and the optional attempts that are killed to free
+cores for mandatory tasks.
 
 Source: DIET-ethic, sections 3.2 and 4.1. The first tasks of such a bag are mandatory, the others
-optional: they are run while the bag's deadline, or its last mandatory task, has not come. The order
-of owners among optional tasks is that of the selection policy.
+optional. The bag ends when its deadline has passed and its last mandatory task is done; optional
+tasks that have not ended by then are not needed. The selection policy orders the owners of optional
+tasks.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _OPEN = (WAITING, ELIGIBLE, DISPATCHED, DELAYED)
 
 
 class OptionalBag:
-    """What is known of a bag with optional tasks."""
+    """Sizes, progress and usage of a bag with optional tasks."""
 
     __slots__ = ("allocated_core_s", "closed_s", "ended", "killed", "mandatory", "mandatory_s",
                  "most")  # fmt: skip
@@ -50,20 +52,20 @@ class OptionalBag:
         self.most = tasks if asked.max is None else min(asked.max, tasks)
         """Maximum number of tasks that are run."""
         self.mandatory_s: float | None = None
-        """When the last mandatory task was done; None: not yet."""
+        """Time when the last mandatory task was done; None: not yet."""
         self.closed_s: float | None = None
-        """When the rest was cancelled; None: not yet."""
+        """Time when the bag ended and its remaining optional tasks were given up; None: not yet."""
         self.allocated_core_s = 0.0
         """Core seconds of ended attempts, killed ones included."""
         self.ended = 0
-        """Number of these attempts."""
+        """Number of ended attempts that used a known, positive time."""
         self.killed = 0
         """Number of attempts that were killed for mandatory tasks."""
 
 
 class Optionals(Capability):
-    """Orders the tasks of bags with optional ones, ends these bags, and kills optional attempts for
-    mandatory tasks that no site has room for.
+    """Orders the tasks of bags with optional tasks, ends these bags, and kills optional attempts
+    for mandatory tasks that no site has room for.
 
     Cost: constant; of the end of a bag, its tasks; of a decision while optional attempts are open,
     the workflows with mandatory tasks that wait, and the open attempts if it kills any.
@@ -82,11 +84,12 @@ class Optionals(Capability):
         name = self.state.settings.selection
         self._kills = bool(name) and getattr(selection_class(name), "kills_optional", False)
         """Whether the selection policy lets optional attempts be killed. Other policies might give
-        their cores to optional tasks again."""
+        the freed cores to optional tasks again."""
         self._asking: set[int] = set()
         """Workflows that may have eligible mandatory tasks."""
         self._ended: tuple[float, int] | None = None
-        """Core seconds and number of the ended attempts of all bags; None: not summed up yet."""
+        """Cache: the sums of ``allocated_core_s`` and ``ended`` over all bags; None: not computed
+        yet."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -133,9 +136,9 @@ class Optionals(Capability):
         return w.eligible.count if bag is None else w.status.count(ELIGIBLE, 0, bag.mandatory)
 
     def expected_core_s(self, w: WorkflowState) -> float:
-        """Expected core seconds of the dispatched tasks of a workflow until their ends, from the
+        """Expected total core seconds of the dispatched tasks of a workflow: their number times the
         mean of its ended attempts, or else of the ended attempts of all bags with optional tasks; 0
-        if there are none."""
+        without ended attempts."""
         bag = self.bags.get(w.index)
         if bag is not None and bag.ended:
             return w.dispatched * bag.allocated_core_s / bag.ended
@@ -171,8 +174,8 @@ class Optionals(Capability):
             self._close_if_due(w, bag, besides=attempt.task)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """After the deadline, check the end of the bag again, once it is known whether the task is
-        tried again."""
+        """After the deadline, set a timer to check the end of the bag again: only after this event
+        is it known whether the task is retried."""
         w = self.state.workflows[attempt.workflow]
         if w.deadline_s is not None and w.deadline_s <= self.state.now_s:
             self.run.set_timer(f"{_TIMER}:{w.index}", self.state.now_s)
@@ -183,8 +186,8 @@ class Optionals(Capability):
         settle(self.state, w, self.state.now_s)
 
     def _close_if_due(self, w: WorkflowState, bag: OptionalBag, besides: int = -1) -> None:
-        """End a bag at its deadline if no mandatory task is left. ``besides``: a task that is done,
-        although its status does not say so yet."""
+        """End a bag whose deadline has passed if no mandatory task is left. ``besides``: a task
+        that is done although its status does not say so yet; -1: none."""
         if bag.closed_s is not None or w.deadline_s is None or self.state.now_s < w.deadline_s:
             return
         left = sum(w.status.count(status, 0, bag.mandatory) for status in _OPEN)
@@ -195,7 +198,8 @@ class Optionals(Capability):
         self._drop(w, bag.mandatory)
 
     def _drop(self, w: WorkflowState, first: int) -> None:
-        """Give up the tasks from ``first`` on that have not ended, with their attempts."""
+        """Give up the tasks from number ``first`` on that have not ended: mark them as not needed,
+        and supersede their open attempts."""
         fresh = w.eligible.drop_fresh(first)
         set_all(self.state, w, fresh, ELIGIBLE, UNNEEDED)
         for task in chain(range(first, fresh.start), range(fresh.stop, len(w.status))):
@@ -276,8 +280,8 @@ class Optionals(Capability):
                 decisions.take(ev.AttemptsKilled(self.state.now_s, index, keys))
 
     def _make_room_in_queue(self, index: int, free: list[int], chosen: list[Attempt]) -> None:
-        """Choose optional attempts at a site to kill for mandatory attempts that were placed later
-        and wait behind them. Optional attempts behind the last of these do no harm."""
+        """Choose optional attempts at a site to kill for mandatory attempts that wait behind them.
+        Optional attempts that were placed after the last waiting mandatory attempt are spared."""
         site = self.state.sites[index]
         ahead = queued = cores = 0
         before: list[Attempt] = []
@@ -328,8 +332,9 @@ class Optionals(Capability):
 def _choose(
     found: list[Attempt], cores: int, index: int, free: list[int], chosen: list[Attempt]
 ) -> None:
-    """Choose attempts with at least this number of cores in all: first those that have not started,
-    then those that started last, which lose the least work."""
+    """Move attempts with at least ``cores`` cores in all from ``found`` to ``chosen``, and add
+    their cores to ``free[index]``: first attempts that have not started, then those that started
+    last, which lose the least work."""
     found.sort(key=lambda a: inf if a.started_s is None else a.started_s)
     while found and cores > 0:
         attempt = found.pop()

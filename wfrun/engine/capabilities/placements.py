@@ -37,7 +37,7 @@ class Placements(Part):
         self._options = placement_options(self._policy, settings.policy_options)
         self._knows_runtimes = self.state.information.task_runtime is Knowledge.KNOWN
         self._follows = self._policy.placed is not BasePlacement.placed
-        """Whether the policy follows placements."""
+        """Whether the policy overrides ``placed``, and so follows placements."""
         if not self._follows:
             self.dormant = frozenset({"on_placed"})
 
@@ -67,8 +67,9 @@ class Placements(Part):
         self._sites[attempt.workflow][attempt.task] = attempt.site
 
     def take_over(self, before: Placements) -> None:
-        """Report earlier placements to the policies that follow them: a policy that keeps tasks
-        together goes on with the sites that it has chosen."""
+        """Report earlier placements to policies that follow placements, except at sites that left
+        the catalog. A policy that keeps tasks together then goes on with the sites that it has
+        chosen."""
         for number, sites in enumerate(before._sites):
             own = self._sites[number]
             for task, site in enumerate(sites if own else ()):
@@ -78,8 +79,8 @@ class Placements(Part):
 
 
 def expected_runtimes_s(workflow: Workflow) -> Sequence[float]:
-    """Run time of each task on the reference processor. A task without one gets the mean of tasks
-    with the same name, else of all tasks, else 1."""
+    """Run time of each task on the reference processor, in seconds. A task without a documented run
+    time gets the mean of the tasks with the same name, else of all tasks, else 1 s."""
     if workflow.bag is not None:
         return tasks_of(workflow).runtimes_s() or array("d", [1.0]) * len(workflow.tasks)
     documented = [task.runtime_s for task in workflow.tasks]

@@ -36,12 +36,13 @@ class Usage:
         self._began_core_s += cores * now_s
 
     def stopped(self, cores: int, started_s: float) -> None:
-        """Stop counting an attempt as running. The caller adds its use to ``past_s``."""
+        """Stop counting an attempt as running. The caller adds the core seconds of the attempt to
+        ``past_s``."""
         self._running_cores -= cores
         self._began_core_s -= cores * started_s
 
     def until(self, now_s: float) -> float:
-        """Core seconds until ``now_s``."""
+        """Core seconds used until ``now_s``, including those of earlier runs."""
         return self.earlier_s + self.past_s + self._running_cores * now_s - self._began_core_s
 
 

@@ -57,14 +57,16 @@ class Withdrawals(Capability):
     task is left: eligible tasks can use idle slots without being moved.
 
     An attempt is moved if it is expected to wait longer than moving it takes. At a site without
-    launchers this follows from its place behind others and the pace of the site, or from a queue
-    that stalls: where nothing has started or ended for longer than the latency, it is expected to
-    stall for as long again. A stalled site gets nothing while others have room, until something
-    starts or ends there. Its latency is taken to be what was waited, so that attempts which are
-    moved between stalled sites move more and more rarely.
+    launchers, the expected wait follows from the cores that queue before the attempt and the pace
+    of the site. A queue stalls if no attempt has started or ended there for longer than the latency
+    of the site; it is then expected to stall for as long again. A stalled site gets no tasks while
+    other sites have room, until an attempt starts or ends there. The time that its withdrawn
+    attempts have waited is observed as its latency, so that attempts move between stalled sites
+    more and more rarely.
 
-    A withdrawal that the site has not answered yet is counted: its cores as taken where slots are
-    idle, and as gone at its site. So the same idle slots are never the reason for two withdrawals.
+    Until a site answers a withdrawal, the cores of the attempt count as gone at that site and as
+    taken from the idle slots elsewhere. So the same idle slots are never the reason for two
+    withdrawals.
 
     Cost: constant; of a decision, the square of the number of sites and ``MAX_EXAMINED``.
     """
@@ -82,8 +84,8 @@ class Withdrawals(Capability):
         self._leaving_cores = [0] * count
         """Cores of withdrawn attempts that the site has not answered for, by site."""
         self._moved_s = [-inf] * count
-        """By site: time of the latest start or end there, or the time since which an attempt waits
-        there."""
+        """By site: time from which a stall is measured. It is the latest start or end of an attempt
+        there, or the time when an attempt began to wait although none waited before."""
         self._stalled = 0
         """Sites from which attempts were withdrawn because their queue stalls; a mask."""
         self._wake_up_s = inf
@@ -109,8 +111,8 @@ class Withdrawals(Capability):
         }
 
     def _wake(self, event: Event) -> None:
-        """Begin as soon as sites bind late: when a workflow is added, or after a change of the run.
-        Without late binding, tasks wait where the policy wants them."""
+        """Activate all hooks once sites bind late: after a bag was added, or after a change of the
+        run. Without late binding, tasks wait where the policy wants them."""
         if not self.dormant or not self.state.is_bounded:
             return
         self.run.hooks.wake(self)
@@ -162,7 +164,8 @@ class Withdrawals(Capability):
             pace.on_waited(now_s - attempt.placed_s)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """A withdrawal came too late, perhaps."""
+        """Note that the attempt no longer waits. If it was being withdrawn, the withdrawal came too
+        late."""
         self._settle(attempt)
         self._move(attempt.site)
 
@@ -182,7 +185,7 @@ class Withdrawals(Capability):
             self._settle(attempt)
 
     def on_absent(self, attempt: Attempt) -> None:
-        """The attempt will be queued again."""
+        """Note that the attempt does not wait at present. It will be queued again."""
         if attempt.started_s is None:
             self._settle(attempt)
 
@@ -195,12 +198,12 @@ class Withdrawals(Capability):
             self._due = self.run.decision_due = True
 
     def limit_candidates(self, w: object, task: int, cores: int, mask: int) -> int:
-        """Leave out stalled sites if there are other sites. While nothing is under way no site is
+        """Leave out stalled sites if there are other sites. While no attempt is open, no site is
         left out, since the policy may want only a stalled one."""
         return (mask & ~self._stalled if self.state.attempts else mask) or mask
 
     def end_replay(self) -> None:
-        """The decisions that follow from the log are in the log."""
+        """Decide nothing: the decisions that follow from the log are in the log."""
         self._due = False
 
     # Decisions
@@ -291,7 +294,8 @@ class Withdrawals(Capability):
             self.run.outbox.append(SetTimer(_TIMER, at_s))
 
     def _choose(self, index: int, surplus: _Surplus, room: int) -> list[Attempt]:
-        """Choose the latest attempts at a site, as many as other sites have cores for."""
+        """Choose the latest waiting attempts at a site that other sites could start, with at most
+        ``room`` cores in all."""
         chosen = []
         for looked, attempt in enumerate(reversed(self._waiting[index].values())):
             if room <= 0 or looked >= MAX_EXAMINED:

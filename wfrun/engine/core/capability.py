@@ -28,8 +28,8 @@ class Decisions(Protocol):
         """Apply and log a decision."""
 
     def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
-        """Place an attempt of the task at a site. Raises InvalidError, which names the policy, if
-        ``site`` is not in ``allowed``, a mask."""
+        """Place an attempt of the task at a site. Raises PolicyError, which names the policy, if
+        ``site`` is not in the mask ``allowed``."""
 
 
 class Run:
@@ -49,8 +49,8 @@ class Run:
         self.decision_due = False
         """Whether a capability has to decide after this event even if no placement is possible."""
         self.has_new_room = False
-        """Whether a decision has made room, so that placements are decided again in the same step:
-        no further event may come."""
+        """Whether a decision has made room. If so, placements are decided again in the same step,
+        since no further event is certain to come."""
         self.awaits_more = False
         """Whether decisions wait for the workflow that the next event adds."""
         self.is_watched = True
@@ -58,7 +58,7 @@ class Run:
         out."""
         self.hypothetical: tuple[WorkflowState, int, int] | None = None
         """A hypothetical question to a placement policy: a workflow, one of its tasks, and the mask
-        of the sites to take for candidates although they have no room. None outside such a
+        of sites to present as candidates of the task even if they have no room. None outside such a
         question."""
 
     def set_timer(self, timer: str, at_s: float) -> None:
@@ -85,7 +85,8 @@ class Run:
         self.update_health(index)
 
     def update_health(self, index: int) -> None:
-        """Open or close a site for placements, by its report and its conditions."""
+        """Open or close a site for placements: it is healthy if it reports no problem and no
+        condition closes it."""
         site = self.state.sites[index]
         is_healthy = site.reported is None and not any(
             condition.closes for condition in site.conditions.values()
@@ -111,8 +112,8 @@ class Run:
     def candidates(self, w: WorkflowState, task: int, cores: int) -> int:
         """The sites that may get a task now, as a mask: open and with room for it.
 
-        Sites that would only prefetch the task are left out while others have idle slots: it would
-        wait in a queue although it could run. Cost: constant.
+        Sites that would only prefetch the task are left out while other sites have idle slots for
+        it: a prefetched task waits in a queue although it could run. Cost: constant.
         """
         if (
             self.hypothetical is not None
@@ -139,9 +140,9 @@ class Part:
     """
 
     dormant: frozenset[str] = frozenset()
-    """Names of hooks that are not called until the part calls ``run.hooks.wake(self)``, which makes
-    all its hooks active; `EVERY_HOOK` for all. An instance may have other names than its class.
-    Saves the calls in the many runs that need these hooks late or never."""
+    """Names of hooks that are not called until the part calls ``run.hooks.wake(self)``, which
+    activates all its hooks; `EVERY_HOOK`: all hooks. An instance may override the value of its
+    class. Dormant hooks save calls in the many runs that need them late or never."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -154,12 +155,12 @@ class Part:
         return True
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
-        """The types of events that it interprets, with their interpreters."""
+        """The types of events that the part interprets, each with its interpreter."""
         return {}
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
-        """The kinds of timers that it sets, each with the function to call when one fires; the
-        numbers in the name of the timer are its arguments."""
+        """The kinds of timers that the part sets, each with the function to call when a timer
+        fires. The numbers in the name of the timer are the arguments of the function."""
         return {}
 
     def take_over(self, before: Any) -> None:
@@ -204,25 +205,26 @@ class Part:
         """An attempt is no longer dispatched, for whatever reason. Its site has more room."""
 
     def on_ended(self, attempt: Attempt, outcome: Outcome, core_s: float | None) -> None:
-        """An attempt ended, after it had left. It used ``core_s`` core seconds; None if unknown.
-        One of the next hooks follows, unless the attempt was superseded or cancelled by us."""
+        """An attempt ended. `on_left` was called before. The attempt used ``core_s`` core seconds;
+        None if unknown. `on_done` or `on_failed` follows, unless the attempt was superseded, wfrun
+        cancelled it, or its processors were taken back."""
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """An attempt and thus its task succeeded."""
+        """An attempt succeeded, and so its task is done."""
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
         """An attempt failed."""
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
-        """An input did not arrive from ORIGIN. Called with the last attempt that waited for it,
-        which has left."""
+        """An input did not arrive at a site, and the site is at fault. Called once for the input,
+        with the last attempt that waited for it; `on_left` was called before."""
 
     def on_copy_dropped(self, copy: tuple[int, int, int]) -> None:
-        """A copy that waited or was late is dropped, since no attempt waits for it any more.
+        """A copy that waited or was late was dropped, since no attempt waits for the file any more.
         ``copy`` is (workflow, file, destination)."""
 
     def on_redone(self, w: WorkflowState, task: int) -> None:
-        """A task that was done is repeated: a file that it wrote is lost."""
+        """A task that was done must run again, since a file that it wrote is lost."""
 
     def on_superseded(self, attempt: Attempt) -> None:
         """Another attempt of the task was done first."""
@@ -235,7 +237,7 @@ class Part:
         are cleared."""
 
     def on_load_changed(self, site: int) -> None:
-        """Other users' jobs at a site were observed, which changed its ``slots_now``."""
+        """Other users' jobs at a site were observed; its ``slots_now`` is up to date."""
 
     def on_health_changed(self, site: int) -> None:
         """A site became healthy or unhealthy."""
@@ -247,7 +249,7 @@ class Part:
         """A copy of a file started; ``key`` is its workflow, file and destination."""
 
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
-        """A file that was at a site is there no longer: it was removed or lost."""
+        """A file is no longer at a site: it was removed or lost."""
 
     # Decisions
 
@@ -256,26 +258,26 @@ class Part:
         return mask
 
     def limit_walltime(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Walltime in seconds for the job of a task at a site if no document states one; None: this
-        part knows none. Asked when the task is placed."""
+        """Walltime in seconds that the batch job of a task requests at a site; None: this part
+        knows none. Called when the task is placed."""
         return None
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
-        """Number of processors of a moldable job at a site; 0: this part does not know it. When the
-        job is placed, parts are asked in order until one knows it."""
+        """Number of processors of a moldable job at a site; 0: this part chooses none. When the job
+        is placed, parts are asked in order until one returns a number."""
         return 0
 
     def decide(self, decisions: Decisions, possible: bool) -> None:
         """Decide what follows from the latest event.
 
-        ``possible``: a placement may be possible that was not before the event. The hook is called
-        in that case, or when a capability has set ``run.decision_due``. Its cost may grow with the
-        number of decisions."""
+        ``possible``: whether the event may have made a placement possible. The hook is called if
+        so, or if a capability has set ``run.decision_due``. Its cost may grow with the number of
+        decisions."""
 
     def settle(self, decisions: Decisions) -> None:
-        """Decide what was put off until nothing is under way except superseded attempts. Called
-        after each event that leaves the run in this state, while tasks may be placed. The run ends
-        afterwards if nothing can start any more."""
+        """Make the decisions that wait until the run is idle: no copy, and no attempt except
+        superseded ones, is open. Called after each event that leaves the run idle, while tasks may
+        be placed. The run ends afterwards if nothing can start any more."""
 
     def on_declined(self, w: WorkflowState, task: int, sites: int) -> None:
         """The policy left this task unplaced although the sites in the mask ``sites`` had room for
@@ -283,11 +285,12 @@ class Part:
 
     def explain_end(self) -> str | None:
         """Why this capability leaves eligible tasks unplaced although nothing is under way; None if
-        it does not."""
+        it leaves none unplaced."""
         return None
 
     def expects(self) -> bool:
-        """Whether a run may go on although nothing is under way."""
+        """Whether this part may still start work, or expects an event, although no attempt or copy
+        is open. If so, the run does not end."""
         return False
 
     # The log of a run that is taken over
@@ -308,8 +311,8 @@ class Capability(Part, ABC):
     @classmethod
     @abstractmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """See `Part.is_wanted`. A run without the capability must not pay for it, so wanting it
-        needs a reason."""
+        """See `Part.is_wanted`. There is no default: a run must not pay for a capability that it
+        does not need."""
 
 
 class Hooks:
@@ -362,9 +365,9 @@ class Hooks:
         self.end_replay: list[Callable[[], None]] = []
         self._by_name = {n: getattr(self, n) for n in self.__slots__ if hasattr(self, n)}
         self._ranks: dict[type[Part], int] = {}
-        """The place of each part in the registry."""
+        """The position of each part in the registry."""
         self._ranks_of: dict[str, list[int]] = {name: [] for name in self._by_name}
-        """By hook, the places of the parts for which it is called."""
+        """By hook: the registry positions of the parts for which it is called."""
         self.events: dict[type[ev.Event], list[Callable[[Any], None]]] = {}
         self.timers: dict[str, Callable[..., None]] = {}
 
@@ -383,9 +386,9 @@ class Hooks:
             self._call(part, names)
 
     def _call(self, part: Part, names: frozenset[str]) -> None:
-        """Let the hooks of a part with these method names be called, in registry order whichever
-        part woke first: a limit that leaves out sites only while others remain must see what
-        earlier limits have left."""
+        """Register the hooks of a part that have these method names. Calls stay in registry order,
+        whichever part woke first: a limit that leaves out sites only while others remain must see
+        the result of the earlier limits."""
         kind = type(part)
         rank = self._ranks[kind]
         for name, calls in self._by_name.items():

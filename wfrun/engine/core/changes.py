@@ -1,8 +1,8 @@
 """A change of the options and sites of a run. Part of the interpreter of the log.
 
-The change replaces the settings and the descriptions of sites, and then all parts, since these
-depend on both. The new ones learn of the workflows and the open attempts through their hooks, as if
-these had just been added and placed, and keep what `Part.take_over` takes over.
+The change replaces the settings and the descriptions of sites. It then replaces all parts, since
+parts depend on both. The hooks of the new parts are called for the workflows and the open attempts
+as if these had just been added and placed. `Part.take_over` keeps observations of the former parts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LEFT = "catalog"
 
 
 def change_sites(run: Run, event: ev.RunChanged) -> None:
-    """Give the sites their new descriptions, and add new sites, to all resource managers. Sites
-    that left the catalog are closed. Attempts that wait for inputs are given up at these sites, and
-    at sites that they do not fit any more."""
+    """Give the sites their new descriptions, and add new sites to the run and to all resource
+    managers. Close the sites that left the catalog. Give up the attempts that wait for inputs at
+    closed sites or at sites that they no longer fit."""
     state = run.state
     before = state.network.bit(ORIGIN)
     for site, spec in zip(state.sites, event.sites, strict=False):
@@ -56,7 +56,8 @@ def change_sites(run: Run, event: ev.RunChanged) -> None:
 
 
 def _reset(site: SiteState, *, has_left: bool) -> None:
-    """Forget what parts know of a site."""
+    """Reset what parts have set for a site: its capacity, and its conditions except a pause by the
+    user."""
     site.capacity, site.holds_prefetch = inf, False
     held = site.conditions.get(HELD)
     site.conditions.clear()
@@ -69,8 +70,9 @@ def _reset(site: SiteState, *, has_left: bool) -> None:
 
 
 def introduce(run: Run, before: Mapping[type, object]) -> None:
-    """Announce the workflows and open attempts to the new parts, and let these take over the
-    observations of the former ones. Attempts that wait at a site that left are withdrawn."""
+    """Call the hooks of the new parts for all workflows and open attempts, then let the new parts
+    take over observations of the former parts. Withdraw attempts that wait at sites that left the
+    catalog. Cancel timers that no part handles any more."""
     state = run.state
     state.openings.clear()
     for w in state.workflows:

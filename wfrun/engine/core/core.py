@@ -50,8 +50,8 @@ class Core:
     def _replay(self, events: Iterable[Event]) -> None:
         run = self.run
         decides = True
-        """Whether the live core decided after the event. It did not from a change of the run until
-        the next resume."""
+        """Whether the live core made decisions at this point of the log. It made none between a
+        change of the run and the next resume."""
         for event in events:
             if decides and isinstance(event, RunChanged):
                 self._end_replay()  # As the engine did that made the change.
@@ -113,7 +113,7 @@ class Core:
             is_due = run.placement_possible = run.has_new_room
 
     def _blame_policy(self, error: Exception) -> None:
-        """Raise PolicyError if the error comes out of a policy."""
+        """Raise PolicyError from the error if a policy raised it."""
         found = policy_error(error, self.state.settings)
         if found is not None:
             raise found from error
@@ -153,9 +153,10 @@ class Core:
         self._decided.append(placed)
 
     def _settle(self) -> None:
-        """Decide what was put off until nothing is under way except superseded attempts, and end
-        the run if nothing can start any more. While the timer of superseded attempts runs, the run
-        waits for them, so that their cancellations reach the sites first."""
+        """Make the decisions of `Part.settle`, and end the run if nothing can start any more.
+        Called when no copy, and no attempt except superseded ones, is open. Does nothing while the
+        timer of superseded attempts runs, so that their cancellations reach the sites before the
+        run ends."""
         state = self.state
         if self.run.awaits_more or (state.attempts and SUPERSEDED in state.timers):
             return
@@ -193,7 +194,8 @@ class Core:
         return "no site is left that could run the rest: " + "; ".join(paused) if paused else None
 
     def _explain_unplaced(self) -> str:
-        """Why eligible tasks are left although sites are open."""
+        """Why eligible tasks are left although no site is paused: a task fits no site, or the
+        policy places none."""
         state = self.state
         for w in state.workflows:
             for kind in w.eligible.counts:
@@ -207,8 +209,8 @@ class Core:
         return f"policy {state.settings.policy!r} places none of the eligible tasks"
 
     def _end_avoidance(self) -> bool:
-        """Let tasks go to sites where they have failed if the run would end without them otherwise.
-        Returns whether the run goes on."""
+        """Let tasks return to sites where they have failed, since the run would otherwise end
+        without them. Returns whether the run goes on."""
         state = self.state
         tasks = avoiding_tasks(state) if state.open_workflows else ()
         if not tasks:
@@ -218,19 +220,22 @@ class Core:
         return len(state.attempts) > state.superseded or self._goes_on()
 
     def _goes_on(self) -> bool:
-        """Whether something may still happen although nothing is under way."""
+        """Whether a timer or a capability may still start work although no attempt or copy is
+        open."""
         return bool(self._may_go_on() and self.state.open_workflows) or any(
             expects() for expects in self.run.hooks.expects
         )
 
     def _explain_end(self) -> str | None:
-        """Why a capability leaves eligible tasks unplaced; None without one that does."""
+        """The first reason that a capability states for leaving eligible tasks unplaced; None if no
+        capability states one."""
         reasons = (explain() for explain in self.run.hooks.explain_end)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _may_go_on(self) -> bool:
-        """Whether the run may go on after a timer. Without a healthy site the retry of a task leads
-        to nothing; a site that may recover has a timer of its own."""
+        """Whether the run may go on when a timer fires, or when the user ends the pause of a site.
+        Without a healthy site, timers of retries do not count, since a retried task cannot be
+        placed. A site that may recover has a timer of its own, which counts."""
         state = self.state
         if state.is_any_held:
             return True  # The user may free the site.

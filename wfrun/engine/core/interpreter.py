@@ -1,9 +1,9 @@
 """The one interpreter of the log: it changes the state of a run by one event at a time.
 
-Live runs, recovery, ``status`` and simulations use it. What an event requires, such as a copy to
-start or an attempt to submit, is added to the outbox; decisions are left to the core. The events of
-attempts and files are interpreted in `wfrun.engine.tasks.attempts` and
-`wfrun.engine.files.file_events`, those of other parts of a run by these.
+Live runs, recovery, ``status`` and simulations use it. Actions that an event requires, such as a
+copy to start or an attempt to submit, are added to the outbox; decisions are left to the core.
+`wfrun.engine.tasks.attempts` interprets the events of attempts, `wfrun.engine.files.file_events`
+those of files, and each part of a run the events that it declares.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Interpreter:
         self._add_parts(event)
 
     def _change(self, run: Run, event: ev.RunChanged) -> None:
-        """Change the options and sites of the run, and make its parts anew. Nothing is decided
-        until the run is resumed, which follows."""
+        """Change the options and sites of the run, and create its parts anew. Nothing is decided
+        before the RunResumed that follows."""
         state = run.state
         change_sites(run, event)
         _configure(state, event.settings, event.links)
@@ -418,7 +418,7 @@ def _retry(run: Run, workflow: int, task: int) -> None:
 
 
 def _timer_expired(run: Run, *_: int) -> None:
-    """Do nothing: without this timer the core may end the run."""
+    """Do nothing. The timer only kept the core from ending the run."""
 
 
 _FIRED: dict[str, Callable[..., None]] = {

@@ -1,9 +1,9 @@
 """The state of a run: what follows from its log, and nothing else.
 
-Only the interpreter (`wfrun.engine.core.interpreter`) and the parts that it calls change it. It
-is compact: a few bytes per task in arrays beside the immutable workflow, and objects for open
-attempts only. Facts of a single part are kept by that part (`RunState.find`). Those that are here
-although a part sets them are read by the core at each placement, which a call would slow down.
+Only the interpreter (`wfrun.engine.core.interpreter`) and the parts that it calls change it. It is
+compact: a few bytes per task in arrays beside the immutable workflow, and objects for open attempts
+only. A part keeps its own facts (`RunState.find`). A few facts that a part sets are here
+nevertheless, since the core reads them at each placement, which a call would slow down.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     placed_s: float
     cores: int
     walltime_s: float | None = None
-    """Walltime that its job requests, if the decision to place it states one that was learned from
-    earlier tasks; None otherwise."""
+    """Walltime in seconds that its batch job requests, if it was learned from earlier tasks; None
+    otherwise."""
     phase: Phase = Phase.STAGING
     missing: int = 0
     """Number of inputs that have not arrived yet."""
     ready_s: float | None = None
     """Time when the last input arrived."""
     found_idle: bool = False
-    """Whether its site had idle slots for it when it was placed, and an engine has observed it ever
-    since. Kept here for late binding, since a hook would cost each placement a call."""
+    """Whether its site had idle slots for it when it was placed. Set to False by a resume, since no
+    engine observed the attempt meanwhile. Kept here for late binding, since a hook would cost each
+    placement a call."""
     started_s: float | None = None
     launcher: str = ""
     """Key of the launcher that runs it, as its start was reported; empty if none does."""
@@ -85,15 +86,15 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     """Whether it is being withdrawn: its site was asked to cancel it if it has not started
     (`Run.withdraw`)."""
     is_leaving: bool = False
-    """Whether its task is to go to another site, or to get another size. If the site has never
-    started the attempt, it is not submitted there again."""
+    """Whether its task is to move to another site or to another size. If the site turns out never
+    to have started the attempt, the attempt is not submitted again."""
     is_replica: bool = False
     killed: bool = False
-    """Whether it is being cancelled to make room for a mandatory task; its own task is tried
-    again."""
+    """Whether it is being cancelled to make room for a mandatory task. Its own task becomes
+    eligible again."""
     superseded: bool = False
-    """Whether another attempt of its task was done first. It is being cancelled, and its outcome
-    does not matter."""
+    """Whether another attempt of its task was done first. The superseded attempt is being
+    cancelled, and its outcome has no effect."""
 
 
 class Siblings:
@@ -191,8 +192,9 @@ class SiteState:
         return phases
 
     def wait_text(self, waiting: int) -> str:
-        """What its batch system says of ``waiting`` jobs of ours in its queue, as text to follow
-        this number; empty: nothing."""
+        """Text for users to append to ``waiting``, the number of our jobs that wait in its queue:
+        how many are held, and the reason that the batch system states. Empty if nothing is
+        known."""
         if not waiting or not (self.wait_reason or self.held_jobs):
             return ""
         if not self.held_jobs:
@@ -207,7 +209,7 @@ class SiteState:
 
     @property
     def pause_reason(self) -> str | None:
-        """Why it gets no attempts now, or fewer; None if it is open."""
+        """Why it gets no attempts now, or fewer than usual; None if it has no problem."""
         if HELD in self.conditions:
             return self.conditions[HELD].reason
         if self.reported is not None:
@@ -219,7 +221,8 @@ class SiteState:
 
     @property
     def pause_text(self) -> str:
-        """``pause_reason`` as a phrase, such as ``paused by the user``; empty if it is open."""
+        """``pause_reason`` as a phrase, such as ``paused by the user``; empty if it has no
+        problem."""
         reason = (self.pause_reason or "").strip()
         return f"paused: {reason}" if reason and HELD not in self.conditions else reason
 
@@ -288,31 +291,35 @@ class WorkflowState:
         self.class_masks: list[int] = []
         """Per class: the sites that could ever run its tasks."""
         self.task_classes: list[TaskClass] = []
-        """Per class: the class in the eligible set to which its tasks belong while they have failed
-        nowhere."""
+        """Per class of equal requests: the class in the eligible set of its tasks, as long as no
+        task is restricted to other sites than its class."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
         self.originals: dict[int, int] = {}
-        """By initial input, as a mask: sites that have it where its replica catalog says, outside
-        their store. Tasks read a copy in the store, since they may damage it."""
+        """By initial input, as a mask: sites that have the file where a replica catalog says,
+        outside their store. Tasks read a copy in the store, since a task may damage its inputs."""
         self.lost: set[int] = set()
         """Files that were written and are no longer at any place."""
         self.remakes: dict[int, int] = {}
         """Number of times that a file vanished and was made again, since the start or the
         resume."""
         self.worn_out: set[int] = set()
-        """Files that have vanished more often than they are made again."""
+        """Files that have vanished so often (`file_events.MAX_REMAKES`) that they are not made
+        again."""
         self.sizes = _sizes(workflow)
-        """Size of each file in bytes: as documented, then as written; -1 if unknown."""
+        """Size of each file in bytes: the documented size, once the file is written the actual
+        size; -1 if unknown."""
         self.digests: dict[int, str] = {}
         """Digest of each file that has one, with the option ``checksums``."""
         self.to_collect = _to_collect(workflow)
         self.reused: Sequence[ReusedTasks] = ()
         """Tasks that earlier runs did."""
         self.staging_s = 0.0
-        """Sum over attempts of the time from placement to the arrival of the last input (FTD)."""
+        """File transfer delay (FTD): the sum over attempts of the time from placement to the
+        arrival of the last input."""
         self.waiting_s = 0.0
-        """Sum over attempts of the time from then to the start (QWT)."""
+        """Queue waiting time (QWT): the sum over attempts of the time from the arrival of the last
+        input to the start."""
         self.variants: dict[int, int] = {}
         """Number of the attempt that succeeded, by task, if it is not the first. It is part of the
         names of the task's files at the sites. Only in runs with ``own_outputs``."""
@@ -386,7 +393,8 @@ class WorkflowState:
         return 0 if producer is None else self.variants.get(producer, 0)
 
     def content(self, file: int) -> Content:
-        """What a file has to contain wherever it is, as far as the run knows."""
+        """The contents that every copy of a file must have, as far as the run knows. Sizes of
+        initial inputs are not known."""
         record = self.workflow.files[file]
         is_written = record.producer is not None
         return Content(
@@ -406,12 +414,12 @@ class WorkflowState:
         return self.asks.get(task) or self.workflow.tasks[task].resources
 
     def choose_size(self, task: int, size: int) -> None:
-        """Let a moldable job request one of its sizes. What a retry has added to its walltime and
-        memory stays."""
+        """Let a moldable job request one of its sizes. The growth of its walltime and memory by
+        retries is kept."""
         self.asks[task] = self.grown(task, size, self.growth(task))
 
     def growth(self, task: int) -> Growth:
-        """What retries have added to the request of a moldable job."""
+        """The growth of a moldable job's walltime and memory request by retries."""
         asked = self.asks.get(task)
         if asked is None:
             return Growth()
@@ -420,7 +428,7 @@ class WorkflowState:
         return Growth((asked.walltime_s or documented_s) / documented_s, asked.memory_bytes)
 
     def grown(self, task: int, size: int, growth: Growth) -> Resources:
-        """The request of a moldable job with a size, and what retries have added."""
+        """The request of a moldable job with this size, increased by the growth from retries."""
         asked = self.workflow.sized(task, size)
         assert asked.walltime_s is not None, "moldable jobs have walltimes"
         return msgspec.structs.replace(
@@ -430,9 +438,10 @@ class WorkflowState:
         )
 
     def runtime_s(self, task: int) -> float:
-        """The documented run time of the next attempt of a task on the reference processor; 0 if
-        unknown. For a moldable job it is proportional to the walltime of its size: it stays within
-        the walltime if the run time with the smallest size does."""
+        """The documented run time of the next attempt of a task on the reference processor, in
+        seconds; 0 if unknown. For a moldable job the document states the run time with the smallest
+        size. With another size, run time and walltime keep the same ratio, so that the run time
+        stays within the walltime if it does so with the smallest size."""
         runtime_s = self.workflow.tasks[task].runtime_s or 0.0
         moldable = self.workflow.moldable.get(task)
         if moldable is None or task not in self.asks:
@@ -560,8 +569,8 @@ class RunState:
         self.history: str | None = None
         """File that keeps run times and usage across runs; None without one."""
         self.link_history: str | None = None
-        """The same file, if it also keeps links: measurements of the copies of this run are added
-        to it. None otherwise."""
+        """The file in ``history``, if it also keeps link speeds: estimates from the copies of this
+        run are added to it. None otherwise."""
         self.max_replicas = 0
         """Maximum number of replicas of a task."""
         self.own_outputs = False
@@ -569,7 +578,7 @@ class RunState:
         self.removed = 0
         """Sites from which the files of the run were removed, as a mask."""
         self.superseded = 0
-        """Number of open attempts whose outcome does not matter."""
+        """Number of open attempts that are superseded."""
         self.raised: dict[int, int] = {}
         """Workflows whose priority the user has raised, each with its rank: negative, smaller
         first."""
@@ -597,10 +606,11 @@ class RunState:
         self.transfer_methods: Counter[str] = Counter()
         """Number of files that were copied, by transfer method."""
         self.fallbacks: list[str] = []
-        """Why files between two sites went by another transfer method than the first one."""
+        """Why files between two sites were copied by another transfer method than the preferred
+        one."""
         self.moved_bytes = 0
         self.vanished: Counter[int] = Counter()
-        """Number of files that vanished, by site. One that vanished again counts again."""
+        """Number of files that vanished, by site. A file counts each time that it vanishes."""
         self.redone = 0
         """Number of tasks that were repeated because files that they wrote were lost."""
         self.recent_failures: deque[Failure] = deque(maxlen=8)
@@ -608,7 +618,7 @@ class RunState:
         self.eligible_serial = 0
 
     def find(self, kind: type[T]) -> T | None:
-        """The part of this class; None if the run does without it."""
+        """The part of this class; None if the run has none."""
         return cast("T | None", self.parts.get(kind))
 
     def get(self, kind: type[T]) -> T:

@@ -1,1 +1,2 @@
-"""Claims: processors that placeholder jobs hold for one job, and the queue of jobs for them."""
+"""Claims: processors that placeholders hold for one job, and the queue of jobs that wait for
+claims."""

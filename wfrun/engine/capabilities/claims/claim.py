@@ -20,7 +20,7 @@ class TriedPlacement(NamedTuple):
     idle: tuple[int, ...]
     """Number of idle processors of each site."""
     failed: tuple[Job, ...]
-    """The jobs that these idle processors could not hold."""
+    """The jobs at the head of the queue that did not fit the idle processors."""
 
 
 class Phases:
@@ -39,11 +39,13 @@ class Phases:
         self.queue_s = 0.0
         """Time in the placement queue."""
         self.claim_s = 0.0
-        """Time from the placement until all placeholders were ready, of granted claims."""
+        """Sum over granted claims of the time from the placement until all placeholders were
+        ready."""
         self.start_s = 0.0
-        """Time from then until the start of the attempt: transfer of inputs and submission."""
+        """Time from the grant of the claim until the start of the attempt: transfer of inputs and
+        submission."""
         self.execution_s = 0.0
-        """Time from the start to the end, of attempts that have ended."""
+        """Sum over ended attempts of the time from start to end."""
 
 
 class Placeholder:
@@ -59,7 +61,8 @@ class Placeholder:
         self.request = request
         self.asked_s = asked_s
         self.is_spare = is_spare
-        """Whether the job can do without it, because it is one that the job may grow into."""
+        """Whether the job does not use it: it was claimed for growth and the job has not joined it,
+        or the job gives it back."""
         self.is_returned = False
         """Whether it is given back before the other placeholders of its claim."""
         self.started_s: float | None = None
@@ -96,7 +99,7 @@ class ProcessorClaim:
         self.attempt = ""
         """Key of the attempt that runs in it; empty before its placement."""
         self.reason: tuple[ClaimEndCause, str] | None = None
-        """Cause and message with which it is to end; None: it goes on."""
+        """Cause and message with which the claim is to end; None: it goes on."""
 
     @property
     def is_held(self) -> bool:
@@ -132,7 +135,7 @@ def number_of(claim: ProcessorClaim) -> int:
 
 
 def part_of(claim: ProcessorClaim, launcher: str) -> Placeholder | None:
-    """The placeholder with this key."""
+    """The placeholder of the claim with this launcher key; None if the claim has none."""
     return next((part for part in claim.parts if part.request.key == launcher), None)
 
 

@@ -1,8 +1,8 @@
 """Claims of processors for jobs, and the queue of jobs that wait for them.
 
-Source: thesis section 2.2 (KOALA). A job runs on processors of one or several sites that are held
-for it by placeholders, which are launchers that run nothing else. All or nothing: it starts when
-all placeholders are ready, and gives all of them back together.
+Source: thesis section 2.2 (KOALA). A job runs on processors of one or several sites. Placeholders,
+which are launchers that run nothing else, hold these processors for the job. The job starts when
+all its placeholders are ready, and gives all of them back together.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ from wfrun.engine.tasks.attempts import fail_task, undispatch
 from wfrun.engine.tasks.status import ELIGIBLE, settle
 
 POLL_S = 60.0
-"""Interval in seconds at which waiting jobs are tried again although nothing has changed, which
-counts a try. Other users' jobs are observed at this interval."""
+"""Interval in seconds at which waiting jobs are tried again although nothing has changed. Such a
+scan counts as a try of each job. Other users' jobs are observed at this interval."""
 MAX_KEPT_TRIES = 100
-"""Maximum number of tries that are kept for the user, the latest ones."""
+"""Maximum number of scans of the queue that are kept to be shown to the user; the latest are
+kept."""
 
 _POLL, _WAIT, _PAUSE = "placement", "claim", "claims"
 
@@ -52,8 +53,8 @@ class ProcessorClaims(Capability):
     """Places jobs, claims their processors, and gives these back.
 
     A job that cannot be placed waits in a queue, which is scanned when processors become idle, when
-    a job comes, and every `POLL_S`. While one claim is granted in part no other job is placed, so
-    that no two jobs hold processors that the other needs.
+    a job arrives, and every `POLL_S`. Until a claim is granted or has ended, no other job is
+    placed. So two jobs never hold processors that the other one needs.
 
     Cost: constant; of a decision, the waiting jobs; when jobs become eligible, the tasks of their
     workflow.
@@ -68,7 +69,8 @@ class ProcessorClaims(Capability):
             links = node_links_of([site.spec for site in self.state.sites], settings.metric)
         self.queue: PlacementQueue[Job] = PlacementQueue(settings.place, links, settings.tries)
         self.claims: dict[str, ProcessorClaim] = {}
-        """Claims with a placeholder that has not ended, by key; also those that are given back."""
+        """Claims with a placeholder that has not ended, by key. Includes claims that are being
+        given back."""
         self.by_job: dict[Job, ProcessorClaim] = {}
         """The claim of each job that has one."""
         self.made = 0
@@ -94,7 +96,7 @@ class ProcessorClaims(Capability):
         self._changed: set[int] = set()
         """Workflows whose eligible tasks have changed."""
         self._pending: ProcessorClaim | None = None
-        """The claim of which only some placeholders are ready."""
+        """The claim that is not granted yet, since its placeholders are not all ready."""
         self._is_due = False
         self._is_scan_due = False
 
@@ -135,9 +137,10 @@ class ProcessorClaims(Capability):
         self._scan_soon()
 
     def _sync(self) -> None:
-        """Bring the queue up to date: add jobs that have become eligible, in that order and by
-        priority, and remove jobs that are no longer eligible. Called before each use of the queue,
-        so that a replay has the same queue."""
+        """Bring the queue up to date: add jobs that have become eligible, by priority and then in
+        the order in which they became eligible, and remove jobs that are no longer eligible. Called
+        only when the queue is used by an event or a decision, so that a replay has the same
+        queue."""
         for index in sorted(self._changed):
             w = self.state.workflows[index]
             fresh = []
@@ -228,7 +231,8 @@ class ProcessorClaims(Capability):
             self.claims.pop(claim.key, None)
 
     def extend(self, claim: ProcessorClaim, requests: Sequence[LauncherRequest]) -> None:
-        """Request further placeholders, into which its job may grow, at the site of a claim."""
+        """Request further placeholders at the site of a claim, into which the job of the claim may
+        grow."""
         site, now_s = claim.parts[0].site, self.state.now_s
         for request in requests:
             part = Placeholder(site, request, now_s, is_spare=True)
@@ -349,7 +353,7 @@ class ProcessorClaims(Capability):
     # Attempts
 
     def claim_for(self, attempt: Attempt) -> ProcessorClaim | None:
-        """The claim that an open attempt runs in; None if it has ended."""
+        """The claim that an open attempt runs in; None if the claim has ended."""
         return self.by_job.get((attempt.workflow, attempt.task))
 
     def on_placed(self, attempt: Attempt) -> None:
@@ -412,8 +416,8 @@ class ProcessorClaims(Capability):
         self._scan_soon()
 
     def idle_at(self, index: int) -> int:
-        """Number of idle processors of a site. 0 at sites that get no work, and where jobs of other
-        users wait, since these would overtake a placeholder."""
+        """Number of idle processors of a site that can be claimed. 0 at sites that get no work, and
+        at sites where other users' jobs wait: these jobs would start before a placeholder."""
         site = self.state.sites[index]
         queued = self._foreign[index][1]
         is_paused = self._pauses.get(index, (0, 0.0))[1] > self.state.now_s
@@ -422,13 +426,15 @@ class ProcessorClaims(Capability):
         return self.free_at(index)
 
     def free_at(self, index: int) -> int:
-        """Number of processors of a site that neither jobs of other users nor placeholders hold."""
+        """Number of processors of a site that neither running jobs of other users nor placeholders
+        hold."""
         slots, running = self.state.sites[index].spec.slots, self._foreign[index][0]
         return max(0, slots - running - self._held[index])
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look for the placeholders of the previous engine, and give back again what that engine
-        had given back. If it dismissed them at the end of the run, all claims are over."""
+        """Look for the placeholders of the previous engine, and give back again those that this
+        engine had given back. If the engine dismissed its launchers at the end of the run, end all
+        claims."""
         self._pauses.clear()
         self._refused.clear()
         self.queue.renew(self._request_of)
@@ -519,8 +525,8 @@ class ProcessorClaims(Capability):
         self._is_due = False
 
     def _reason_to_end(self, claim: ProcessorClaim) -> tuple[ev.ClaimEndCause, str] | None:
-        """Cause and message if a claim is to be given back before an attempt is submitted in it;
-        None: it goes on."""
+        """Cause and message for ending a claim in which no attempt was submitted yet, since its job
+        or a site no longer allows an attempt; None: the claim goes on."""
         w = self.state.workflows[claim.workflow]
         attempt = self.state.attempts.get(claim.attempt)
         if claim.attempt and (attempt is None or attempt.phase is not Phase.STAGING):

@@ -15,8 +15,8 @@ from wfrun.engine.jobs.sized import at_speed, shaped
 from wfrun.engine.model import SiteSpec
 
 MARGIN_S = 120.0
-"""Time in seconds that placeholders request beyond the walltime of their job, for the start of the
-other placeholders and the transfer of outputs."""
+"""Walltime in seconds that placeholders request in addition to the walltime of their job, for the
+start of the other placeholders and the transfer of outputs."""
 
 DEFAULT_WALLTIME_S = 86_400.0
 """Walltime of the placeholders of a job that states none, in seconds; the walltime of its site is
@@ -25,7 +25,7 @@ the maximum."""
 
 def node_links_of(specs: Sequence[SiteSpec], metric: Metric) -> NodeLinks:
     """The links between the nodes of sites, for the Communication-Aware policy. Raises ValueError
-    for a site without a link within."""
+    if a site states no link among its own nodes."""
     values: list[list[float | None]] = []
     for spec in specs:
         known = {
@@ -49,9 +49,10 @@ def request_of(
 
 
 def width_of(site: SiteSpec, ppn: int | None) -> int:
-    """Maximum number of processors of a component at a site, with ``ppn`` on each node; None: all
-    are on one node. If the catalog does not state the number of nodes, it follows from their width,
-    so that no queue refuses a component."""
+    """Maximum number of processors of a component at a site. ``ppn``: processors on each node;
+    None: all processors are on one node. If the catalog does not state the number of nodes, it is
+    computed from the slots of the site and the cores of a node, so that no queue refuses a
+    component."""
     width = site.node_cores or site.slots
     if ppn is None or ppn > width:
         return width
@@ -64,7 +65,8 @@ def width_of(site: SiteSpec, ppn: int | None) -> int:
 def divided_request(
     components: Components, sites: Sequence[SiteSpec], allowed: int
 ) -> PlacementRequest:
-    """The request of a job with components. Sites that it names are in the catalog."""
+    """The request of a job with components. All sites that the components name must be in
+    ``sites``."""
     names = [site.name for site in sites]
     return PlacementRequest(
         components.size,
