@@ -20,7 +20,7 @@ class UseMark(NamedTuple):
     used_core_s: float
     """Core seconds that attempts had used."""
     done: int
-    """Number of tasks."""
+    """Number of tasks that were done."""
 
 
 class ExpectedTimes(Capability):
@@ -65,7 +65,7 @@ class ExpectedTimes(Capability):
             self.ratios.observe(kind, elapsed_s / documented_s, speed_ratio)
 
     def expected_s(self, attempt: Attempt) -> float | None:
-        """Expected run time of an attempt at its site; None: nothing is known."""
+        """Expected run time of an attempt at its site, in seconds; None if unknown."""
         w = self.state.workflows[attempt.workflow]
         documented_s = documented_of(w, attempt.task)
         speed_ratio = self.state.sites[attempt.site].spec.speed_ratio
@@ -73,8 +73,9 @@ class ExpectedTimes(Capability):
 
 
 def kind_of(w: WorkflowState, task: int) -> tuple[int, str]:
-    """The kind of a task; tasks of one kind have similar run times. The tasks of a bag have one
-    name, which is not looked up, since its tasks are created on access."""
+    """The kind of a task: its workflow and its name. Tasks of one kind have similar run times. For
+    bags the name is empty: all tasks of a bag have one name, and looking it up would create the
+    task."""
     return w.index, "" if w.workflow.bag is not None else w.workflow.tasks[task].name
 
 

@@ -1,5 +1,5 @@
-"""The latest run times of each class of tasks of this run, for the history across runs, and
-tasks of a run as jobs of predictors.
+"""The latest run times of each class of tasks of this run, for the history across runs; and the
+conversion of tasks to the jobs of predictors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wfrun.engine.prediction.job import Job, is_plausible
 MAX_OBSERVATIONS = 50
 """Maximum number of run times that the history keeps of a class of tasks at a site."""
 MAX_CLASSES = 10_000
-"""Maximum number of classes that the history keeps: those with the latest ends."""
+"""Maximum number of classes that the history keeps: the classes observed last."""
 
 
 class Class(NamedTuple):
@@ -36,11 +36,11 @@ class Observation(NamedTuple):
     """End in seconds since the epoch, by the clock of the engine."""
     runtime_s: float
     key: str
-    """Key of the attempt. Identifies the observation, whichever way it gets into a history."""
+    """Key of the attempt. It identifies the observation, so that a history can recognize it."""
     requested_s: float | None = None
-    """Walltime of the document; None if there is none."""
+    """Walltime that the document states, in seconds; None if it states none."""
     input_bytes: float | None = None
-    """Size of its inputs; None if unknown."""
+    """Total size of the inputs of the task in bytes; None if unknown."""
 
 
 def in_order(event: ev.HistoryRead) -> Iterator[tuple[Job, float]]:

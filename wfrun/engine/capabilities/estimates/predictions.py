@@ -22,8 +22,8 @@ from wfrun.engine.prediction.run_times import (
 from wfrun.engine.queues.queue_model import Predict
 
 UNKNOWN_S = 3600.0
-"""Expected run time, on the reference processor, of a task without any information. It is
-long, so that an idle processor is preferred to a fast but busy one."""
+"""Expected run time in seconds, on the reference processor, of a task of which nothing is known. It
+is long, so that an idle processor is preferred to a fast but busy one."""
 
 
 class _Prediction:
@@ -56,12 +56,13 @@ class Predictions(Part):
         if not self._observes:
             self.dormant = frozenset({"on_done"})
         self._last: tuple[WorkflowState, int, JobClass, Details] | None = None
-        """The latest task that the policy asked about. A cache: a policy asks about one task for
-        every site."""
+        """Cache: the class of the task that the policy asked about last. A policy asks about one
+        task at every site."""
 
         self._uses_sizes = self.state.information.file_size is not Knowledge.UNKNOWN
-        """Whether predictions may use sizes of inputs: the policy declares sizes, or they were
-        measured. Policies that do not declare sizes must not use those of a document."""
+        """Whether predictions may use sizes of inputs: the policy declares file sizes, or the run
+        has a history. A policy that does not declare file sizes must not use those of a
+        document."""
 
     def take_over(self, before: Predictions) -> None:
         self.run_times = before.run_times
@@ -100,7 +101,8 @@ class Predictions(Part):
             self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio, details)
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
-        """Expected run time of a task at a site: documented (K) or predicted (H)."""
+        """Expected run time of a task at a site in seconds: documented if the policy declares
+        ``task_runtime=K``, otherwise predicted, or `UNKNOWN_S` at the speed of the site."""
         spec = self.state.sites[site].spec
         if w.runtimes_s is not None:
             return w.runtimes_s[task] / spec.speed_ratio
@@ -109,8 +111,8 @@ class Predictions(Part):
         return UNKNOWN_S / spec.speed_ratio if known_s is None else known_s
 
     def predict(self, w: WorkflowState, task: int, site: int) -> Prediction | None:
-        """The expected run time of a task at a site and what it was made from; None if nothing is
-        known."""
+        """The expected run time of a task at a site, with its method and number of observations;
+        None if nothing is known."""
         spec = self.state.sites[site].spec
         if w.runtimes_s is not None:
             return Prediction(w.runtimes_s[task] / spec.speed_ratio, "documented", 0)

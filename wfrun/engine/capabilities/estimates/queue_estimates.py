@@ -1,6 +1,6 @@
 """Estimates of when queues would start a task: the information service of thesis section 6.1.3.
 
-Run times of other users' jobs are those that the queue of the site shows.
+Run times of other users' jobs are those that the queue of the site shows, or else predictions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from wfrun.engine.prediction.registry import Chain
 from wfrun.engine.queues.queue_model import Expected, QueueModel, make_queue_model
 
 MIN_LEAD_S = 1e-6
-"""Minimum difference of two completion times in seconds that is not taken for rounding."""
+"""Minimum difference of two completion times, in seconds. Smaller differences may be rounding
+errors."""
 
 
 class Completion(NamedTuple):
-    """The earliest completion of a task, as it was found."""
+    """The site with the earliest completion of a task, as `QueueEstimates.earliest_completion`
+    found it."""
 
     workflow: int
     task: int
@@ -34,7 +36,7 @@ class Completion(NamedTuple):
     runtime_s: float
     staging_s: float
     later_s: float
-    """Earliest time at which it would be completed at any other site; infinite without another
+    """Earliest time at which any other site would complete the task; infinite without another
     site."""
 
 
@@ -68,7 +70,7 @@ class QueueEstimates(Capability):
         """The latest answer of ``earliest_completion``."""
 
     def take_over(self, before: QueueEstimates) -> None:
-        """The next observations show other users' jobs again."""
+        """Keep the predictors of other users' run times. The jobs themselves are observed again."""
         self._foreign[: len(before._foreign)] = before._foreign
 
     @classmethod
@@ -102,27 +104,27 @@ class QueueEstimates(Capability):
 
     @property
     def rebuilds(self) -> int:
-        """Number of times that a model was rebuilt. Between rebuilds, models only gain the tasks
-        that are placed."""
+        """Total number of rebuilds of the models of all sites. Between rebuilds, models only gain
+        the tasks that are placed."""
         rebuilds = 0
         for model in self.models:
             rebuilds += model.rebuilds
         return rebuilds
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
-        """Expected run time of a task at a site."""
+        """Expected run time of a task at a site, in seconds."""
         if w.runtimes_s is not None:
             return w.runtimes_s[task] / self._speed_ratios[site]
         return self._predictions.expected_s(w, task, site)
 
     def cancel_first(self, site: int) -> None:
-        """Forget the first task that was planned at a site."""
+        """Remove the first planned task from the model of a site."""
         model = self.models[site]
         for task in model.end_plan()[1:]:
             model.plan(*task)
 
     def end_plan(self) -> None:
-        """Forget what was planned."""
+        """Remove all planned tasks from the models."""
         for model in self.models:
             if model.has_plan:
                 model.end_plan()
@@ -166,9 +168,10 @@ class QueueEstimates(Capability):
 
     def start_s(self, w: WorkflowState, task: int, site: int, duration_s: float) -> float:
         """Earliest start of a task that arrives now at a site and holds its cores for
-        ``duration_s``; infinite if it is larger than the site. If the queue shows its own plan, the
-        task needs a hole as long as its walltime. If cores are free and no job waits for them, the
-        task starts now whatever the model expects: the model learns of unexpected ends later."""
+        ``duration_s``; infinite if the task is larger than the site. The result is a time of the
+        run's clock, in seconds. If the queue shows its own plan, the task needs a hole as long as
+        its walltime. If cores are free and no job waits for them, the task starts now, whatever the
+        model expects: the model learns of unexpected ends later."""
         there, now_s = self.state.sites[site], self.state.now_s
         cores = w.workflow.tasks[task].resources.cores
         if there.committed_cores + cores <= there.slots_now and (
@@ -181,15 +184,15 @@ class QueueEstimates(Capability):
         return model.start_s(cores, duration_s, now_s)
 
     def _requested_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """The walltime of a task at a site; None: it has none."""
+        """The walltime of a task at the speed of a site, in seconds; None: it has none."""
         walltime_s = w.asked(task).walltime_s
         return None if walltime_s is None else walltime_s / self.state.sites[site].spec.speed_ratio
 
     def earliest_completion(
         self, w: WorkflowState, task: int, sites: Sequence[int], *, staged: bool = False
     ) -> int:
-        """The first of these sites with the earliest completion of the task. ``staged``: its run
-        starts after the transfers of its inputs there, one after another."""
+        """The first of these sites with the earliest completion of the task. ``staged``: the task
+        starts only after its inputs were transferred to the site, one after another."""
         now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
         stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
@@ -216,8 +219,9 @@ class QueueEstimates(Capability):
         return best
 
     def completes_before(self, w: WorkflowState, found: Completion) -> bool:
-        """Whether a task still completes at the site that was found before it could complete at any
-        other site, however much more the found site has to do since."""
+        """Whether the site in ``found`` still completes its task before any other site could,
+        despite the tasks that it has got since. The earliest completion elsewhere is taken from
+        ``found.later_s``."""
         if found.later_s == inf:
             return True
         duration_s = found.staging_s + found.runtime_s

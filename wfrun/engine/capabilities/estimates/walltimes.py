@@ -1,9 +1,9 @@
-"""Walltimes that follow from the run times of earlier tasks.
+"""Walltimes that are learned from the run times of earlier tasks.
 
-Where nothing is learned, the rules without it hold: a single job requests the longest walltime of
-its site, and launchers by what the run itself has seen. A walltime is learned only from enough run
-times of the same class at the same site, never for tasks whose document states one, and never for
-longer than the catalog allows.
+Without a learned walltime, the batch job of a single task requests the maximum walltime of its
+site, and launchers request a walltime by the run times that this run has observed. A walltime is
+learned only from enough run times of the same class at the same site. It never replaces a walltime
+that a document states, and never exceeds what the catalog allows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ MIN_WALLTIME_S = 300.0
 """Minimum walltime of a single job in seconds: starting the task takes time, too, and the shortest
 gaps of a schedule are longer."""
 HEADROOM = 1.5
-"""Factor that yields the time within which a task should end from the conformal bound of its class.
-95% of the tasks of the class do not exceed that bound, whose margin each miss enlarges."""
+"""Ratio of the time within which a task should end to the conformal bound of its class. 95% of the
+tasks of the class do not exceed that bound. Each task that exceeds it enlarges its margin."""
 KILLED_GROWTH = 2.0
-"""The time within which a task should end is at least the longest time after which a task of its
-class was killed, multiplied by this factor."""
+"""Minimum ratio of the time within which a task should end to the longest time after which a task
+of its class was killed."""
 SAFETY = 2.0
-"""Factor that yields the walltime from the bound of a run time: a killed task costs far more than a
-request that is too long."""
+"""Ratio of a learned walltime to the time within which the task should end: a killed task costs far
+more than a request that is too long."""
 MAX_KINDS = 1000
-"""Maximum number of types of tasks considered for the walltime of a launcher."""
+"""Maximum number of kinds of tasks (owner, application, cores) for which the walltime of a launcher
+is learned."""
 
 _Kind = tuple[str, str, int]
 """Owner, application and cores of a task."""
@@ -58,13 +59,14 @@ class _Series:
         self.mean.observe(runtime_s)
 
     def bound_s(self) -> float | None:
-        """The time within which the next task should end; None if too few tasks have ended."""
+        """The run time in seconds within which the next task should end; None if too few tasks have
+        ended."""
         upper_s = self.bounds.upper_s()
         return None if upper_s is None else max(HEADROOM * upper_s, KILLED_GROWTH * self.killed_s)
 
 
 class LauncherWork(NamedTuple):
-    """What the unfinished tasks of the run need of the launchers of a site."""
+    """The work of all unfinished tasks of the run, if it were done by the launchers of one site."""
 
     core_s: float | None
     """Sum over these tasks of expected run time times cores, in core seconds; None if unknown for
@@ -76,7 +78,8 @@ class LauncherWork(NamedTuple):
 class Walltimes(Capability):
     """Learns walltimes, in runs with a history.
 
-    Cost: constant, and nothing in runs without a history. `work_at`: the types of tasks.
+    Cost: constant, and nothing in runs without a history; of `work_at`, the number of kinds of
+    tasks.
     """
 
     dormant = EVERY_HOOK
@@ -87,7 +90,7 @@ class Walltimes(Capability):
         self._left: Counter[_Kind] = Counter()
         """Number of tasks that are not done, by kind."""
         self._missed: set[tuple[int, int]] = set()
-        """Tasks that a learned walltime has ended, as (workflow, task)."""
+        """Tasks that were killed at the end of a learned walltime, as (workflow, task)."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -163,8 +166,9 @@ class Walltimes(Capability):
     # Walltimes
 
     def bound_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """The time within which a task should end at a site, from the run times of its class there;
-        None if these are too few, or if the document of the task states a walltime."""
+        """The run time in seconds within which a task should end at a site, learned from its class
+        there. None if too few run times are known, or if the document of the task states a
+        walltime."""
         if w.asked(task).walltime_s is not None:
             return None
         series = self._series.get(self._class(w, task, site))
@@ -184,7 +188,7 @@ class Walltimes(Capability):
         return walltime_s if walltime_s < spec.walltime_s else None
 
     def work_at(self, site: int) -> LauncherWork:
-        """What the launchers of a site may have to run."""
+        """The work that the launchers of a site may have to do."""
         name, core_s, longest_s = self.state.sites[site].spec.name, 0.0, 0.0
         is_known = not self.dormant and len(self._left) <= MAX_KINDS
         for kind, count in self._left.items() if is_known else ():
@@ -206,7 +210,7 @@ def _kind(w: WorkflowState, task: int) -> _Kind:
 
 
 def rounded_s(walltime_s: float) -> float:
-    """A walltime rounded to whole minutes, from half an hour on to multiples of ten minutes: tasks
-    with equal walltimes are submitted together."""
+    """A walltime rounded up to whole minutes, from half an hour on to multiples of ten minutes:
+    tasks with equal walltimes are submitted together."""
     step_s = 60.0 if walltime_s < 1800 else 600.0
     return step_s * ceil(walltime_s / step_s)

@@ -15,10 +15,10 @@ from wfrun.engine.jobs.malleable.shapes import taken
 from wfrun.engine.model import Moldable, Resources
 
 GATHER_S = 2.0
-"""Maximum time in seconds that processors which are ready are not offered because others are not
-ready: a program that takes powers of two wants them together."""
+"""Maximum time in seconds that ready processors wait for others before they are offered: a program
+whose sizes are powers of two needs them together."""
 MIN_WALLTIME_S = 60.0
-"""Batch systems count in minutes."""
+"""Minimum walltime of a placeholder for growth, in seconds: batch systems count in minutes."""
 
 
 def is_malleable(w: WorkflowState, task: int) -> bool:
@@ -58,28 +58,30 @@ class GrownJob:
         self.bounds = bounds
         least = bounds.sizes[0]
         self.unit = 1 if bounds.ppn is None or least % bounds.ppn else bounds.ppn
-        """Processors of each placeholder that it grows by: a node, or one processor."""
+        """Number of processors of each placeholder that the job grows by: those of a node, or
+        one."""
         self.has_joined = False
-        """Whether its program speaks to its launcher."""
+        """Whether its program has connected to its launcher."""
         self.can_join = True
-        """Whether it may be offered processors: it has not broken the protocol, and has not
-        ended."""
+        """Whether it may be offered processors: its program has neither violated the protocol nor
+        left its launcher."""
         self.question: OpenQuestion | None = None
         """The open question to the program."""
         self.answered = 0
         """Number of the latest question that was answered."""
         self.refused = 0
-        """Number of processors that it was offered at its present size and has not taken."""
+        """Number of processors that its program declined at its present size."""
         self.paused_until_s = -inf
-        """It asks for no processors before this time, since those that it asked for were not ready
-        in time."""
+        """No processors are claimed for it before this time, since the last ones were not ready in
+        time."""
         self.left: dict[str, ev.ReleaseCause] = {}
-        """Placeholders that its program does not use, which are to be given back."""
+        """Placeholders to give back, since its program does not use them: the cause, by key."""
         self.sizes: list[SizeChange] = []
 
     @property
     def spares(self) -> list[Placeholder]:
-        """Placeholders that it has not joined and that are not given back."""
+        """Placeholders for growth that its program does not use yet and that are not being given
+        back."""
         return [part for part in self.claim.parts if part.is_spare and not part.is_returned]
 
     @property
@@ -98,8 +100,9 @@ class GrownJob:
         return self.has_joined and self.can_join and self.size < self.bounds.sizes[-1]
 
     def wanted(self, offered: int, now_s: float) -> int:
-        """Number of processors of an offer to ask for: those that one of its sizes needs, in full
-        placeholders. 0 while others are on their way, and if it has just refused as many."""
+        """Number of processors to claim if the policy offers ``offered``: as many as one of its
+        sizes needs, in full placeholders. 0 while earlier ones are claimed or offered, and if its
+        program has declined as many at its present size."""
         if self.question is not None or self.spares or not self.can_grow:
             return 0
         if now_s < self.paused_until_s:
@@ -109,7 +112,8 @@ class GrownJob:
         return 0 if count <= self.refused else count
 
     def growth(self, processors: int, asked: Resources, now_s: float) -> ev.GrowthAsked:
-        """The claim of further processors."""
+        """The decision to claim further processors. ``asked``: the request of the job, whose memory
+        and GPUs are divided among the placeholders."""
         head = self.claim.parts[0].request
         walltime_s = max(MIN_WALLTIME_S, self.claim.asked_s + head.walltime_s - now_s)
         share = self.unit / head.cores
@@ -123,7 +127,8 @@ class GrownJob:
         return ev.GrowthAsked(now_s, self.claim.key, requests)
 
     def to_offer(self, now_s: float) -> tuple[list[Placeholder], float | None]:
-        """The placeholders to offer now, and the time to look again if others are awaited."""
+        """The placeholders to offer now, and the time to decide again; None unless ready
+        placeholders wait for others."""
         spares = self.spares
         ready = [part for part in spares if part.started_s is not None]
         if not ready or self.question is not None:

@@ -1,10 +1,10 @@
 """Lets malleable jobs grow into idle processors of their sites, and shrink for others.
 
 Source: thesis chapter 3 (KOALA). The decisions are those of `wfrun.engine.jobs.malleable.policies`.
-A job grows by placeholders of one node, or one processor, that join its claim: they are asked for
-while processors are idle, offered to the program when they are ready, and given back if it does not
-take them. Unlike in the thesis, which polls, local users' jobs that wait get grown processors as
-soon as they are seen.
+A job grows by placeholders of one node, or one processor, that join its claim. Placeholders are
+requested while processors are idle, offered to the program when they are ready, and given back if
+the program declines them. Waiting jobs of local users get grown processors as soon as these jobs
+are observed; the thesis polls.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from wfrun.engine.core.state import Attempt
 from wfrun.engine.jobs.malleable.policies import Change, demands, grow, reclaimable
 
 SETTLE_S = 6.0
-"""Maximum time in seconds from giving back processors at a site until the batch system has given
-them to jobs that wait for them, and these are observed to run."""
+"""Maximum time in seconds from the return of processors to a site until the waiting jobs that get
+them are observed to run."""
 
 _LOOK = "sizes"
 
@@ -51,7 +51,7 @@ class Malleability(Capability):
         self.sizes: dict[str, list[SizeChange]] = {}
         """The sizes of each attempt of a malleable job so far, by key."""
         self._rigid: set[Job] = set()
-        """Jobs that broke the protocol. They are not offered anything any more."""
+        """Jobs whose program violated the protocol. They are not offered processors any more."""
         self._returned: dict[int, deque[tuple[float, int]]] = {}
         """By site: the latest returns of processors, as (time in seconds, number of processors)."""
         self._waits_since_s: dict[int, float] = {}
@@ -91,7 +91,7 @@ class Malleability(Capability):
     # Facts
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
-        """Note a running job that can change its size."""
+        """Register the job of the attempt if it is malleable."""
         w = self.state.workflows[attempt.workflow]
         claim = self._claims.claim_for(attempt)
         if claim is None or claim.key in self.jobs or not is_malleable(w, attempt.task):
@@ -130,7 +130,7 @@ class Malleability(Capability):
         self._ask(job)
 
     def _ask(self, job: GrownJob) -> None:
-        """Pass the open question on; also again after a crash."""
+        """Send the open question, if any, to the program. Sent again after a crash."""
         asked = job.question
         if asked is not None:
             head = job.claim.parts[0].request.key
@@ -191,7 +191,7 @@ class Malleability(Capability):
         self._is_due = self.run.decision_due = True
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Ask again what the previous engine may not have asked."""
+        """Send the open questions again: the previous engine may not have sent them."""
         for job in self.jobs.values():
             self._ask(job)
         self._returned.clear()
@@ -224,12 +224,12 @@ class Malleability(Capability):
         self._is_due = False
 
     def end_replay(self) -> None:
-        """What is due is found again when the run is resumed."""
+        """Decide nothing: due decisions are found again when the run is resumed."""
         self._is_due = False
 
     def _give_back_unused(self, decisions: Decisions, jobs: Sequence[GrownJob]) -> float:
         """Give back processors that programs do not use, and those that were not ready in time.
-        Returns the time to look again."""
+        Returns the time to decide again; infinite: no need."""
         now_s, look_s = self.state.now_s, inf
         for job in jobs:
             for cause in sorted(set(job.left.values())):
@@ -249,11 +249,13 @@ class Malleability(Capability):
         return look_s
 
     def _shrink_for_local(self, decisions: Decisions, site: int, jobs: Sequence[GrownJob]) -> float:
-        """Give processors back to local users whose jobs wait: first those that are not offered
-        yet, then those that jobs have grown by. Returns the time to look again.
+        """Give processors back to local users whose jobs wait: first processors that are not
+        offered yet, then processors that jobs have grown by. Returns the time to decide again;
+        infinite: no need.
 
-        At first, idle processors and those on their way back count as given. If the jobs still wait
-        later, the batch system cannot use these processors for them, and they get as many again.
+        For `SETTLE_S` after local jobs began to wait, idle processors and processors on their way
+        back count as given. If jobs still wait then, the batch system cannot use those processors
+        for them. As many as they request are given again, less what was returned within `SETTLE_S`.
         """
         queued, now_s = self._claims.foreign_at(site)[1], self.state.now_s
         since_s = self._waits_since_s.get(site)
@@ -306,7 +308,7 @@ class Malleability(Capability):
     def _reclaim(
         self, decisions: Decisions, jobs: Sequence[GrownJob], needed: int, cause: ev.ShrinkCause
     ) -> None:
-        """Order mandatory shrinks of jobs that have no question open."""
+        """Reclaim ``needed`` processors by mandatory shrinks of jobs without an open question."""
         askable = _askable(jobs)
         if needed <= 0 or not askable:
             return
@@ -317,7 +319,8 @@ class Malleability(Capability):
             decisions.take(ev.ShrinkAsked(self.state.now_s, job.claim.key, number, count, cause))
 
     def _offer(self, decisions: Decisions, jobs: Sequence[GrownJob]) -> float:
-        """Offer the processors that are ready to the programs. Returns when to look again."""
+        """Offer the processors that are ready to the programs. Returns the time to decide again;
+        infinite: no need."""
         look_s = inf
         for job in jobs:
             ready, due_s = job.to_offer(self.state.now_s)
@@ -359,7 +362,7 @@ class Malleability(Capability):
 
 
 def _not_offered(job: GrownJob) -> list[Placeholder]:
-    """Spare placeholders of a job that its program has not been offered."""
+    """Placeholders for growth that were not offered to the program of a job."""
     offered = () if job.question is None else job.question.offered
     return [part for part in job.spares if part.request.key not in offered]
 

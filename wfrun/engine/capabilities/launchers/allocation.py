@@ -4,8 +4,8 @@ This is late binding: tasks are placed at a site with launchers only while these
 site whose queue moves first does the work. While eligible tasks wait for room, more launchers are
 requested at every site that could run them, because nobody knows which queue moves first. None are
 requested if the live ones will finish the work before a new one would start, by the last waiting
-times in that queue. Launchers that no work waits for are stopped after a timeout. For a while none
-are requested at a site that the policy declines for a workflow.
+times in that queue. Launchers that no work waits for are stopped after a timeout. If the policy of
+a workflow declines a site, no launchers are requested there for that workflow for some time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Allocation(Capability):
         self._declined: dict[int, tuple[int, ...]] = {}
         """By workflow: sites that its policy has declined since the last decision."""
         self._wake_ups: dict[int, float] = {}
-        """By site: when to decide again if nothing happens before."""
+        """By site: time of the timer at which to decide again."""
         self._due = False
 
     @classmethod
@@ -169,8 +169,8 @@ class Allocation(Capability):
             self._note_need()
 
     def after_replay(self, event: ev.Event) -> None:
-        """Consider the changes by these decisions only after the next fact, as the live core
-        did."""
+        """After a decision about launchers or a withdrawal, decide again only after the next fact,
+        as the live core did."""
         if isinstance(event, (ev.LaunchersAsked, ev.LaunchersStopped, ev.AttemptsWithdrawn)):
             self._due = False
 

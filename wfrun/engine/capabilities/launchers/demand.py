@@ -28,8 +28,8 @@ class Demand:
     """Cores that eligible tasks request, by the sites that may run them, as far as throttle and
     policy let them start.
 
-    Only workflows that changed are added up again, so an event costs the task classes of its own
-    workflow.
+    Sums are recomputed only for workflows that changed, so an event costs the task classes of its
+    own workflow.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -71,7 +71,7 @@ class Demand:
             self._stale.add(workflow)
 
     def accept(self, workflow: int, site: int) -> None:
-        """Note that the policy placed a task at a site: it no longer declines it."""
+        """Note that the policy placed a task at a site, which ends its decline of the site."""
         declines = self._declines.get(workflow)
         if declines is not None and declines.pop(site, None) is not None:
             self._stale.add(workflow)
@@ -93,7 +93,7 @@ class Demand:
     def refresh(self) -> float:
         """Update the sums. Returns the time at which they next change without an event: the expiry
         of the next decline. Infinite if no decline is left, or if the next one has the maximum
-        length, for which a run need not wait."""
+        period `MAX_DECLINE_S`: a run need not wait for that."""
         state = self._state
         for workflow in self._stale:
             self._refresh(state.workflows[workflow])
@@ -135,8 +135,8 @@ class Demand:
             total[mask] = total.get(mask, 0) + cores
 
     def _willing(self, workflow: int, mask: int) -> int:
-        """The mask without sites that the policy declines, unless the workflow could run nowhere
-        else."""
+        """The mask without the sites that the policy declines. The whole mask if no other site in
+        it is healthy."""
         declines = self._declines.get(workflow)
         if declines is None:
             return mask
@@ -149,11 +149,12 @@ class Demand:
         return mask & ~declined if elsewhere else mask
 
     def at(self, site: int) -> int:
-        """Cores of the work that a site could get. Cost: the number of masks, which is small."""
+        """Number of cores that eligible tasks request that may run at this site. Cost: the number
+        of masks, which is small."""
         return sum(cores for mask, cores in self.total.items() if mask >> site & 1)
 
     def helpers(self, site: int) -> int:
-        """The sites that may get all the work that this site may get, as a mask."""
+        """Mask of the sites that may run all the work that ``site`` may run."""
         common = ~0
         for mask in self.total:
             if mask >> site & 1:

@@ -1,5 +1,5 @@
-"""State of the launchers of a run: requested, queued, started, ended, and what follows for their
-sites."""
+"""The launchers of a run, from request to end, and the slots and capacity of sites that follow from
+them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from wfrun.engine.tasks.attempts import take_back
 from wfrun.engine.tasks.bag import tasks_of
 
 RECONNECT_TIMEOUT_S = 120.0
-"""Maximum time that a resumed engine waits for launchers of the previous engine to reconnect. After
-that it requests others."""
+"""Maximum time in seconds that a resumed engine waits for launchers of the previous engine to
+reconnect. Then the engine requests other launchers."""
 
 EXPIRED_GROWTH = 1.5
 """Ratio of the next expected run time of a task to the time that it had run when its launcher's
@@ -76,7 +76,8 @@ class Launchers(Capability):
                 self._update_site(index)
 
     def take_over(self, before: Launchers) -> None:
-        """Keep the launchers, with the attempts in them."""
+        """Keep the launchers and the attempts in them. Launchers at a site that left the catalog
+        are no longer kept for a minimum number."""
         self.runtimes, self._unlocated = before.runtimes, before._unlocated
         self._ran_s = before._ran_s
         for index, pool in before.pools.items():
@@ -198,8 +199,8 @@ class Launchers(Capability):
         pool.reason = f"{what} ran nothing, the last by {last} (no more for {minutes})"
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look for the launchers of the previous engine. If it dismissed them at the end of the
-        run, none of them can be relied on, and those that had not started have ended."""
+        """Look for the launchers of the previous engine. If that engine dismissed them at the end
+        of the run, they are stopped again, and those that had not started count as ended."""
         for site, pool in self.pools.items():
             self._look_for(site, pool, dismissed)
             self._changed(site)
@@ -307,7 +308,7 @@ class Launchers(Capability):
         return True
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """A success clears the failures of launchers."""
+        """Clear the failures of the site's launchers, and observe the run time of the task."""
         pool = self.pools.get(attempt.site)
         if pool is None:
             return
@@ -324,8 +325,8 @@ class Launchers(Capability):
         self._update_site(attempt.site)
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Expect longer run times after a task outlasted its launcher, so that launchers become
-        longer."""
+        """Expect longer run times after a task was cut off by the end of its launcher, so that
+        further launchers request longer walltimes."""
         if outcome.cause == "expired":
             ran_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
             task = attempt.workflow, attempt.task
@@ -339,11 +340,12 @@ class Launchers(Capability):
         return w.index, w.workflow.tasks[attempt.task].name
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float | None:
-        """Expected run time of a task at a site, for the decisions of its launchers; None if
-        unknown.
+        """Expected run time of a task at a site in seconds, by which launchers decide whether to
+        start it; None if unknown.
 
-        An estimate is capped at a share of the walltime: if it is wrong, no launcher would start
-        the task otherwise. It is not capped for a task that has filled most of a launcher already.
+        The estimate is at most `MAX_WALLTIME_SHARE` of a launcher's walltime: otherwise a wrong
+        estimate could keep every launcher from starting the task. It has no maximum for a task that
+        has already run for more than this share.
         """
         spec = self.pools[site].spec
         record = w.workflow.tasks[task]
@@ -373,7 +375,8 @@ def pool_at(state: RunState, site: int) -> LauncherPool | None:
 
 
 def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
-    """Change the busy cores of a launcher. Returns whether the room of the site changes with it."""
+    """Add ``cores``, which may be negative, to the busy cores of a launcher. Returns whether this
+    changes the room of the site."""
     launcher.busy_cores += cores
     pool.busy_cores += cores
     if launcher.phase is LauncherPhase.LIVE:
@@ -383,7 +386,7 @@ def _occupy(pool: LauncherPool, launcher: Launcher, cores: int) -> bool:
 
 
 def _longest_s(workflow: Workflow) -> float:
-    """The longest documented run time of a workflow; 0 without any."""
+    """The longest documented run time of the tasks of a workflow, in seconds; 0 without any."""
     if workflow.bag is not None:
         return max(tasks_of(workflow).runtimes_s() or (0.0,))
     return max((t.runtime_s or 0.0 for t in workflow.tasks), default=0.0)

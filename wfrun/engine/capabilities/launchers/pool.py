@@ -27,7 +27,7 @@ class LauncherPhase(IntEnum):
 
 
 class Launcher:
-    """A launcher, from the decision to request it on."""
+    """A launcher, from the decision to request it until after its end."""
 
     __slots__ = ("asked_s", "busy_cores", "cause", "channel", "done", "ended_s", "ends_s", "host",
                  "idle_since_s", "latency_s", "phase", "queued_s", "ran", "reason", "request",
@@ -56,7 +56,7 @@ class Launcher:
         self.idle_since_s: float | None = None
         """Time since which nothing runs in it; None while something runs, and before its start."""
         self.stopped = False
-        """Whether the core stopped it, since no work waits for it."""
+        """Whether the core decided to stop it, or its engine dismissed it with the run."""
         self.cause: Cause | None = None
         self.reason: str | None = None
         """Why it drains, or how it ended."""
@@ -103,12 +103,13 @@ class LauncherPool:
         """Busy cores in launchers that take no more tasks or cannot be reached. They use no slots
         of the live launchers."""
         self.unlocated_cores = 0
-        """Cores of attempts that the previous engine gave to some launcher, which may not be back
-        yet. Until their start is reported, they use no slots of the live launchers."""
+        """Cores of attempts that the previous engine gave to a launcher that may not have
+        reconnected yet. Until the start of such an attempt is reported, it uses no slots of the
+        live launchers."""
         self.latency_s = 0.0
         """Longest latency of the live launchers."""
         self.task_s: float | None = None
-        """Mean run time of recent tasks; None before the first."""
+        """Mean run time of recent tasks in seconds; None before the first task has ended."""
         self.staging_s = 0.0
         """Mean staging time of recent attempts."""
         self._tasks = 0
@@ -116,7 +117,7 @@ class LauncherPool:
         self.prefetch = 0
         """Number of prefetched tasks per slot."""
         self.waits = Last2()
-        """Predictor of the waiting time in the queue."""
+        """Predictor of the time in seconds that a launcher waits in the queue."""
         self.failures = 0
         """Number of consecutive launchers that ran nothing."""
         self.pauses = 0
