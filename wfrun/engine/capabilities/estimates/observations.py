@@ -64,7 +64,7 @@ def in_order(event: ev.HistoryRead) -> Iterator[tuple[Job, float]]:
 class Observations(Capability):
     """Keeps the latest run times of each class, in runs with a history.
 
-    Cost: constant, beside that of `job_of`; nothing in runs without a history.
+    Cost: that of `job_of` for each task that ends; nothing in runs without a history.
     """
 
     dormant = EVERY_HOOK

@@ -150,8 +150,8 @@ class GrownJob:
         return tuple(found)
 
     def hear(self, event: ev.JobResized) -> None:
-        """Take the program's answer: the processors that it has now, and those that it does not
-        use."""
+        """Apply the program's answer: note the placeholders that it uses, and those to give
+        back."""
         asked, self.answered = self.question, max(self.answered, event.number)
         if asked is not None and event.number >= asked.number:
             self.question = None

@@ -76,8 +76,8 @@ class Launchers(Capability):
                 self._update_site(index)
 
     def take_over(self, before: Launchers) -> None:
-        """Keep the launchers and the attempts in them. Launchers at a site that left the catalog
-        are no longer kept for a minimum number."""
+        """Keep the launchers and the attempts in them. At a site that left the catalog, no minimum
+        number of launchers is kept any more."""
         self.runtimes, self._unlocated = before.runtimes, before._unlocated
         self._ran_s = before._ran_s
         for index, pool in before.pools.items():

@@ -1,4 +1,4 @@
-"""The throttle that tunes itself: tasks that no site would start soon stay with the engine."""
+"""The self-tuning throttle: tasks that no site would start soon stay with the engine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ MAX_PLANNED = 16
 dispatched to the queues of their sites, as far as these have room."""
 
 MAX_PLANNED_OF_BAGS = 4
-"""Maximum number of tasks that are planned at a time in runs whose sites bind late; further tasks
-go to sites that start them soon. Each event may plan these tasks again, and a bag has many ends."""
+"""Maximum number of tasks that are planned at a time in runs whose sites bind late. Further tasks
+go to sites that start them soon. Each event may plan these tasks again, and a bag causes many
+events."""
 
 
 class Planned(NamedTuple):
@@ -39,25 +40,27 @@ class AutoThrottle(Capability):
 
     A site starts a task soon while its attempts hold fewer cores than it has slots, plus the cores
     to prefetch there. The width of the task does not count: the first task in order goes to a site
-    as soon as one of its cores is free, and narrower ones cannot starve it. Nothing is held back
+    as soon as one core is free there, so that narrower tasks cannot starve it. Nothing is held back
     from a site where jobs of other users wait: a later task would queue behind them.
 
-    A policy that estimates queues may prefer a busy site, although another one is idle. Then the
-    task is planned there, in the model of its queue, until the decision is complete; the tasks
-    behind it may use the idle slots. Tasks of other policies are dispatched in this case, and those
-    of runs with storage limits: tasks behind them might take the storage that they need.
+    A policy that estimates queues may prefer a busy site although another site is idle. The task is
+    then *planned*: until the decision is complete it is only in the model of the busy site's queue,
+    and later tasks may use the idle slots. With other policies, and in runs with storage limits,
+    the task is dispatched to the busy site instead. With storage limits, later tasks might
+    otherwise take the storage that it needs.
 
-    Otherwise each decision would ask the policy about all tasks that wait for a busy site. The
-    answers of one that completes tasks as early as possible are kept until a model is rebuilt or
-    the health of a site changes, and for each task until one that was not planned comes before it
-    and takes the same site. A site that no eligible task chose is not offered again either, until a
-    further task becomes eligible. Other policies may answer otherwise as time passes.
+    Answers of a policy that ``completes_earliest`` are kept, so that not every decision asks about
+    all tasks that wait for busy sites. All answers are dropped when a model is rebuilt, or the
+    health or the load of a site changes. A single answer is checked again when a task that was not
+    planned goes before it to the same site. A site that no eligible task chose is not offered again
+    until a further task becomes eligible. Answers of other policies are not kept, since they may
+    change as time passes.
 
     Cost of a placement and an end: constant.
     """
 
     dormant = frozenset({"limit_candidates"})
-    """It matters once sites are bounded."""
+    """This hook matters only once the capacity of sites is limited (``RunState.is_bounded``)."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -67,22 +70,24 @@ class AutoThrottle(Capability):
         self._has_launchers = [site.spec.has_launchers for site in self.state.sites]
         self._queues = self.state.find(QueueEstimates)
         self.plans = self._queues is not None and self.state.find(Storage) is None
-        """Whether tasks are planned at busy sites; otherwise they enter the queues of these
-        sites."""
+        """Whether tasks for busy sites are planned; otherwise they are dispatched to the queues of
+        these sites."""
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
         """Tasks that the latest decisions planned and that the present decision has not considered
         yet, in their order."""
         self._stale: set[int] = set()
-        """Serial numbers of the tasks in ``_answers`` whose site has got more to do since they were
-        planned."""
+        """Serial numbers of the tasks in ``_answers`` whose site has got further tasks since they
+        were planned."""
         self._asked_again: int | None = None
-        """Former site of the task that the policy is being asked about again; None: it had none."""
+        """Former answer of the policy for a task about which it is being asked again; None if there
+        is none."""
         self._keeps = getattr(
             placement_class(self.state.settings.policy), "completes_earliest", False
         )
-        """Whether a task stays at its site while only other sites get more to do."""
+        """Whether the policy declares ``completes_earliest``: its answer for a task stays the same
+        while only other sites get further tasks."""
         self.soon = 0
         """The sites that start a task soon, as a mask."""
         self.declined = 0
@@ -107,7 +112,7 @@ class AutoThrottle(Capability):
         return f"policy {settings.policy}"
 
     def begin(self) -> None:
-        """Begin a decision."""
+        """Begin a decision: forget answers that may be out of date."""
         rebuilds = 0 if self._queues is None else self._queues.rebuilds
         # Where capacities are limited, each placement may take a candidate from other tasks. Only
         # the earliest completion does not change with the time.
@@ -131,7 +136,8 @@ class AutoThrottle(Capability):
         self._reconsider()
 
     def _reconsider(self) -> None:
-        """Ask the policy again about tasks that wait for a site: it may have less room by now."""
+        """Ask the policy again about tasks that wait for a site: the site may have less room by
+        now."""
         self._forget()
         self.run.placement_possible = True
 
@@ -163,8 +169,8 @@ class AutoThrottle(Capability):
 
     @property
     def placing(self) -> int:
-        """Mask of the sites where a task is placed if the policy chooses them. A task for which the
-        policy chooses another site is only planned there."""
+        """Mask of the sites at which a task is placed if the policy chooses one of them. If it
+        chooses another site, the task is only planned there."""
         return self.soon if self.plans else -1
 
     @property
@@ -219,9 +225,9 @@ class AutoThrottle(Capability):
             self._clear_answers()  # The former site has less to do.
 
     def plan(self, planned: Planned, decisions: Decisions) -> bool:
-        """Plan a task at the end of the queue of a site. Returns whether it was planned. If the
-        maximum is planned, the first planned task is dispatched before; the decision ends if the
-        queue has no room for that one."""
+        """Plan a task at the end of the model of a site's queue. If `MAX_PLANNED` tasks are planned
+        already, the first of them is dispatched before. Returns False, without planning the task,
+        if the site of that first task has no room for it; the caller then ends the decision."""
         assert self._queues is not None
         if len(self._planned) == MAX_PLANNED and not self._dispatch_first(decisions):
             self.declined = -1
@@ -234,7 +240,8 @@ class AutoThrottle(Capability):
         return True
 
     def planned(self, w: WorkflowState, entry: Entry, site: int) -> Planned:
-        """A task that the policy wants to place at a busy site."""
+        """The record of a task that the policy wants to place at a busy site, to be given to
+        `plan`."""
         assert self._queues is not None
         task, found = entry[2], self._queues.latest
         if (found.workflow, found.task, found.site) != (w.index, task, site) or not self._keeps:
@@ -258,7 +265,8 @@ class AutoThrottle(Capability):
 
     def end_plan(self, *, all_asked: bool) -> list[tuple[WorkflowState, TaskClass]]:
         """End a decision: make the planned tasks eligible again. Returns their workflows and
-        classes. ``all_asked``: no eligible task was left out that could go to an open site."""
+        classes. ``all_asked``: whether the policies were asked about all eligible tasks that open
+        sites could run."""
         self.declined = self.soon if all_asked else 0
         planned = self._planned
         if not planned:

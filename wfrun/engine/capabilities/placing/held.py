@@ -9,23 +9,23 @@ from wfrun.engine.core.state import RunState
 from wfrun.engine.tasks.eligible import TaskClass
 
 MAX_RETRIED_WORKFLOWS = 8
-"""Maximum number of workflows whose policy is asked again after an event that gives none of them
-another site. Without a limit an event would cost as much as there are held workflows."""
+"""Maximum number of held workflows whose policy is asked again after an event that makes room for
+none of them. Without a limit the cost of an event would grow with the number of held workflows."""
 
 
 class HeldWorkflows:
     """Workflows whose policy is not asked for a placement now.
 
-    A policy is asked again as soon as its task has room at a site that had none before, the
-    earliest workflow first, and in turn after any other event. When nothing is under way, all are
-    asked, since no further event may come.
+    A policy is asked again as soon as its task has room at a further site, the earliest workflow
+    first. After any other event, the policies of `MAX_RETRIED_WORKFLOWS` workflows are asked in
+    turn. When no attempt or copy is open, all are asked, since no further event may come.
     """
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self.reasons: dict[int, tuple[TaskClass, int]] = {}
-        """By held workflow: the class of the task, and the sites that had room for it, as a
-        mask."""
+        """By held workflow: the class of the task that was left unplaced, and the sites that had
+        room for it, as a mask."""
         self._by_reason: dict[tuple[TaskClass, int], Arrivals] = {}
         self._turns: deque[int] = deque()
 

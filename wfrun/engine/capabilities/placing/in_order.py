@@ -40,7 +40,8 @@ class InOrder(Part):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Launchers of owners who scavenge pull their tasks."""
+        """Not wanted with a selection policy, nor with scavenging owners, whose launchers pull
+        tasks."""
         return not (run.state.queues or begun.settings.scavenge)
 
     def is_held(self, w: WorkflowState) -> bool:
@@ -78,8 +79,8 @@ class InOrder(Part):
             self.run.decision_due = True  # Their policies are asked after the next event.
 
     def _next(self) -> int | None:
-        """Remove and return the earliest workflow that may have a task to place; first those whose
-        priority the user has raised."""
+        """Remove and return the earliest workflow that may have a task to place; None if there is
+        none. Workflows whose priority the user has raised come first."""
         if self.state.raised and (index := self._next_raised()) is not None:
             return index
         if not (self._waiting or self._held.reasons):
@@ -109,8 +110,8 @@ class InOrder(Part):
         return index
 
     def _next_raised(self) -> int | None:
-        """Remove and return the first raised workflow that may have a task to place. Cost: the
-        raised workflows times the classes."""
+        """Remove and return the first raised workflow that may have a task to place; None if there
+        is none. Cost: the raised workflows times the classes."""
         openings_for, auto = self.state.openings_for, self._auto
         offered = -1 if auto is None else auto.soon & ~auto.declined
         for index in sorted(self.state.raised, key=self.state.raised.__getitem__):
@@ -175,7 +176,8 @@ class InOrder(Part):
         arrivals.add(w.index)
 
     def _first(self, w: WorkflowState) -> tuple[Entry, int] | None:
-        """The first task of a workflow that a site has room for, with these sites as a mask."""
+        """The first task of a workflow for which a site has room, with a mask of all sites that
+        have room for it. None if there is no such task."""
         eligible, openings, reservations = w.eligible, self.state.openings, self._reservations
         auto = self._auto
         offered = -1 if auto is None else auto.soon & ~auto.declined
@@ -197,8 +199,9 @@ class InOrder(Part):
         return None if best is None else (best, best_mask)
 
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
-        """Reserve cores for the first task that fits nowhere, if placing ``entry`` would take cores
-        that this task waits for. Returns whether a reservation was made."""
+        """Reserve cores for the first wider task that comes before ``entry`` and that no site has
+        room for, if placing ``entry`` at the sites in ``mask`` could take cores that the wider task
+        waits for. Returns whether a reservation was made."""
         # Only wider tasks can be starved: where one of this width has room, others of it have too.
         earliest = self._rank(w), entry, w
         for kind in w.eligible.counts:
@@ -221,9 +224,9 @@ class InOrder(Part):
         return True
 
     def _first_waiting(self, kind: TaskClass) -> WorkflowState | None:
-        """The first workflow with tasks of a class that wait for room. Workflows that wait for
-        their throttle or their policy are dropped from the index: they are added again when a
-        placement is allowed."""
+        """The first workflow with tasks of a class that wait for room; None if there is none.
+        Workflows that wait for their throttle or their policy are dropped from the index. They are
+        added again when a placement is allowed."""
         arrivals, throttle = self._waiting[kind], self.state.throttle
         while arrivals:
             raised = [index for index in self.state.raised if index in arrivals]
@@ -236,11 +239,12 @@ class InOrder(Part):
         return None
 
     def _rank(self, w: WorkflowState) -> int:
-        """Place of a workflow among all, smaller first."""
+        """Rank of a workflow in the order of placements, the smallest first."""
         return self.state.raised.get(w.index, w.index)
 
     def _waits(self, w: WorkflowState, kind: TaskClass) -> tuple[int, Entry, WorkflowState] | None:
-        """The first task of a class of a workflow, if no site has room for it."""
+        """The first task of a class of a workflow, as (rank, entry, workflow); None if a site has
+        room for it."""
         if kind.mask & self.state.openings_for(kind.cores).open:
             return None
         first = w.eligible.first_of(kind)
@@ -250,9 +254,10 @@ class InOrder(Part):
     # Replay
 
     def end_replay(self) -> None:
-        """Hold the workflows that have a task with room which the log does not place: their
-        policies left it unplaced. In a run that plans tasks it may have been planned instead, so
-        nothing is held, and policies are asked when a placement is possible."""
+        """Hold each workflow with a task that has room at a site and is not placed in the log: the
+        policy of the workflow left the task unplaced. In a run that plans tasks, such a task may
+        have been planned instead. There no workflow is held, and policies are asked when a
+        placement is possible."""
         if self._auto is not None and self._auto.plans:
             return
         held, throttle = self._held, self.state.throttle

@@ -2,9 +2,9 @@
 
 A task that needs many cores would wait for ever if every core that becomes free went to a narrow
 task. As in EASY backfilling (D. Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995) the first task
-that fits nowhere gets a reservation, and tasks behind it may overtake it where they do not delay
-it. No run times are needed: all that is at the reserved site now ends some time, and what is placed
-there from now on may hold only the cores that the wide task leaves.
+that fits nowhere gets a reservation, and later tasks may overtake it where they do not delay it. No
+run times are needed: the attempts at the reserved site end some time, and attempts placed there
+after the reservation may hold only the cores that the wide task leaves.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ class Reservation:
         self.cores = w.workflow.tasks[task].resources.cores
         self.site = site
         self.keys: set[str] = set()
-        """Keys of the open attempts of other tasks that were placed at the site since the
-        reservation."""
+        """Keys of the open attempts that were placed at the site after the reservation was made."""
         self.taken_cores = 0
         """Number of cores of the attempts in ``keys``."""
 
 
 class Reservations(Part):
-    """Reservations for tasks wider than the room of any site. At most one per resource manager,
-    since each further one would take room from narrow tasks, and one per site. They are in the log,
-    so a replay has the same.
+    """Reservations for tasks that are wider than the room at any site. There is at most one
+    reservation per site, and one per resource manager, since each further one would take room from
+    narrow tasks. Reservations are in the log, so that a replay restores them.
 
-    A reservation ends when its task is placed, at whichever site, or is no longer eligible, when
-    its site is paused or becomes too small, and when its policy leaves the task unplaced. Cost:
-    constant.
+    A reservation ends when its task is placed at any site or is no longer eligible, when its site
+    is paused or becomes too small, and when the placement policy leaves a task of the workflow
+    unplaced. Cost: constant.
     """
 
     dormant = EVERY_HOOK
@@ -53,7 +52,8 @@ class Reservations(Part):
         self._by_queue: dict[int, Reservation] = {}
 
         self._declined: dict[tuple[int, int], int] = {}
-        """Sites whose reservation the policy of a task declined, by (workflow, task); a mask."""
+        """By (workflow, task), as a mask: sites where the task had a reservation when its policy
+        left a task unplaced."""
 
     def events(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
         return {
@@ -128,8 +128,9 @@ class Reservations(Part):
 
     def limit(self, cores: int, mask: int) -> int:
         """The sites of a mask where a task of ``cores`` cores does not delay a wider task with a
-        reservation. A task that is at least as wide is not limited: where it has room, so has the
-        task with the reservation, and their order decides."""
+        reservation. A reservation does not restrict tasks that are at least as wide as its own
+        task: if one of them has room at a site, the reserved task has room there, too, and the
+        order of the tasks decides."""
         for site, reservation in self.at.items():
             if cores < reservation.cores and mask >> site & 1:
                 held_cores = reservation.cores + reservation.taken_cores + cores
@@ -138,11 +139,11 @@ class Reservations(Part):
         return mask
 
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
-        """The site at which to reserve cores for a task that fits nowhere now, before a narrower
-        task behind it is placed at one of the sites in the mask ``threatened``. It is the site with
-        the most free cores. None if that placement cannot delay the task, if its resource manager
-        has a reservation already, or if the jobs are packed: a list schedule lets whatever fits
-        start.
+        """The site at which to reserve cores for a task that fits nowhere now, before a later,
+        narrower task is placed at one of the sites in the mask ``threatened``. Of the sites that
+        are large enough, it is the one with the most free cores. None if the placement cannot delay
+        the task, if the resource manager of the task has a reservation already, or if jobs are
+        packed: a list schedule starts every job that fits.
 
         Cost: the number of sites.
         """

@@ -1,5 +1,5 @@
-"""A resource manager: its queue of bags, and the eligible set that a selection policy forms from it
-(thesis sections 5.1.2 and 5.1.3)."""
+"""A resource manager: its queue of bags, and the eligible set that a selection policy forms from
+this queue (thesis sections 5.1.2 and 5.1.3)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ResourceManager:
         self._heaps: dict[TaskClass, list[_Top]] = {}
         """By class: a heap of the first tasks of selected bags. Some entries are stale."""
         self._planned: set[int] = set()
-        """Bags with tasks that the present decision has planned at busy sites."""
+        """Bags of which the present decision has planned tasks at busy sites."""
         self._throttled: set[int] = set()
         """Selected bags of which the throttle allows no further dispatched task."""
         self.held = HeldWorkflows(state)
@@ -197,8 +197,8 @@ class ResourceManager:
         )
 
     def placed(self, w: WorkflowState) -> None:
-        """Note that a task of this bag was placed. In the log of an older version the bag may still
-        be waiting."""
+        """Note that a task of this bag was placed. In logs of older versions the bag may not have
+        been selected."""
         bag = w.index
         if bag not in self._selected:
             self._add_selected(bag, None)
@@ -230,7 +230,8 @@ class ResourceManager:
         self._throttled.add(w.index)
 
     def consider_again(self, bags: Iterable[int]) -> None:
-        """Consider bags again whose policy had left a task unplaced."""
+        """Consider bags again whose policy had left a task unplaced, or whose tasks were
+        planned."""
         for bag in bags:
             if bag in self._selected:
                 self._push(self._state.workflows[bag])
@@ -286,8 +287,8 @@ class ResourceManager:
                 heap[:] = sorted({top for top in heap if self._is_valid(kind, top)})
 
     def _is_valid(self, kind: TaskClass, top: _Top) -> bool:
-        """Whether an entry is valid: the first task of its class in a selected bag that may have a
-        task placed."""
+        """Whether an entry is valid: its task is the first of its class in its bag, and the bag is
+        selected and neither throttled nor held."""
         rank, order, serial, bag = top
         if (
             rank != self._state.raised.get(bag, 0)

@@ -49,7 +49,8 @@ class Selecting(Part):
             for number in range(len(self.state.queues))
         ]
         self._passed: list[tuple[WorkflowState, Entry]] = []
-        """In a replay: the tasks that the present resource manager has planned at busy sites."""
+        """In a replay: the tasks that the present resource manager may have planned at busy
+        sites."""
         if self.state.throttle is None:
             self.dormant = frozenset({"on_left"})
         self._changed: set[int] = set()
@@ -123,8 +124,8 @@ class Selecting(Part):
             manager.consider_again(manager.held.release_in_turn())
 
     def _next(self, manager: ResourceManager) -> NextTask | None:
-        """The next task to place; None if there is none. Sets aside bags at their throttle, and
-        considers held bags again if another site has room for them now."""
+        """The next task to place; None if there is none. Leaves out bags that have reached their
+        throttle, and considers held bags again if a further site has room for them now."""
         throttle = self.state.throttle
         while True:
             while manager.held.reasons and (freed := manager.held.release_first()) is not None:
@@ -135,10 +136,12 @@ class Selecting(Part):
             manager.throttle(found.bag)
 
     def _place(self, manager: ResourceManager, found: NextTask, decisions: Decisions) -> bool:
-        """Ask the placement policy of the task's bag for a site. A bag whose policy declines is
-        held. Returns whether the decision may go on.
+        """Ask the placement policy of the task's bag for a site, and place or plan the task there.
+        A bag whose policy declines is held. Returns whether the decision may go on.
 
-        Cores that a wider task waits for are reserved first, instead of this placement.
+        If the placement would take cores that a wider task waits for, these cores are reserved
+        instead, and the task is not placed yet. If the storage of its sites has no room, the task
+        is made to wait for room instead.
         """
         w, entry = found.bag, found.entry
         if (event := self._reservation(manager, found)) is not None:
@@ -167,8 +170,8 @@ class Selecting(Part):
         return True
 
     def _reservation(self, manager: ResourceManager, found: NextTask) -> Event | None:
-        """The decision to reserve cores for an earlier task that no site has room for, if placing
-        ``found`` would take cores that it waits for; None if there is no such task."""
+        """The decision to reserve cores for an earlier, wider task that no site has room for, if
+        placing ``found`` would take cores that the earlier task waits for; otherwise None."""
         passed = manager.passed_over(found)
         if passed is None:
             return None
@@ -206,9 +209,9 @@ class Selecting(Part):
             self._ask_again(self.managers[0])
 
     def _follow(self, w: WorkflowState, task: int) -> None:
-        """Pass over the tasks before this task, which the log places next. If the run plans tasks,
-        they were planned; otherwise their policies must have left them unplaced, which holds their
-        bags."""
+        """Pass over the tasks that come before ``task``, the next task that the log places. In a
+        run that plans tasks, the passed tasks were planned. Otherwise their policies left them
+        unplaced, so their bags are held."""
         while self._turn < w.queue:
             self._exhaust()
         manager = self.managers[w.queue]
@@ -232,9 +235,9 @@ class Selecting(Part):
             manager.planned(found.bag)
 
     def _exhaust(self) -> None:
-        """Pass over the tasks of the present resource manager that could have been placed, since
-        the log has no more of its placements after the latest fact. Go on to the next resource
-        manager."""
+        """Pass over the remaining tasks of the present resource manager, and go on to the next one.
+        Called when the log has no further placement of this resource manager before the next fact:
+        the tasks with room were planned or left unplaced."""
         manager = self.managers[self._turn]
         if self._auto is not None and self._auto.plans:
             self._next(manager)  # The eligible set is renewed if nothing was planned.
