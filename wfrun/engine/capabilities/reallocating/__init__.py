@@ -1,1 +1,2 @@
-"""Parallel jobs in the queues of several sites: their sizes, and moves of those that wait."""
+"""Parallel jobs in the queues of several sites: the choice of their sizes, and the reallocation of
+waiting jobs."""

@@ -19,8 +19,9 @@ from wfrun.engine.jobs.reallocation import Limits, Placed, reallocate
 _TIMER = "reallocation"
 
 MOST_MOVES = 5
-"""Maximum number of moves of a job, except to a site that starts it immediately. A queue that seems
-short may have users whose jobs overtake ours, so that a job could move for ever."""
+"""Maximum number of moves of a job to other sites; a move to a site that starts the job immediately
+is always allowed. A queue that seems short may have users whose jobs overtake ours, so that a job
+could move for ever."""
 
 
 class Reallocations(Capability):
@@ -49,9 +50,9 @@ class Reallocations(Capability):
         self._destinations: dict[TaskNumber, int] = {}
         """Destination of each job that is being moved."""
         self._offered: dict[TaskNumber, tuple[int, int]] = {}
-        """Site and size of each move of the latest decision, so that the size of a moved job needs
-        no further plan of all queues. They are not in the log; a later engine chooses the size
-        again."""
+        """Cache: destination and size of each job that the latest decision moves, so that choosing
+        the size of a moved job does not plan all queues again. The log does not record the sizes; a
+        later engine chooses them again."""
         self._is_timed = False
         self._due = False
 
@@ -98,7 +99,7 @@ class Reallocations(Capability):
         self._set_timer()
 
     def on_started(self, attempt: Attempt, event: ev.AttemptStarted) -> None:
-        """A job that starts while it is being moved stays where it is."""
+        """End the move of a job that starts before it is cancelled: the job stays where it is."""
         attempt.is_leaving = False
         self._destinations.pop((attempt.workflow, attempt.task), None)
 

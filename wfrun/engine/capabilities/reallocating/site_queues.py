@@ -26,14 +26,14 @@ SHORTEST_S = 1.0
 
 class SiteQueues(LrmQueues):
     """Models of the queues of all sites at one moment, made from the open attempts and the latest
-    observation of other users' jobs. Of the waiting jobs others come first, since the times of
-    their submission are unknown.
+    observation of other users' jobs. In each queue other users' waiting jobs come before ours,
+    since their submission times are unknown.
 
     Jobs are planned with their walltimes at the speed of the site, other users' jobs with predicted
-    run times. Where the queue shows the starts that it plans itself, as Slurm's does, all jobs have
-    these starts and their walltimes, as in the plan of the scheduler, and a job of any size gets
-    the first hole of that plan. Sites that take no work now make no offers, and their jobs are left
-    alone.
+    run times. If the queue shows the starts that it plans itself, as Slurm's does, jobs are planned
+    with these starts and their walltimes, as in the plan of the scheduler, and an offer is the
+    first hole of that plan that is large enough. Sites that take no work now make no offers, and
+    jobs that wait there are not moved.
     """
 
     def __init__(
@@ -74,8 +74,9 @@ class SiteQueues(LrmQueues):
                 self._occupy(site, attempt.key, attempt.cores, end_s - self.now_s)
 
     def _occupy(self, site: int, job: JobId, cores: int, left: float) -> None:
-        """Let a job run. The cluster may have more processors than the catalog grants, and then
-        running jobs may hold more than the model has: a job gets at most the free ones."""
+        """Add a running job to the model of a site. ``left``: seconds until its end. A cluster may
+        have more processors than the catalog grants, so that running jobs hold more processors than
+        the model has. The job gets at most the free processors of the model."""
         lrm = self.lrms[site]
         if (held := min(cores, lrm.free)) > 0:
             lrm.occupy(QueuedJob(job, held, max(SHORTEST_S, left)), self.now_s)
@@ -102,7 +103,8 @@ class SiteQueues(LrmQueues):
             plan[job] = start_s
 
     def _add_others(self) -> list[tuple[int, QueuedJob]]:
-        """Add other users' running jobs; returns those that wait, each with its site."""
+        """Add other users' running jobs to the models. Returns other users' waiting jobs, each with
+        its site."""
         found = []
         for site, model in enumerate(self._state.get(QueueEstimates).models):
             most = self.lrms[site].processors
@@ -115,8 +117,8 @@ class SiteQueues(LrmQueues):
         return found
 
     def _as_planned(self, site: int, job: Expected) -> Expected:
-        """The job with its walltime as its run time if the queue shows a plan, since that plan is
-        made with walltimes."""
+        """The job, with its walltime as run time if the queue shows a plan: such plans are made
+        with walltimes."""
         if not self._plans[site] or job.requested_s is None:
             return job
         return job._replace(runtime_s=job.requested_s, is_predicted=False)
@@ -140,9 +142,10 @@ class SiteQueues(LrmQueues):
         submitted_s: Mapping[TaskNumber, float],
         moves: Mapping[TaskNumber, int],
     ) -> QueuedJob:
-        """Add a job of ours, which is to be submitted to the model of its queue. Some jobs hold
-        their place and are not moved: those on their way to a queue or out of it, and those at a
-        site that takes no jobs now or, as after a change, would not admit them again."""
+        """Return a waiting job of ours, which the caller submits to the model of its queue. The job
+        is registered in ``jobs`` if it can be moved. Jobs that are on their way to a queue or being
+        withdrawn are not moved, nor are jobs at a site that takes no jobs now or, after a change of
+        the run, would not admit them again."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change
@@ -165,7 +168,7 @@ class SiteQueues(LrmQueues):
         return self._offer(*self._task(job.id), site)
 
     def _offer(self, w: WorkflowState, task: int, site: int) -> QueueOffer | None:
-        """The offer of a site for a job; None if it does not admit it now."""
+        """The offer of a site for a job; None if the site does not admit the job now."""
         if not self._is_open(w, task, site):
             return None
         runtimes = self._runtimes(w, task, site)
@@ -176,8 +179,8 @@ class SiteQueues(LrmQueues):
         return self._state.sites[site].is_healthy and bool(w.allowed_sites(task) >> site & 1)
 
     def _runtimes(self, w: WorkflowState, task: int, site: int) -> MoldableRunTimes | None:
-        """The requested times of a job by the sizes that a site admits; None if it admits no
-        size."""
+        """The requested time of a job for each size that a site admits, on processors of speed 1;
+        None if the site admits no size."""
         key = w.index, task, site
         if key not in self._known:
             known = runtimes_of(w, task)
@@ -201,15 +204,16 @@ class SiteQueues(LrmQueues):
         return best
 
     def offers(self, w: WorkflowState, task: int, sites: int) -> Iterator[tuple[QueueOffer, float]]:
-        """The offers of the sites in a mask for a job that is not submitted yet, each with its
-        completion after the transfer of its files."""
+        """The offers of the sites in a mask for a job that is not submitted yet. Each comes with
+        the completion time of the job there, including the transfer of its files."""
         for site in range(self.sites):
             offer = self._offer(w, task, site) if sites >> site & 1 else None
             if offer is not None:
                 yield offer, offer.completion_s + transfer_s(self._state, w, task, site)
 
     def size_at(self, w: WorkflowState, task: int, site: int) -> int:
-        """The size with the earliest completion at a site, which admits the job."""
+        """The size with the earliest completion of a job at a site; its smallest size if the site
+        admits none."""
         runtimes = self._runtimes(w, task, site)
         offer = None if runtimes is None else self.offer_of(runtimes, site)
         return w.workflow.moldable[task].sizes[0] if offer is None else offer.size
@@ -227,7 +231,7 @@ class SiteQueues(LrmQueues):
 
 
 def runtimes_of(w: WorkflowState, task: int) -> MoldableRunTimes:
-    """The requested times of a job by size, on processors of speed 1."""
+    """The requested time of a job for each of its sizes, on processors of speed 1."""
     moldable = w.workflow.moldable.get(task)
     if moldable is None:
         return fixed(w.asked(task).cores, requested_s(w, task))
@@ -237,5 +241,6 @@ def runtimes_of(w: WorkflowState, task: int) -> MoldableRunTimes:
 
 
 def requested_s(w: WorkflowState, task: int) -> float:
-    """The requested time of a job with its present size: its walltime, else its run time."""
+    """The requested time of a job with its present size, in seconds on processors of speed 1: its
+    walltime, else its documented run time, else `UNKNOWN_S`."""
     return w.asked(task).walltime_s or w.workflow.tasks[task].runtime_s or UNKNOWN_S

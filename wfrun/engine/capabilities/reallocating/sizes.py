@@ -13,9 +13,9 @@ from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 
 
 class SizeChooser(Capability):
-    """Chooses the size of moldable jobs when they are submitted, and with it the site: at each site
-    the size with the earliest completion, and among the sites the one with the earliest of these
-    (RR-7365, section 3.1, MCT).
+    """Chooses site and size of moldable jobs at their submission. At each site it finds the size
+    with the earliest completion, and of the sites it chooses the one where that size completes
+    first (RR-7365, section 3.1, MCT).
 
     Cost of a placement: that of planning all queues, once for all placements at the same time, and
     the estimates of the search at each site.
@@ -24,7 +24,8 @@ class SizeChooser(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._queues: SiteQueues | None = None
-        """The queues as the placements at ``now_s`` so far have left them. A cache."""
+        """Cache: models of the queues at the time ``now_s`` of the models, with the jobs placed at
+        that time."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
@@ -56,8 +57,8 @@ class SizeChooser(Capability):
         return mask if site is None else 1 << site
 
     def scores(self, w: WorkflowState, task: int, mask: int) -> Scores | None:
-        """The offers of the sites in a mask for a job, as scores; None if no site admits it. Only
-        to explain."""
+        """The offers of the sites in a mask for a job, as scores that explain a decision to users;
+        None if no site admits the job."""
         found = {offer.site: (offer, end_s) for offer, end_s in self._now().offers(w, task, mask)}
         if not found:
             return None

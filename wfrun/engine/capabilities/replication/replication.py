@@ -2,8 +2,9 @@
 
 Stragglers: tasks that run for much longer than others of their class.
 
-Their replicas are the backup tasks of J. Dean and S. Ghemawat (MapReduce, OSDI 2004, section 3.6).
-Here a task is a straggler by comparison to a quantile of the run times of its class.
+Replicas of stragglers are the backup tasks of J. Dean and S. Ghemawat (MapReduce, OSDI 2004,
+section 3.6). Here a task is a straggler if it has run for ``straggler_factor`` times a quantile of
+the run times of its class.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ MIN_CHECK_INTERVAL_S = 0.1
 
 
 class Replication(Capability):
-    """Places replicas on cores that no waiting task needs: of running tasks in turn (``idle``), or
-    of those that run for much longer than others of their class (``stragglers``).
+    """Places replicas on cores that no waiting task needs: replicas of running tasks in turn
+    (``idle``), or only of stragglers (``stragglers``).
 
     Waiting tasks come first: their attempts are always useful, a replica only if it ends before the
     other attempts of its task.
 
-    A task whose attempts are all at sites that are away gets another replica beyond the maximum. It
-    would otherwise wait for a site to return, since all its replicas may be at one site.
+    If all sites with open attempts of a task report that they take no work, the task gets a replica
+    beyond the maximum. Otherwise it would wait until one of these sites recovers.
 
     Cost: constant; of a decision, `turns.MAX_EXAMINED` running tasks; of a check for stragglers,
-    the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`; of a site that goes away,
-    all running tasks.
+    the running tasks of one bag, at most once in `MIN_CHECK_INTERVAL_S`; of a site that reports
+    that it takes no work, all running tasks.
     """
 
     def __init__(self, run: Run) -> None:
@@ -55,7 +56,7 @@ class Replication(Capability):
         """Number of cores that replicas hold."""
         self.placed_total = 0
         self.won = 0
-        """Number of replicas that completed their task."""
+        """Number of replicas that succeeded first, and so completed their task."""
         self.superseded_core_s = 0.0
         """Core seconds of superseded attempts."""
         self._max_replicas = self.state.max_replicas
@@ -65,7 +66,8 @@ class Replication(Capability):
         """Dispatched tasks by workflow; kept only if stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._stranded: dict[TaskKey, None] = {}
-        """Tasks that had all their replicas when the last of their sites went away."""
+        """Tasks with the maximum number of replicas whose sites all report that they take no
+        work."""
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """Run times by owner and application."""
 
@@ -164,14 +166,15 @@ class Replication(Capability):
         return w.workflow.owner, w.workflow.tasks[task].name
 
     def _check_unless_planned(self, w: WorkflowState) -> None:
-        """Check a bag without eligible tasks for stragglers, unless a check is planned."""
+        """Check a bag for stragglers, unless it has eligible tasks or a timer for a check."""
         if not self._stragglers or w.eligible.count or not w.dispatched:
             return
         if f"straggler:{w.index}" not in self.state.timers:
             self._check_stragglers(w.index)
 
     def _check_stragglers(self, workflow: int) -> None:
-        """Note the stragglers of a bag, and plan a check for when the next task may become one."""
+        """Note the stragglers of a bag, and set a timer for the next check, when another task may
+        have become a straggler."""
         state, settings = self.state, self.state.settings
         w = state.workflows[workflow]
         next_s: float | None = None
@@ -202,8 +205,9 @@ class Replication(Capability):
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Limit a replica to idle sites, if possible to those without an attempt of the task:
-        what makes one attempt slow at a site may make the next one slow there, too."""
+        """Limit a replica to sites with idle slots, if possible to those without an open attempt of
+        the task: a cause that makes one attempt slow at a site may make the next one slow there,
+        too."""
         if w.status[task] != TaskStatus.DISPATCHED:
             return mask
         running = self._turns.get((w.index, task))
@@ -226,8 +230,8 @@ class Replication(Capability):
         return any(openings.idle for openings in self.state.openings.values())
 
     def _choose(self) -> tuple[TaskKey, int] | None:
-        """The next task to replicate and its site. Tasks at sites that are away come first, then
-        stragglers. None if there is none."""
+        """The next task to replicate and its site; None if there is none. Tasks whose sites all
+        take no work come first, then stragglers, then running tasks in turn."""
         for key in list(islice(self._stranded, MAX_EXAMINED)):
             running = self._turns.get(key)
             if running is None or not self._is_stranded(running):
@@ -258,7 +262,8 @@ class Replication(Capability):
 
 
 MIN_OBSERVATIONS = 5
-"""Minimum number of observed run times of a class for a quantile: one of fewer is too uncertain."""
+"""Minimum number of observed run times of a class for a quantile. A quantile of fewer is too
+uncertain."""
 
 MAX_KEPT = 500
 """Maximum number of run times kept per class, the latest ones. The cost of an observation is

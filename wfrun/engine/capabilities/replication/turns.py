@@ -24,7 +24,8 @@ class ReplicableTask:
         self.attempts: list[Attempt] = []
         """Open attempts, without superseded ones."""
         self.replicas = 0
-        """Number of replicas since the task was dispatched, however they ended."""
+        """Number of replicas placed since the task was dispatched, whether they have ended or
+        not."""
 
     @property
     def sites(self) -> int:
@@ -95,7 +96,7 @@ class Turns:
         return None
 
     def _is_stale(self, entry: tuple[TaskKey, ReplicableTask], count: int) -> bool:
-        """Whether an entry is stale: its task has left, even if it was dispatched again since, or
-        it was replicated."""
+        """Whether an entry is stale: its task was replicated since, or is no longer dispatched, or
+        was dispatched anew."""
         key, running = entry
         return self._running.get(key) is not running or running.replicas != count

@@ -1,4 +1,4 @@
-"""What one owner holds at one site."""
+"""The launchers and attempts of one owner at one site."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Holding:
         return sorted(kept, key=lambda x: not x.is_queued)
 
     def pulled_s(self, launchers: list[Launcher]) -> list[float]:
-        """When each launcher pulled its last task; infinite for launchers without a task, which
-        lose nothing."""
+        """Time when each launcher started the latest of its running tasks, in seconds; infinite for
+        launchers without a task, whose end loses no work."""
         latest: dict[str, float] = {}
         for attempt in self.attempts.values():
             if attempt.started_s is not None:

@@ -15,11 +15,11 @@ from wfrun.engine.model import SiteSpec
 
 
 class IdleSite:
-    """The processors that jobs of others leave idle at a site, as last observed.
+    """The processors that other users' jobs leave idle at a site, as last observed.
 
-    A job that waits is left as many processors as it requests. If it still waits once these must
-    have reached it, the batch system cannot use them for it, for example because they are on
-    several nodes, and it is left as many again.
+    For each waiting job, as many processors as it requests are left free. If jobs still wait after
+    ``settle_s``, the batch system cannot use these processors for them, for example because they
+    are on several nodes. As many again are then left free.
     """
 
     __slots__ = ("extra", "is_known", "late_until_s", "next_s", "queued", "rules", "running",
@@ -33,20 +33,27 @@ class IdleSite:
         """Processors of each launcher."""
         poll_s = 0.0 if spec.access is None else spec.access.poll_min_s
         self.settle_s = max(SETTLE_S, 2 * poll_s)
-        """Time until a job has got processors that were given back, and this was observed."""
+        """Maximum time in seconds from the return of processors until the waiting job that gets
+        them is observed to run."""
         self.running = self.queued = 0
-        """Processors that running jobs of others hold, and that waiting ones request."""
+        """Number of processors that other users' running jobs hold, and number that their waiting
+        jobs request."""
         self.extra = 0
-        """Processors that are left to waiting jobs beyond those that they request."""
+        """Number of processors left free for waiting jobs in addition to the number that they
+        request."""
         self.next_s = inf
-        """When waiting jobs are left as many processors again."""
+        """Time at which as many further processors are left free as waiting jobs request; infinite:
+        never."""
         self.late_until_s = -inf
-        """Until this time no further launcher is requested, since the last ones waited too long."""
+        """No further launcher is requested before this time, since the last ones waited too long in
+        the queue."""
         self.is_known = True
-        """Whether this engine has observed it."""
+        """Whether this engine has observed the site, or has waited `scavenging.LOOK_S` for an
+        observation."""
 
     def observe(self, running: int, queued: int, now_s: float) -> None:
-        """Note the processors of jobs of others."""
+        """Note the processors that other users' running jobs hold, and that their queued jobs
+        request."""
         if not queued:
             self.extra, self.next_s = 0, inf
         elif queued != self.queued:
@@ -55,7 +62,8 @@ class IdleSite:
         self.running, self.queued, self.is_known = running, queued, True
 
     def advance(self, now_s: float) -> None:
-        """Leave more processors to jobs that have waited for too long."""
+        """Leave more processors free if jobs have waited for too long. Called before each
+        decision."""
         if now_s >= self.next_s:
             self.extra = min(self.slots, self.extra + self.queued)
             self.next_s = now_s + self.settle_s if self.extra < self.slots else inf

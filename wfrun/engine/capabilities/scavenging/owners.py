@@ -1,4 +1,4 @@
-"""The owners of a run, their work, and who of them is admitted."""
+"""The owners of a run, their waiting tasks, and which owners share processors now."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wfrun.engine.core.state import RunState, WorkflowState
 
 
 class Owner:
-    """One owner, and the tasks that wait."""
+    """One owner and the owner's waiting tasks."""
 
     __slots__ = ("cores", "name", "open", "ready")
 
@@ -28,7 +28,7 @@ class Owner:
 class Owners:
     """All owners, numbered in the order of their first workflows.
 
-    Only workflows that changed are added up again. Cost of a change: the task classes of the
+    Sums are recomputed only for workflows that changed. Cost of a change: the task classes of the
     workflow.
     """
 
@@ -40,7 +40,8 @@ class Owners:
         self._of: list[int] = []
         """Owner of each workflow."""
         self.turns: list[int] = []
-        """Owners in the order of their arrival. An owner that returns is the last."""
+        """Owners in the order of their arrival. An owner without an open workflow goes to the end
+        when a new workflow arrives."""
         self._stale: set[int] = set()
         self._open: set[int] = set()
         self._cores: dict[int, int] = {}
@@ -96,13 +97,13 @@ class Owners:
         return ceil(cores * allowed / count)
 
     def admitted(self) -> tuple[int, ...]:
-        """The numbers of the owners who share processors now, ascending: those with work who
-        arrived first, up to the maximum number of admitted owners."""
+        """The numbers of the owners who share processors now, ascending: of the owners with an open
+        workflow, those who arrived first, up to the maximum number of admitted owners."""
         active = [number for number in self.turns if self.all[number].open]
         return tuple(sorted(active[: self._most]))
 
     def waiting(self) -> list[int]:
-        """The owners with work who are not admitted, in their order."""
+        """The owners with an open workflow who are not admitted, in the order of their arrival."""
         return [n for n in self.turns if self.all[n].open][self._most or len(self.all) :]
 
     def sites(self, number: int) -> int:

@@ -1,10 +1,10 @@
-"""Owners share the processors of the sites that nobody else wants.
+"""The owners of a run share processors that no other user's job needs.
 
 Source: thesis chapter 4 (KOALA). Each owner has launchers of one node, or of a few processors, at
-each site: as many as the sharing policy of `wfrun.engine.jobs.scavenging.policies` says. They pull
-tasks of their owner, one for each free slot. When a job of anybody else waits, as many processors
-as it requests are given back at once: the launchers that pulled last end, and their tasks run
-again.
+each site. The sharing policy of `wfrun.engine.jobs.scavenging.policies` determines their number.
+Launchers pull tasks of their owner for their free slots. When a job of another user waits, as many
+processors as it requests are given back at once. By default the launchers that pulled last are
+ended first, and their tasks run again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.tasks.eligible import Entry
 
 LATE_S = 60.0
-"""Maximum time in seconds that a launcher waits in the queue, since it should start at once. After
-a longer wait no further launcher is requested at its site for the same time."""
+"""Maximum time in seconds that a launcher waits in the queue: on idle processors it should start at
+once. A launcher that waits longer is stopped, and then no launcher is requested at its site for
+another `LATE_S`."""
 LOOK_S = 10.0
 """Maximum time in seconds that a new engine waits for the first observation of a site: a site
 without other jobs reports nothing."""
 
 BEGIN_S = 1.0
-"""Maximum time in seconds that a run waits for its first documents. Otherwise launchers of the
-first owner would be requested, and stopped again at once."""
+"""Maximum time in seconds from the start of a run until processors are shared although workflows
+are still to be added. Without this wait, launchers of the first owner would be requested and
+stopped again at once."""
 
 _LOOK = "scavenging"
 
@@ -64,7 +66,7 @@ class Scavenging(Capability):
         self.division = ev.ProcessorsShared(0.0, (), (0,) * len(self.idle), (), ())
         """The latest division of the idle processors."""
         self.reclaims = [0] * len(self.idle)
-        """Number of launchers that were given back to jobs of others, by site."""
+        """By site: number of launchers that were stopped for other users' jobs."""
         self._made: list[int] = []
         """Number of launchers so far, by owner."""
         self._inputs: object = None
@@ -182,8 +184,9 @@ class Scavenging(Capability):
         self._soon()
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Give back again what the previous engine had given back: it may not have told the sites.
-        A site reports to a new engine only what is not zero."""
+        """Stop again the launchers that the previous engine had stopped, since that engine may not
+        have told the sites. Reset the observations of other users' jobs: a site reports to a new
+        engine only numbers that are not zero."""
         for site, idle in enumerate(self.idle):
             idle.observe(0, 0, self.state.now_s)
             idle.is_known, idle.late_until_s = False, -inf
@@ -237,12 +240,13 @@ class Scavenging(Capability):
         self._is_due = False
 
     def end_replay(self) -> None:
-        """What is due is found again when the run is resumed."""
+        """Decide nothing: due decisions are found again when the run is resumed."""
         self._is_due = False
 
     def idle_at(self, site: int) -> int:
-        """Number of launchers that owners may have at a site now. While jobs of others wait it is
-        at most the number that they hold: further processors might belong to these jobs."""
+        """Number of launchers that owners may have at a site now. While other users' jobs wait, it
+        is at most the number that owners hold already: further idle processors may be meant for the
+        waiting jobs."""
         state, idle, pool = self.state.sites[site], self.idle[site], self._pools[site]
         if self.state.left >> site & 1 or HELD in state.conditions:
             return 0
@@ -260,7 +264,8 @@ class Scavenging(Capability):
         return sum(row[site] for row in self.division.held)
 
     def _divide(self, decisions: Decisions) -> None:
-        """Divide the idle processors anew, if they, the owners or their needs have changed."""
+        """Divide the idle processors anew, if the processors, the owners or the needs of the owners
+        have changed."""
         idle = tuple(self.idle_at(site) for site in range(len(self.idle)))
         admitted = self.owners.admitted()
         wanted = tuple(self._wanted(owner, sum(idle)) for owner in admitted)
@@ -297,7 +302,8 @@ class Scavenging(Capability):
         return mask
 
     def _wanted(self, owner: int, most: int) -> int:
-        """Number of launchers that an owner has work for, those that run tasks included."""
+        """Number of launchers that an owner has work for, including launchers that run tasks; at
+        most ``most``."""
         unit = min(idle.unit for idle in self.idle)
         cores = self.owners.all[owner].cores
         if cores >= most * max(idle.unit for idle in self.idle):
@@ -344,8 +350,9 @@ class Scavenging(Capability):
             decisions.take(ev.LaunchersStopped(self.state.now_s, site, keys, cause, now=now))
 
     def _chosen(self, pulled_s: Sequence[float], count: int) -> Sequence[int]:
-        """The launchers to give back. Raises PolicyError if the user's order of preemption does not
-        return ``count`` different positions."""
+        """Positions in ``pulled_s`` of the ``count`` launchers to stop, as the user's order of
+        preemption chooses them. Raises PolicyError unless these are ``count`` different
+        positions."""
         found = self._preempted(pulled_s, count)
         if len(found) == count == len(set(found) & set(range(len(pulled_s)))):
             return found
@@ -356,7 +363,7 @@ class Scavenging(Capability):
         )
 
     def _ask(self, decisions: Decisions, site: int) -> None:
-        """Request the launchers that owners are to hold and do not have."""
+        """Request the launchers that owners are to hold at a site and do not have yet."""
         state, pool, now_s = self.state.sites[site], self._pools[site], self.state.now_s
         idle = self.idle[site]
         if not state.is_healthy or pool.paused_until_s > now_s or not idle.is_known:
@@ -373,7 +380,8 @@ class Scavenging(Capability):
             decisions.take(ev.LaunchersAsked(now_s, site, tuple(requests)))
 
     def _pull(self, decisions: Decisions, site: int) -> None:
-        """Give each free slot of an owner's launchers its next task."""
+        """Place tasks of each owner at a site as long as launchers of the owner have free slots
+        there."""
         if not self.state.sites[site].is_healthy:
             return
         for owner, row in enumerate(self.held):
@@ -388,7 +396,8 @@ class Scavenging(Capability):
     def _next(
         self, owner: int, site: int, free: int, decisions: Decisions
     ) -> tuple[WorkflowState, int] | None:
-        """The next task of an owner that a site may run with the free slots."""
+        """The next task of an owner that a site may run on ``free`` slots; None if there is none.
+        Tasks without room in the storage of the site are made to wait for room."""
         for index in self.owners.in_order(owner):
             w = self.state.workflows[index]
             while True:
@@ -424,7 +433,7 @@ class Scavenging(Capability):
                 decisions.take(ev.AttemptsWithdrawn(self.state.now_s, site, tuple(keys)))
 
     def _look_again(self) -> None:
-        """Decide again when something changes without an event."""
+        """Set the timer for the next time at which a decision may be due without an event."""
         now_s = self.state.now_s
         look_s = self._looks_s
         for site, pool in self._pools.items():
@@ -472,7 +481,7 @@ def _at(table: Sequence[tuple[int, ...]], owner: int, site: int) -> int:
 
 
 def _owner_of(launcher: str) -> int:
-    """The owner whose launcher this is."""
+    """Number of the owner of the launcher with this key."""
     return int(claim_of(launcher).rpartition("C")[2]) - 1
 
 

@@ -31,7 +31,7 @@ storage limit."""
 
 
 class Cleanup(Capability):
-    """Removes files from sites where nothing needs them any more."""
+    """Removes files of the run from the sites at which nothing needs them any more."""
 
     dormant = frozenset({"on_left", "on_ended"})
     """Called only after an attempt was superseded."""
@@ -40,7 +40,7 @@ class Cleanup(Capability):
         super().__init__(run)
         self._readers: list[array[int]] = []
         """By workflow and file: number of readers. Readers are tasks that are not done, and
-        superseded attempts, whose requests may still be made."""
+        superseded attempts, which may still be submitted."""
         self._due: dict[tuple[int, int], int] = {}
         """Sizes in bytes of the files that can be removed from at least one site, by (workflow,
         file). The log alone determines them, so that a replay restores the batch."""
@@ -100,14 +100,15 @@ class Cleanup(Capability):
             self._add_all(w)
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look at all files again: some may be lost, and copies were given up."""
+        """Find the files to remove anew: some may be lost, and copies were given up."""
         self._forget_due()
         for w in self.state.workflows:
             self._add_all(w)
 
     def on_done(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Release the inputs of a task. Outputs that no task reads can be removed, too. An output
-        that is collected can be removed after its copy to ORIGIN has ended."""
+        """Release the inputs of a task, and add files without readers to the batch: its inputs, and
+        outputs that no task reads. An output that is collected is added after its copy to ORIGIN
+        has ended."""
         w = self.state.workflows[attempt.workflow]
         files, readers = w.workflow.files, self._readers[w.index]
         task = w.workflow.tasks[attempt.task]

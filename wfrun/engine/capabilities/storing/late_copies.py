@@ -1,8 +1,9 @@
-"""Late copies: a copy that takes much longer than its link suggests is tried another way.
+"""Late copies: a copy that takes much longer than expected of its link is replaced by another copy.
 
-A transfer may hang on a path that others do not use. It is given up once: for the nearest of the
-other places that have the file, else for another transfer method between the same sites. The second
-copy gets all the time that it needs. A late copy that no attempt waits for any more has no second.
+A transfer may hang on a path that other transfers do not use. A late copy is given up and replaced
+once: by a copy from the nearest other place that has the file, or else by a copy with another
+transfer method between the same sites. The second copy gets all the time that it needs. There is
+none if no attempt waits for the file any more.
 """
 
 from __future__ import annotations
@@ -21,35 +22,36 @@ from wfrun.engine.files.copy_queue import Key
 _TIMER = "late-copies"
 
 LATE_FACTOR = 4.0
-"""Minimum ratio of the time that a late copy has taken to its expected time. Copies of one link
-vary by less."""
+"""Minimum ratio of the time that a late copy has taken to its expected time. The times of copies
+over one link vary by less."""
 
 MIN_LATE_S = 30.0
-"""Minimum time after which a copy is late, in seconds: shorter copies vary more, and to begin again
-costs about as much."""
+"""Minimum time in seconds after which a copy is late: the times of shorter copies vary more, and a
+new copy costs about as much."""
 
 MIN_INTERVAL_S = 30.0
-"""Minimum interval between two looks at the copies under way."""
+"""Minimum interval in seconds between two checks of the copies under way."""
 
 
 class LateCopies(Capability):
     """Redirects late copies of large files to another source or method, each once.
 
-    The expected time is that of the link, from this run's copies, else from those of earlier runs
-    or the catalog, times the number of large copies that share an end of it. Nothing is expected of
-    a link of which nothing is known.
+    The expected time of a copy follows from the speed of its link, as known from copies of this
+    run, else from earlier runs or the catalog. It is multiplied by the number of large copies that
+    share an end of the link. A copy over a link of unknown speed is never late.
 
     One timer runs while a large copy is under way. Cost: constant for the start of a copy, nothing
-    for its end; of a look, at most one in `MIN_INTERVAL_S`, the copies under way.
+    for its end; of a check, at most once in `MIN_INTERVAL_S`, the copies under way.
     """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._methods: dict[Key, tuple[int, str, str]] = {}
         """By copy that another transfer method could carry: its source, its method, and the other
-        method. Entries of copies that have ended are kept until the next look."""
+        method. Entries of copies that have ended are kept until the next check."""
         self._wake_up_s = inf
-        """When to look next. The log does not record it: each engine sets its own timer."""
+        """Time of the next check; infinite: none. The log does not record it: each engine sets its
+        own timer."""
         self._late: list[Key] = []
 
     @classmethod
@@ -65,8 +67,8 @@ class LateCopies(Capability):
             self._look_at(self.state.now_s + MIN_LATE_S)
 
     def _is_large(self, key: Key) -> bool:
-        """Whether a time is expected of a copy. None is for small files, which share messages, nor
-        for files of unknown size."""
+        """Whether the file of a copy is larger than `SHARED_BYTES`. Only large copies can be late:
+        smaller files share messages, and no time can be expected for a file of unknown size."""
         return self.state.workflows[key[0]].sizes[key[1]] > SHARED_BYTES
 
     def _look_at(self, at_s: float) -> None:
@@ -79,7 +81,7 @@ class LateCopies(Capability):
             self._methods[key] = event.source, event.method, event.other
 
     def on_resumed(self, dismissed: bool) -> None:
-        """The copies ended with the engine that ran them."""
+        """Forget all copies: they ended with the engine that ran them."""
         self._methods.clear()
         self._late.clear()
         self._wake_up_s = inf
@@ -107,8 +109,8 @@ class LateCopies(Capability):
         self.run.decision_due = self.run.decision_due or bool(self._late)
 
     def _late_s(self, key: Key, at: Counter[int]) -> float:
-        """When a copy is late; infinite if never. ``at``: by site, number of large copies under way
-        to or from it."""
+        """Time from which a copy is late; infinite: never. ``at``: by site, number of large copies
+        under way to or from the site."""
         copy, (source, _, began_s) = (
             self.state.copies.get(key),
             self.state.copy_queue.under_way[key],
@@ -143,5 +145,5 @@ class LateCopies(Capability):
         return bool(present & ~self.state.network.bit(source))
 
     def end_replay(self) -> None:
-        """The decisions that follow from the log are in the log."""
+        """Decide nothing: the decisions that follow from the log are in the log."""
         self._late.clear()

@@ -1,13 +1,14 @@
 """Storage limits of sites: no task is placed where the files that it needs and writes find no room.
 
-A site's files are those of the run that are there or on their way, and the declared outputs of its
-open attempts. A task without room at a site is set aside there, so that those behind it, which may
-need less or free space by their end, are not held up. It is considered again when the site has more
-room.
+Counted at a site are the files of the run that are there or on their way, and the declared outputs
+of its open attempts. A task without room at a site is set aside there, so that it does not hold up
+later tasks, which may need less or free space when they end. It is considered again when the site
+has more room.
 
-Outputs of unknown size count as the largest ones of a task of the same kind that has ended. Before
-the first of them has, a site gets few tasks of the kind at a time. An estimate delays tasks, and
-never ends a run: while nothing runs, only what is known counts.
+Outputs of unknown size are expected to be as large as the largest ones that an ended task of the
+same kind has written. Before the first task of the kind has ended, a site gets few of them at a
+time (`UNSIZED_SLOTS`). An expected size only delays tasks and never ends a run: while nothing runs,
+only known sizes count.
 """
 
 from __future__ import annotations
@@ -25,22 +26,24 @@ from wfrun.engine.fitting.sizes import size_text
 from wfrun.engine.tasks.status import reclassify
 
 MAX_EXAMINED = 8
-"""Maximum number of tasks examined when a site gets more room. Without a limit an event would cost
-as much as there are tasks that wait for it. Half of them are the first ones, so that tasks start in
-their order: the outputs of any others could fill the site before a task that reads them can start.
-The other half are examined in turn, since they may need less."""
+"""Maximum number of waiting tasks examined when a site gets more room. Without a limit the cost of
+an event would grow with the number of waiting tasks. Half of the examined tasks are the first in
+order, so that tasks start in their order: outputs of later tasks could fill the site before a task
+that reads them can start. The other half are examined in turn, since later tasks may need less
+room."""
 
 MAX_NAMED = 3
 """Maximum number of sites named in a message."""
 
 UNSIZED_SLOTS = 10
-"""Number of slots of a site for each task of a kind whose outputs have unknown sizes, as long as no
-task of the kind has ended; at least one task at a time. The total size of their outputs is unknown,
-so few of them may run."""
+"""Ratio of the slots of a site to the maximum number of tasks there of a kind whose outputs have
+unknown sizes, until a task of the kind has ended; the maximum is at least 1. Few of these tasks may
+run, since the total size of their outputs is unknown."""
 
 MAX_UNUSED_OFFERS = 2
-"""Maximum number of times that a site gets more room without a placement there before its offers
-lapse. A policy may leave tasks unplaced; their offers must not keep room from others."""
+"""Maximum number of times that a site gets more room without a placement there; then its offers of
+room lapse. A policy may leave tasks unplaced, and offers to them must not keep room from other
+tasks."""
 
 TaskKind = tuple[int, str]
 """Workflow, name of the program."""
@@ -67,17 +70,17 @@ class SiteStorage:
         self.files: dict[FileKey, int] = {}
         """Bytes of each file that is there or on its way."""
         self.staged: dict[FileKey, int] = {}
-        """Number of open attempts that wait for a file on its way."""
+        """By file on its way: number of open attempts that wait for it."""
         self.unsized: Counter[TaskKind] = Counter()
-        """Number of open attempts whose outputs have unknown sizes."""
+        """By kind of task: number of open attempts whose outputs have unknown sizes."""
         self.waiting: OrderedDict[tuple[int, int], None] = OrderedDict()
         """Tasks (workflow, task) that wait for room, in the order in which they get it."""
         self.turns: OrderedDict[tuple[int, int], None] = OrderedDict()
         """The same tasks in the order in which they are examined in turn."""
         self.offered: OrderedDict[tuple[int, int], tuple[int, TaskKind | None]] = OrderedDict()
         """Tasks (workflow, task) that were offered room and are not placed yet, in the order of the
-        offers: the bytes, and the kind if the sizes of outputs are unknown. If their room were
-        offered again, tasks would have to wait a second time."""
+        offers: the bytes, and the kind if the sizes of outputs are unknown. This room is not
+        offered to other tasks, since the first tasks would then have to wait a second time."""
         self.offered_bytes = 0
         self.offered_unsized: Counter[TaskKind] = Counter()
         self.unused_offers = 0
@@ -107,7 +110,8 @@ class SiteStorage:
             self.offered_unsized[kind] += 1
 
     def got_room(self) -> None:
-        """Note that the site has more room. Offers that have not been taken for long lapse."""
+        """Note that the site has more room. After `MAX_UNUSED_OFFERS` times without a placement,
+        all offers lapse."""
         self.unused_offers += 1
         if self.unused_offers > MAX_UNUSED_OFFERS:
             self.offered.clear()
@@ -122,8 +126,8 @@ class SiteStorage:
             self.offered_unsized[kind] -= 1
 
     def take_offer(self, key: tuple[int, int]) -> None:
-        """Note that a task is placed here. If it had an offer, earlier offers lapse: their tasks
-        are placed later, or never."""
+        """Note that a task is placed here. If the task had an offer, earlier offers lapse: the
+        tasks that had them are placed later, or never."""
         self.unused_offers = 0
         while key in self.offered:
             self.end_offer(next(iter(self.offered)))
@@ -163,7 +167,7 @@ class Storage(Capability):
         """By (workflow, task): mask of the sites that have offered room to a task which is not
         placed yet."""
         self._freed = 0
-        """The sites that have more room since tasks were examined, as a mask."""
+        """Mask of the sites that got more room since waiting tasks were last examined."""
         for index, site in enumerate(self.state.sites):
             if site.spec.storage_bytes is not None:
                 self._limited |= 1 << index
@@ -283,7 +287,8 @@ class Storage(Capability):
         return mask
 
     def _examine(self, event: ev.Event) -> None:
-        """Consider tasks again at sites that have more room. Called after each event."""
+        """Offer room to waiting tasks at sites that have more room than before. Called after each
+        event."""
         if not self._freed:
             return
         freed, self._freed = self._freed, 0
@@ -295,9 +300,9 @@ class Storage(Capability):
                 self._offer(index, site, nothing_runs)
 
     def _offer(self, index: int, site: SiteStorage, nothing_runs: bool) -> None:
-        """Offer the room at a site to the first tasks that wait for it, or to the next ones if it
-        is too small for all of these. While nothing runs, a task may exceed the room by bytes that
-        are only expected; tasks whose end may free files come first."""
+        """Offer the room at a site to the first tasks that wait for it, or to later tasks if none
+        of the first ones has room. If no task has room while nothing runs, only known sizes count,
+        and tasks whose end may free files come first."""
         if self._offer_in_turn(index, site, self._has_expected_room, all_turns=nothing_runs):
             return
         if nothing_runs:
@@ -308,8 +313,9 @@ class Storage(Capability):
     def _offer_in_turn(
         self, index: int, site: SiteStorage, has_room: HasRoom, *, all_turns: bool
     ) -> bool:
-        """Offer the room at a site to the first tasks that wait for it, then to further tasks in
-        turn: a few, or with ``all_turns`` all. Returns whether a task has room."""
+        """Offer the room at a site to the first tasks that wait for it. If none of them has room,
+        offer it to further tasks in turn: to `MAX_EXAMINED` / 2 tasks, or with ``all_turns`` to
+        all. Returns whether a task has room."""
         first = list(islice(site.waiting, MAX_EXAMINED // 2))
         if self._offer_to(index, site, first, has_room):
             return True
@@ -358,7 +364,8 @@ class Storage(Capability):
         self.run.placement_possible = self.run.has_new_room = True
 
     def _bar(self, w: WorkflowState, task: int, mask: int) -> None:
-        """Bar a task from these sites, a mask, which have no room for it, and from no others."""
+        """Bar a task from the sites in ``mask``, which have no room for it, and from no other
+        sites."""
         before = w.task_class(task)
         w.barred[task] = mask
         if not mask:
@@ -373,8 +380,8 @@ class Storage(Capability):
         return len(self._sites[site].waiting) if site in self._sites else 0
 
     def is_learning(self, site: int) -> bool:
-        """Whether the first task that waits for room there waits for the end of a task of its kind,
-        whose outputs have an unknown size."""
+        """Whether the first task that waits for room at a site has outputs of unknown size, and no
+        task of its kind has ended yet."""
         workflow, task = next(iter(self._sites[site].waiting))
         kind = self._kind(self.state.workflows[workflow], task)
         return kind is not None and kind not in self._written
@@ -488,7 +495,8 @@ class Storage(Capability):
                 site.drop(key)
 
     def _learn(self, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-        """Learn how much tasks of a kind write. Called before the sizes of the files are known."""
+        """Learn how many bytes tasks of a kind write to outputs of unknown size. Called before
+        ``w.sizes`` has the sizes of these outputs."""
         kind = self._kind(w, attempt.task)
         if kind is None:
             return
@@ -555,7 +563,8 @@ class Storage(Capability):
             self._freed |= 1 << site
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Count again: files may be lost, and copies begin anew. No task is set aside any more."""
+        """Count the files at all sites anew: files may be lost, and copies begin anew. No task is
+        set aside any more."""
         for index, site in list(self._sites.items()):
             self._sites[index] = SiteStorage(site.limit_bytes)
         self._reserved.clear()
