@@ -24,7 +24,7 @@ from wfrun.engine.model import LinkSpec, SiteSpec
 from wfrun.engine.settings import Settings as Settings
 
 SCHEMA_VERSION = 1
-"""The version of logs that this wfrun writes, since 0.1.0. It reads the logs of all versions."""
+"""The version of the logs that wfrun writes since 0.1.0. Logs of all versions can be read."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -98,8 +98,8 @@ class ArrivalsPlanned(Event, frozen=True, tag="arrivals-planned"):
     """The workflows of the run arrive one after another. Each is added when it is due."""
 
     arrivals: tuple[tuple[str, float], ...]
-    """Digest and time of each workflow, in order. Those that are due while no engine drives the run
-    are added when it is resumed."""
+    """Digest and time of arrival, in seconds as ``at_s``, of each workflow, in order. Workflows
+    that are due while no engine drives the run are added when it is resumed."""
 
 
 class SubmissionEnded(Event, frozen=True, tag="submission-ended"):
@@ -255,7 +255,8 @@ class AttemptsKilled(Event, frozen=True, tag="attempts-killed"):
 
 class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
     """The core decided to move waiting jobs to the queues of other sites, or to submit them with
-    another size. Each is cancelled first; one that has started by then stays where it is."""
+    another size. The attempt of each job is cancelled first. A job that has started by then stays
+    where it is."""
 
     moves: tuple[tuple[str, int], ...]
     """(key of the attempt, site to submit it to next)."""
@@ -285,7 +286,7 @@ class LauncherStarted(Event, frozen=True, tag="launcher-started"):
     site: int
     key: str
     host: str
-    """Name of its host; of its first node, if it has several."""
+    """Name of the host of the launcher; with several nodes, of its first node."""
     slots: int
     """Number of cores of all its nodes that take tasks."""
     ends_s: float | None
@@ -293,7 +294,8 @@ class LauncherStarted(Event, frozen=True, tag="launcher-started"):
     channel: str
     """The kind of its connection: tcp, ssh or spool."""
     latency_s: float
-    """Time from the end of a task there to the arrival of the engine's answer."""
+    """Time in seconds from the end of a task in the launcher to the arrival of the engine's
+    answer."""
     hosts: tuple[str, ...] = ()
     """The names of the hosts of all its nodes that take tasks, if it has several nodes."""
 

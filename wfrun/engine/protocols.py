@@ -147,7 +147,7 @@ class View(Protocol):
         task_runtime]."""
 
     def open_work_s(self, site: int) -> float:
-        """Sum of cores times expected run time over the open tasks of the run at a site, in
+        """Sum over the open tasks of the run at a site of cores multiplied by expected run time, in
         core-seconds [status, task_runtime]."""
 
     def mean_wait(self, site: int, weight: Weight = "one") -> float:
@@ -282,8 +282,9 @@ class Queue(Protocol):
         """CPU seconds of the tasks of an owner, running ones up to now."""
 
     def expected_s(self, owner: str) -> float:
-        """CPU seconds that the tasks of an owner have used once the dispatched tasks of its waiting
-        bags have ended, estimated from the mean of ended tasks; at least `usage_s`."""
+        """CPU seconds that the tasks of an owner will have used when the dispatched tasks of the
+        owner's waiting bags have ended, estimated from the mean of ended tasks; at least
+        `usage_s`."""
 
     def dispatched(self, owner: str) -> int:
         """Number of dispatched tasks of the waiting bags of an owner."""

@@ -291,8 +291,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def verifies_copies(self) -> bool:
-        """Whether checksums of copies are compared. The outputs of emulated tasks are holes, which
-        cost no time to copy but would take time to read."""
+        """Whether checksums of copies are compared. False under emulation, where outputs are sparse
+        files: they cost no time to copy, but would take time to read."""
         return self.checksums != "off" and not self.emulate
 
 

@@ -28,7 +28,7 @@ class Usage:
         """Core seconds of ended attempts of this run."""
         self._running_cores = 0
         self._began_core_s = 0.0
-        """Sum of cores times start over the running attempts."""
+        """Sum over the running attempts of cores multiplied by start time."""
 
     def started(self, cores: int, now_s: float) -> None:
         """Count an attempt that starts to run."""
@@ -49,8 +49,8 @@ class Usage:
 class Usages(Part):
     """Counts the usage of owners, in runs with a selection policy. Cost: constant.
 
-    A running attempt counts from the time when its start became known, an ended one by the times in
-    its exit record, if it has any.
+    A running attempt counts from the time when its start became known. An ended attempt counts by
+    the times in its exit record, or else by those that the engine saw.
     """
 
     def __init__(self, run: Run) -> None:

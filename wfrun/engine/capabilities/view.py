@@ -188,8 +188,9 @@ def _sites_of(mask: int) -> tuple[int, ...]:
 
 @lru_cache
 def refusals(information: Information) -> list[tuple[str, _Refusal]]:
-    """Methods of the view that a policy with this declaration must not call, with their refusals.
-    They replace the methods of the instance, so that allowed ones cost no check."""
+    """The methods of the view that a policy with this declaration must not call, each with the
+    object that refuses the call. `StateView` replaces the methods by these objects, so that calls
+    of allowed methods need no check."""
     of_queues = (
         "estimate_start_s", "estimate_completion_s", "earliest_completion",
         "earliest_staged_completion", "mean_wait", "last_end_s", "weighted_completion",

@@ -29,16 +29,17 @@ from wfrun.engine.tasks.prefetch import MIN_WAIT_RATIO
 _TIMER = "withdrawals"
 
 MIN_RUNTIME_RATIO = 4
-"""Minimum ratio of the run time of tasks to the time of moving one, at sites with launchers. Below
-it, a waiting task would start at its site before it could start elsewhere."""
+"""Minimum ratio of the mean run time of tasks to the time that a move takes, at sites with
+launchers. Below this ratio, a waiting task would start at its site before it could start
+elsewhere."""
 
 MAX_ANSWER_S = 1.0
-"""Assumed maximum time in which a site answers a withdrawal: a command on its head node, which does
-not wait for the queue."""
+"""Assumed maximum time in seconds in which a site answers a withdrawal: a command on its head node,
+which does not wait for the queue."""
 
 MAX_EXAMINED = 256
-"""Maximum number of waiting attempts examined at a site, the latest first, since these would wait
-longest. Attempts that fit no idle site are skipped."""
+"""Maximum number of waiting attempts examined at a site. The latest are examined first, since they
+would wait longest."""
 
 
 class _Surplus(NamedTuple):
@@ -82,15 +83,15 @@ class Withdrawals(Capability):
         self._waiting: list[dict[str, Attempt]] = [{} for _ in range(count)]
         """Attempts that have been submitted and have not started, by site and key."""
         self._leaving_cores = [0] * count
-        """Cores of withdrawn attempts that the site has not answered for, by site."""
+        """By site: cores of attempts whose withdrawal the site has not answered yet."""
         self._moved_s = [-inf] * count
         """By site: time from which a stall is measured. It is the latest start or end of an attempt
         there, or the time when an attempt began to wait although none waited before."""
         self._stalled = 0
         """Sites from which attempts were withdrawn because their queue stalls; a mask."""
         self._wake_up_s = inf
-        """When to decide again without an event. The log does not record it: each engine sets its
-        own timer."""
+        """Time of the next decision that no event causes; infinite: none. The log does not record
+        it: each engine sets its own timer."""
         self._due = False
 
     def stalls(self, site: int) -> bool:
@@ -237,7 +238,8 @@ class Withdrawals(Capability):
                 decisions.take(AttemptsWithdrawn(state.now_s, index, keys))
 
     def _surplus(self, index: int, idle: list[int]) -> _Surplus:
-        """The attempts that wait at a site and that sites with idle slots could start sooner."""
+        """The attempts that wait at a site and could start sooner at sites with idle slots.
+        ``idle``: by site, number of idle cores."""
         site, pool = self.state.sites[index], self._pools.get(index)
         runs = max(site.slots_now, 0 if pool is None else pool.busy_cores)
         behind = site.committed_cores - self._leaving_cores[index] - runs
@@ -287,7 +289,8 @@ class Withdrawals(Capability):
         return answer_s + self._paces[other].latency_s
 
     def _decide_again_at(self, at_s: float) -> None:
-        """Decide again just after a time."""
+        """Set the timer to decide again 1 ms after ``at_s``, unless it is set to an earlier
+        time."""
         at_s += 1e-3
         if self.state.now_s < at_s < self._wake_up_s:
             self._wake_up_s = at_s
@@ -310,7 +313,7 @@ class Withdrawals(Capability):
         return chosen
 
     def _is_new(self, attempt: Attempt) -> bool:
-        """Whether an attempt may have been submitted by the same decision."""
+        """Whether an attempt is being submitted in the present step."""
         return attempt.phase is Phase.SUBMITTING and attempt.ready_s == self.state.now_s
 
 

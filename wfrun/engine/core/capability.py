@@ -33,8 +33,8 @@ class Decisions(Protocol):
 
 
 class Run:
-    """A run during the interpretation of its log: the state, and what follows from the latest
-    event."""
+    """A run during the interpretation of its log: its state, the actions that follow from events,
+    and the flags that tell whether a decision is due."""
 
     __slots__ = ("awaits_more", "decision_due", "has_new_room", "hooks", "hypothetical",
                  "is_watched", "outbox", "placement_possible", "state")  # fmt: skip
@@ -43,7 +43,7 @@ class Run:
         self.state = state
         self.hooks = Hooks()
         self.outbox: list[Action] = []
-        """Actions that follow from events. The core takes them away."""
+        """Actions that follow from events. The core removes and returns them after each event."""
         self.placement_possible = False
         """Whether a placement may be possible that was not before the latest event."""
         self.decision_due = False

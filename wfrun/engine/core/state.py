@@ -151,8 +151,8 @@ class SiteState:
         """Cores that our attempts hold or could use immediately."""
         self.capacity: float = inf
         """Maximum number of cores of dispatched attempts, running and prefetched. Set by late
-        binding or by the launchers of the site, which know the slots; each update of `Openings`
-        reads it."""
+        binding, or for launchers by the capability that knows their slots. Kept here since each
+        update of `Openings` reads it."""
         self.holds_prefetch = False
         """Whether attempts beyond ``slots_now`` are prefetched; set by late binding. A task is not
         prefetched while another site has idle slots for it."""
@@ -277,7 +277,8 @@ class WorkflowState:
         self._init_retries()
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
-        """Serial number, in the run, of the last time a task became eligible."""
+        """Per task: the serial number that it got when it last became eligible. Numbers are counted
+        over all tasks of the run."""
         self.order: Orders | None = None
         """Order of the placement policy, smaller first; None without one."""
         self.raised: set[int] = set()
@@ -327,7 +328,7 @@ class WorkflowState:
         """Expected run times on the reference processor, for policies that know them."""
 
     def _init_retries(self) -> None:
-        """Make the facts about tasks that follow from failures: mappings with entries for few
+        """Create the mappings of facts that follow from failures. Each has entries for few
         tasks."""
         self.failures: dict[int, int] = {}
         """By task: number of failures since its retries were last reset."""
@@ -631,8 +632,8 @@ class RunState:
         return mask & ~self.left
 
     def openings_for(self, cores: int) -> Openings:
-        """The sites with room for a task of this number of cores. Kept up to date once asked
-        for."""
+        """The sites with room for a task of this number of cores. The record is kept up to date
+        from the first call on."""
         openings = self.openings.get(cores)
         if openings is None:
             openings = self.openings[cores] = Openings()

@@ -1,4 +1,4 @@
-"""What a job requests of the placement queue and of placeholders."""
+"""The requests of a job to the placement queue, and the requests of its placeholders."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MARGIN_S = 120.0
 start of the other placeholders and the transfer of outputs."""
 
 DEFAULT_WALLTIME_S = 86_400.0
-"""Walltime of the placeholders of a job that states none, in seconds; the walltime of its site is
-the maximum."""
+"""Walltime in seconds that the placeholders of a job without a walltime request; at most the
+walltime of their site."""
 
 
 def node_links_of(specs: Sequence[SiteSpec], metric: Metric) -> NodeLinks:

@@ -32,7 +32,7 @@ class SizeChange(NamedTuple):
 
     at_s: float
     size: int
-    """In processors; 0: it has ended."""
+    """Number of processors; 0: the job has ended."""
 
 
 class OpenQuestion(NamedTuple):
@@ -171,7 +171,7 @@ class GrownJob:
             self.refused = len(refused) * self.unit
 
     def start(self, now_s: float) -> None:
-        """Note its start."""
+        """Note the start of the job with its present size."""
         self._note_size(now_s)
 
     def _note_size(self, now_s: float) -> None:
@@ -180,7 +180,8 @@ class GrownJob:
             self.refused = 0
 
     def end(self, now_s: float) -> float:
-        """Note its end. Returns the processor seconds beyond those of its first size."""
+        """Note the end of the job. Returns the processor seconds that it used on processors beyond
+        its smallest size."""
         least = self.bounds.sizes[0]
         self.sizes.append(SizeChange(now_s, 0))
         return sum(

@@ -1,1 +1,2 @@
-"""Scavenging: owners share the idle processors of the sites, and give them back to others."""
+"""Scavenging: the owners of a run share the idle processors of sites, and give them back when other
+users' jobs need them."""

@@ -80,6 +80,7 @@ class IdleSite:
         return self.processors(now_s) // self.unit
 
     def changes_s(self, now_s: float) -> float:
-        """When the numbers of processors and launchers change without an event; infinite: never."""
+        """Time of the next change of the numbers of processors and launchers that no event causes;
+        infinite: never."""
         local_s = now_s + self.rules.utc_offset_s
         return min(self.next_s, now_s + next_change_s(self.rules, local_s))

@@ -46,7 +46,7 @@ _LOOK = "scavenging"
 
 
 class Scavenging(Capability):
-    """Shares idle processors among the owners of a run, by launchers of their own.
+    """Shares idle processors among the owners of a run. Each owner has launchers of its own.
 
     Cost of an event: the owners times the sites; of one about a launcher, also the launchers of its
     site; of a new division, the idle processors times the owners.
@@ -62,7 +62,7 @@ class Scavenging(Capability):
         self.owners = Owners(self.state, settings.most_scavengers)
         self.idle = [IdleSite(site.spec) for site in self.state.sites]
         self.held: list[list[Holding]] = []
-        """By owner and site."""
+        """The launchers and attempts of each owner at each site, by owner and site."""
         self.division = ev.ProcessorsShared(0.0, (), (0,) * len(self.idle), (), ())
         """The latest division of the idle processors."""
         self.reclaims = [0] * len(self.idle)
@@ -418,7 +418,8 @@ class Scavenging(Capability):
         return None
 
     def _take_back(self, decisions: Decisions) -> None:
-        """Withdraw attempts that no launcher of their owner at their site will start."""
+        """Withdraw waiting attempts for which their owner has no slot at their site, and no
+        launcher on its way."""
         for site in self._pools:
             keys: list[str] = []
             for row in self.held:

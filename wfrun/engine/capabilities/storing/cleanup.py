@@ -34,7 +34,7 @@ class Cleanup(Capability):
     """Removes files of the run from the sites at which nothing needs them any more."""
 
     dormant = frozenset({"on_left", "on_ended"})
-    """Called only after an attempt was superseded."""
+    """These hooks are needed only after an attempt was superseded."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

@@ -52,8 +52,8 @@ FileKey = tuple[int, int]
 """Workflow, file."""
 
 HasRoom = Callable[[WorkflowState, int, int, int, "Counter[TaskKind]"], bool]
-"""Function (workflow, task, site, free bytes, attempts there whose outputs have unknown sizes) →
-whether the site has room for the task."""
+"""Function that returns whether a site has room for a task. Arguments: workflow, task, site, free
+bytes of the site, and number of attempts there, by kind, whose outputs have unknown sizes."""
 
 
 class SiteStorage:
@@ -76,7 +76,7 @@ class SiteStorage:
         self.waiting: OrderedDict[tuple[int, int], None] = OrderedDict()
         """Tasks (workflow, task) that wait for room, in the order in which they get it."""
         self.turns: OrderedDict[tuple[int, int], None] = OrderedDict()
-        """The same tasks in the order in which they are examined in turn."""
+        """The tasks in ``waiting``, in the order in which they are examined in turn."""
         self.offered: OrderedDict[tuple[int, int], tuple[int, TaskKind | None]] = OrderedDict()
         """Tasks (workflow, task) that were offered room and are not placed yet, in the order of the
         offers: the bytes, and the kind if the sizes of outputs are unknown. This room is not
@@ -190,9 +190,9 @@ class Storage(Capability):
     # Which sites have room
 
     def needed_bytes(self, w: WorkflowState, task: int, site: int) -> int:
-        """Bytes that a task adds to a site, as far as sizes are known: its outputs, and its inputs
-        that are neither at the site nor on their way. An input that was written again while on its
-        way counts with the difference of its sizes."""
+        """Known number of bytes that a task adds to a site: its outputs, and its inputs that are
+        neither at the site nor on their way there. An input whose size has changed while it was on
+        its way counts with the difference."""
         files, sizes, index = self._sites[site].files, w.sizes, w.index
         definition = w.workflow.tasks[task]
         needed = self._output_bytes(w, task)
@@ -387,7 +387,7 @@ class Storage(Capability):
         return kind is not None and kind not in self._written
 
     def describe(self, site: int) -> str:
-        """How full a site is, for the user."""
+        """The used and the total storage of a site, as text for users."""
         storage = self._sites[site]
         used, limit = size_text(storage.used_bytes), size_text(storage.limit_bytes)
         return f"{used} of {limit} used or promised"
