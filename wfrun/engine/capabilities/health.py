@@ -2,8 +2,8 @@
 
 A circuit breaker (M. Nygard, Release It!, 2nd ed. 2018, section 5.2): a site with several failures
 in a row that are not the fault of tasks is paused, then tried with a single attempt, and paused for
-twice as long if that fails too. Hosts that fail where other hosts of the site succeed are named to
-the site, which avoids them.
+twice as long if this attempt fails, too. A host with failures while other hosts of the same site
+succeed is named to the site, which avoids it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ FAILURES_IN_A_ROW = 3
 
 FIRST_PAUSE_S = 60.0
 MAX_PAUSE_S = 3600.0
-"""Length of the first pause of a site and maximum length, in seconds. Each pause is twice as long
-as the one before."""
+"""Length of the first pause of a site, and maximum length of a pause, in seconds. Each pause is
+twice as long as the one before."""
 
 MAX_PAUSES = 7
-"""Number of pauses without a success in between, about two hours in all, after which a site gets
-nothing until the run is resumed. The number of retries is the limit if it is larger: a user who
-allows many retries expects many failures."""
+"""Maximum number of pauses without a success in between, about two hours in all. After a further
+failure the site gets no attempts until the run is resumed. If the option ``retries`` is larger, it
+is the limit: a user who allows many retries expects many failures."""
 
 HOST_AVOIDANCE_S = 3600.0
-"""Time for which a host is avoided after its last failure."""
+"""Time in seconds for which a host is avoided after its last failure."""
 
 MAX_AVOIDED_HOSTS = 8
 """Maximum number of hosts that a site is asked to avoid."""
@@ -42,9 +42,9 @@ QUICK_FAILURE_S = 1.0
 work yet."""
 
 QUICK_FAILURES_IN_A_ROW = 20
-"""Number of quick failures in a row that pause a site while another site has fewer. Such a site
-accepts tasks faster than any healthy one, so it could fail all tasks of a bag before other sites
-have started any."""
+"""Number of quick failures in a row that pause a site while another site has fewer. A site on which
+tasks fail quickly accepts tasks faster than any healthy site, so that all tasks of a bag could fail
+there before other sites have started any."""
 
 _PAUSED_FOR = " (it gets no more for "
 
@@ -245,8 +245,9 @@ class Health(Capability):
     # Pauses
 
     def _failed_quickly(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Pause a site with many quick failures in a row, unless all sites have them: then the
-        tasks are at fault."""
+        """Count a quick failure. Pause the site after `QUICK_FAILURES_IN_A_ROW` of them, and
+        withdraw its waiting attempts, unless all other sites have as many: then the tasks are at
+        fault."""
         lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
         if lasted_s >= QUICK_FAILURE_S:
             return

@@ -1,4 +1,4 @@
-"""What a user is to be notified of: logins, and the end of the run."""
+"""The occurrences that a user is to be notified of: needed logins, and the end of the run."""
 
 from __future__ import annotations
 

@@ -76,11 +76,11 @@ class Optionals(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.bags: dict[int, OptionalBag] = {}
-        """By workflow."""
+        """The bags with optional tasks, by workflow."""
         self._open: list[dict[str, Attempt]] = [{} for _ in self.state.sites]
         """Open attempts of optional tasks that are not being killed, by site."""
         self._dying_cores = [0] * len(self.state.sites)
-        """Cores of attempts that are being cancelled, by site."""
+        """By site: cores of optional attempts that are being killed."""
         name = self.state.settings.selection
         self._kills = bool(name) and getattr(selection_class(name), "kills_optional", False)
         """Whether the selection policy lets optional attempts be killed. Other policies might give
@@ -300,7 +300,8 @@ class Optionals(Capability):
         _choose(found, min(ahead - site.slots_now, queued), index, free, chosen)
 
     def _make_room(self, w: WorkflowState, free: list[int], victims: list[list[Attempt]]) -> None:
-        """Choose attempts to kill for the eligible mandatory tasks of a workflow."""
+        """Choose optional attempts to kill for the eligible mandatory tasks of a workflow. Adds
+        them to ``victims``, by site, and updates ``free``, the free cores by site."""
         left = self.mandatory_left(w)
         if not left:
             self._asking.discard(w.index)
@@ -321,8 +322,8 @@ class Optionals(Capability):
                 free[site] -= kind.cores
 
     def _room(self, index: int, free: list[int], victims: list[list[Attempt]]) -> int:
-        """Number of cores of a site that are free once all its optional attempts have been
-        killed."""
+        """Number of cores of a site that would be free after all its optional attempts were killed.
+        ``free`` includes the cores of ``victims``."""
         if not self.state.sites[index].is_healthy:
             return 0
         cores = sum(attempt.cores for attempt in self._open[index].values())

@@ -1,1 +1,1 @@
-"""Launchers: their state, how many are requested, and what is withdrawn for them."""
+"""Launchers: their state, and the decisions to request and to stop them."""

@@ -30,7 +30,7 @@ _TIMER = "launchers"
 _PLACING = (
     ev.AttemptPlaced, ev.CoresReserved, ev.ReservationDeclined, ev.SitesDeclined, ev.StorageAwaited,
 )  # fmt: skip
-"""Decisions that are taken before those about launchers."""
+"""Decisions that precede the decisions about launchers in each step."""
 
 MIN_WALLTIME_S = 300.0
 """Minimum walltime of a launcher in seconds, so that its start and end take a small part of it."""
@@ -50,7 +50,7 @@ class Allocation(Capability):
         self._pools = self._launchers.pools
         self._demand = Demand(self.state)
         self._unneeded_s: dict[int, float] = {}
-        """By site: the time since which no work waits for more launchers."""
+        """By site at which no work waits for more launchers: the time since which none waits."""
         self._declined: dict[int, tuple[int, ...]] = {}
         """By workflow: sites that its policy has declined since the last decision."""
         self._wake_ups: dict[int, float] = {}
@@ -111,10 +111,10 @@ class Allocation(Capability):
             self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
-        """Whether launchers could still get the work that is left, or may be requested when a
-        decline or a pause has expired. Launchers at an unhealthy site do not count: a timer runs
-        while that site may recover. Wake-ups do not count either: they may be for launchers that
-        have ended since, and each engine sets its own."""
+        """Whether launchers at a healthy site could still get the work that is left, or may be
+        requested there when a decline or a pause has expired. Unhealthy sites do not count: a timer
+        runs while such a site may recover. Wake-up timers do not count either: they may be set for
+        launchers that have ended since, and each engine sets its own."""
         if not self.state.open_workflows:
             return False
         sites, now_s = self.state.sites, self.state.now_s
@@ -191,8 +191,8 @@ class Allocation(Capability):
                     break
 
     def _note_need(self) -> dict[int, int]:
-        """Return the number of cores that wait for each site, and note which sites need no more
-        launchers."""
+        """Note which sites need no more launchers, and since when. Returns the cores of the work
+        that waits for each site."""
         work = self._find_work()
         for site, pool in self._pools.items():
             if self._missing_cores(pool, work[site]) > 0 or len(pool.launchers) < pool.spec.min:
@@ -202,7 +202,8 @@ class Allocation(Capability):
         return work
 
     def _find_work(self) -> dict[int, int]:
-        """The number of cores that wait for each site."""
+        """By site: number of cores of the work that waits for it. Sets the timer for the next
+        expiry of a decline."""
         next_s = self._demand.refresh()
         if next_s < inf:
             for site in self._pools:
@@ -210,7 +211,8 @@ class Allocation(Capability):
         return {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
 
     def _missing_cores(self, pool: LauncherPool, work: int) -> int:
-        """Cores of waiting work beyond the free slots of live launchers."""
+        """Number of cores of the waiting work beyond the free slots of live launchers. Free slots
+        do not count if the walltime of their launcher ends too early for another task."""
         missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if work > 0 and missing <= 0:
             missing += _slots_without_time(pool, self.state.now_s)
@@ -272,8 +274,9 @@ class Allocation(Capability):
         return ev.LaunchersAsked(now_s, index, requests)
 
     def _live_slots_suffice(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
-        """Whether the live slots of all sites that may get the whole of this work will finish it
-        before a launcher requested now would start."""
+        """Whether the work that waits for ``site`` will be done before a launcher requested there
+        now would start. It is assumed to be done by the live slots of all sites that may run all of
+        it."""
         wait_s = pool.waits.predict()
         tasks_s = [p.task_s for p in self._pools.values() if p.task_s is not None]
         if wait_s is None or not tasks_s:
@@ -285,9 +288,10 @@ class Allocation(Capability):
         return bool(slots) and work[site] * max(tasks_s) / slots < wait_s
 
     def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
-        """Walltime to request: twice the expected time of the work plus the longest task, since
-        short jobs start sooner. Run times are those learned from earlier runs and this one, or else
-        those observed in this run. Without any, the maximum of the catalog."""
+        """Walltime in seconds to request for a launcher: twice the sum of the expected time of the
+        work on ``slots`` slots and the longest task, since short jobs start sooner. Run times are
+        learned from earlier runs and this one, or else observed in this run only. Without any run
+        time it is the maximum of the catalog."""
         learned = self.state.get(Walltimes).work_at(index)
         if learned.core_s is not None:
             wanted_s = rounded_s(2 * (learned.core_s / slots + learned.longest_s))
@@ -305,8 +309,8 @@ class Allocation(Capability):
     def _stop_launchers(
         self, site: int, pool: LauncherPool, since_s: float, *, idle: bool
     ) -> ev.Event | None:
-        """Decide to stop launchers that have been useless for the timeout, queued ones first, and
-        keep the minimum number."""
+        """Decide to stop launchers that have been useless for ``idle_timeout_s``, queued ones
+        first. The minimum number of launchers is kept."""
         now_s, timeout_s = self.state.now_s, pool.spec.idle_timeout_s
         there = [(key, x) for key, x in reversed(pool.launchers.items()) if not x.stopped]
         spare = len(there) - pool.spec.min
@@ -330,7 +334,8 @@ class Allocation(Capability):
 
 
 def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
-    """Number of free slots in launchers whose walltime ends before another task would."""
+    """Number of free slots in live launchers whose walltime would end before another task of mean
+    run time."""
     task_s = pool.task_s
     if task_s is None:
         return 0
@@ -344,7 +349,8 @@ def _slots_without_time(pool: LauncherPool, now_s: float) -> int:
 
 
 def _useless_since_s(launcher: Launcher, since_s: float, *, idle: bool) -> float:
-    """Time since which a launcher is useless; infinite if it is useful."""
+    """Time since which a launcher is useless; infinite if it is useful. ``since_s``: time since
+    which its site needs no more launchers. ``idle``: whether no work waits for the site."""
     if launcher.is_queued:
         return since_s
     if launcher.phase is LauncherPhase.LIVE and launcher.idle_since_s is not None and idle:

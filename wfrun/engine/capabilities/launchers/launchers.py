@@ -32,8 +32,8 @@ RECONNECT_TIMEOUT_S = 120.0
 reconnect. Then the engine requests other launchers."""
 
 EXPIRED_GROWTH = 1.5
-"""Ratio of the next expected run time of a task to the time that it had run when its launcher's
-walltime ended."""
+"""Minimum ratio of the expected run time of a task to the time that it had run when the walltime of
+an earlier launcher cut it off."""
 
 MAX_WALLTIME_SHARE = 0.75
 """Maximum expected run time of a task as a share of a launcher's walltime, unless the task has run
@@ -65,8 +65,8 @@ class Launchers(Capability):
         """By (workflow, task), for few tasks: time that the task had run when the walltime of its
         launcher ended."""
         self._unlocated: set[str] = set()
-        """Keys of attempts that the previous engine gave to some launcher and whose start has not
-        been reported."""
+        """Keys of attempts whose launcher is unknown: the previous engine gave them to a launcher,
+        and this engine has no report of their start."""
         for index, site in enumerate(self.state.sites):
             access = site.spec.access
             if access is not None and access.launchers is not None and site.spec.has_launchers:
@@ -175,10 +175,11 @@ class Launchers(Capability):
             take_back(self.run, event.site)  # No launcher will ever start them.
 
     def _count_useless(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
-        """Count a launcher that ran nothing although it was not stopped. Several of them in a row
-        pause requests for launchers; each pause is twice as long as the one before, up to a
-        maximum. Launchers that end during a pause were requested before it, fail for the same
-        cause, and do not count."""
+        """Count a launcher that ran nothing although it was not stopped. After `FAILURES_IN_A_ROW`
+        of them, or one that was refused, no launchers are requested at the site during a pause.
+        Each pause is twice as long as the one before, up to a maximum; after `MAX_PAUSES` no more
+        are requested at all. Launchers that end during a pause do not count: they were requested
+        before it and fail for the same cause."""
         if pool.paused_until_s > self.state.now_s:
             return
         pool.failures += 1
@@ -260,8 +261,8 @@ class Launchers(Capability):
             pool.observe_staging(self.state.now_s - attempt.placed_s)
 
     def on_active(self, attempt: Attempt) -> None:
-        """Note an attempt whose launcher is unknown. Until its start is reported, its cores do not
-        count against the live launchers."""
+        """Note an attempt that its site has, but whose launcher is unknown. Until its start is
+        reported, its cores use no slots of the live launchers."""
         pool = self.pools.get(attempt.site)
         if pool is None or attempt.launcher in pool.launchers:
             return
@@ -300,7 +301,8 @@ class Launchers(Capability):
             self._update_site(attempt.site)
 
     def _locate(self, pool: LauncherPool, attempt: Attempt) -> bool:
-        """Note that the location of an attempt is known. Returns whether it was not before."""
+        """Note that the launcher of an attempt is known, or no longer matters. Returns whether it
+        was unknown before."""
         if attempt.key not in self._unlocated:
             return False
         self._unlocated.discard(attempt.key)

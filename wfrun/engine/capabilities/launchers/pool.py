@@ -11,8 +11,8 @@ from wfrun.engine.prediction.methods import Last2
 from wfrun.engine.tasks.prefetch import prefetch_per_slot
 
 _WINDOW = 20
-"""Number of observations with equal weight in a mean. Each further observation has the weight
-1/20."""
+"""Number of first observations that have equal weights in a mean. Each further observation gets the
+weight 1/20."""
 
 
 class LauncherPhase(IntEnum):
@@ -63,7 +63,7 @@ class Launcher:
 
     @property
     def is_coming(self) -> bool:
-        """Whether its slots may become available (again)."""
+        """Whether it may still start, or reconnect, and then take tasks."""
         coming = (LauncherPhase.ASKED, LauncherPhase.QUEUED, LauncherPhase.AWAY)
         return self.phase in coming and not self.stopped
 
@@ -95,7 +95,7 @@ class LauncherPool:
         self.made = 0
         self.live_slots = 0
         self.coming_slots = 0
-        """Slots of launchers that may become available (again)."""
+        """Number of slots of launchers that may still start or reconnect."""
         self.queued = 0
         """Number of launchers that were requested and have not started."""
         self.busy_cores = 0
@@ -119,7 +119,7 @@ class LauncherPool:
         self.waits = Last2()
         """Predictor of the time in seconds that a launcher waits in the queue."""
         self.failures = 0
-        """Number of consecutive launchers that ran nothing."""
+        """Number of launchers in a row that ran nothing, since the last success or pause."""
         self.pauses = 0
         self.paused_until_s = -inf
         """No launchers are requested before this time; infinite: never."""

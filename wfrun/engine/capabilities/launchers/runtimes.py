@@ -6,8 +6,8 @@ from math import sqrt
 from typing import NamedTuple
 
 MIN_OBSERVATIONS = 3
-"""Minimum number of observed run times of a kind with which their mean replaces the documented run
-time."""
+"""Minimum number of observed run times of a kind. From this number on, their mean replaces the
+documented run time."""
 
 
 class Observed(NamedTuple):
@@ -46,8 +46,9 @@ class RuntimeEstimates:
     def expected_s(
         self, kind: tuple[int, str], documented_s: float | None, speed_ratio: float
     ) -> float | None:
-        """Expected run time at a site of this speed: the mean of the kind, or the documented run
-        time while too few tasks were observed; None if nothing is known."""
+        """Expected run time in seconds at a site of this speed: the mean of the kind, or the
+        documented run time while fewer than `MIN_OBSERVATIONS` tasks were observed; None if nothing
+        is known."""
         count, mean_s, _ = self._means.get(kind, (0, 0.0, 0.0))
         if count >= MIN_OBSERVATIONS or (count and documented_s is None):
             return mean_s / speed_ratio

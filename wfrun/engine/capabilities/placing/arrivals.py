@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterator
 
 MAX_STALE = 16
-"""Maximum number of stale entries in the heap beyond the number of valid ones. With more the heap
-is rebuilt, so that memory stays proportional to the set and rebuilds remain rare."""
+"""Maximum number by which stale entries of the heap may exceed valid entries. Beyond it the heap is
+rebuilt, so that its size stays proportional to the set and rebuilds remain rare."""
 
 
 class Arrivals:

@@ -75,8 +75,8 @@ class AutoThrottle(Capability):
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
-        """Tasks that the latest decisions planned and that the present decision has not considered
-        yet, in their order."""
+        """Kept answers: tasks that earlier decisions planned and that the present decision has not
+        considered yet, in their order."""
         self._stale: set[int] = set()
         """Serial numbers of the tasks in ``_answers`` whose site has got further tasks since they
         were planned."""
@@ -94,7 +94,7 @@ class AutoThrottle(Capability):
         """The sites in ``soon`` that no eligible task chose when it was last asked about them, as a
         mask."""
         self._rebuilds = 0
-        """Number of rebuilds of the models of queues until the latest decision."""
+        """Number of rebuilds of the queue models when answers were last forgotten."""
         for index in range(len(self.state.sites)):
             self._update(index)
 
@@ -104,8 +104,8 @@ class AutoThrottle(Capability):
 
     @property
     def name(self) -> str:
-        """What holds tasks back, as text for users: the throttle, or a policy that holds tasks back
-        with any throttle."""
+        """Name for users of what holds tasks back: ``throttle auto``, or a policy that holds tasks
+        back whatever the throttle is."""
         settings = self.state.settings
         if throttle_of(settings) == "auto":
             return "throttle auto"
@@ -183,15 +183,16 @@ class AutoThrottle(Capability):
             self.run.hooks.wake(self)
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Leave out busy sites once the maximum number of tasks is planned. Otherwise the tasks of
-        a bag would be bound to queues although other sites are idle."""
+        """Leave out busy sites once `MAX_PLANNED_OF_BAGS` tasks are planned, unless all candidates
+        are busy. Otherwise the tasks of a bag would be bound to queues although other sites are
+        idle."""
         if len(self._planned) < MAX_PLANNED_OF_BAGS:
             return mask
         return mask & self.soon or mask
 
     def recall(self, w: WorkflowState, entry: Entry, mask: int) -> Planned | None:
-        """How the next task in order was planned, if the policy would give the same answer again;
-        None if the policy has to be asked. ``mask``: the sites that may get the task."""
+        """The kept answer for the next task in order, if the policy would give it again; None if
+        the policy has to be asked. ``mask``: the sites that may get the task."""
         answers, self._asked_again = self._answers, None
         if not answers:
             return None
@@ -213,7 +214,8 @@ class AutoThrottle(Capability):
         return None
 
     def answered(self, site: int) -> None:
-        """Note the site that the policy has chosen for a task."""
+        """Note the site that the policy has chosen for a task, and check again or forget the kept
+        answers that this changes."""
         before, self._asked_again = self._asked_again, None
         if not self._answers:
             return

@@ -52,8 +52,8 @@ class HeldWorkflows:
             self._turns = deque(w for w in dict.fromkeys(self._turns) if w in self.reasons)
 
     def release_first(self) -> int | None:
-        """Release the earliest workflow whose task has room at another site than before; None if
-        there is none. Cost: the number of different reasons, which is small."""
+        """Release the earliest workflow whose unplaced task has room at a further site, and return
+        it; None if there is none. Cost: the number of different reasons, which is small."""
         best: int | None = None
         for (kind, before), arrivals in self._by_reason.items():
             if self._state.openings_for(kind.cores).open & kind.mask & ~before:
@@ -65,7 +65,8 @@ class HeldWorkflows:
         return best
 
     def release_in_turn(self) -> list[int]:
-        """Release the workflows whose policies are asked again after this event."""
+        """Release the workflows whose policies are asked again after this event, and return
+        them."""
         nothing_under_way = not self._state.attempts and not self._state.copies
         most = len(self.reasons) if nothing_under_way else MAX_RETRIED_WORKFLOWS
         chosen: list[int] = []

@@ -169,7 +169,7 @@ class InOrder(Part):
             self._wait(w, kind)
 
     def _wait(self, w: WorkflowState, kind: TaskClass) -> None:
-        """Let a workflow wait for room for its tasks of a class."""
+        """Note that tasks of this class of a workflow wait for room."""
         arrivals = self._waiting.get(kind)
         if arrivals is None:
             arrivals = self._waiting[kind] = Arrivals()

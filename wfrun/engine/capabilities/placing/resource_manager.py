@@ -42,7 +42,7 @@ class _Top(NamedTuple):
 
 
 class ResourceManager:
-    """The queue of one resource manager: bags, from their submission until all their tasks are
+    """One resource manager. Its queue has the bags from their submission until all their tasks are
     dispatched. Implements `wfrun.engine.protocols.Queue` for the selection policy."""
 
     def __init__(
@@ -165,8 +165,9 @@ class ResourceManager:
         return any(openings.open & sites for openings in self._state.openings.values())
 
     def _select(self) -> None:
-        """Renew the eligible set. Every answer of the policy removes a bag from the waiting ones,
-        so repeated calls end."""
+        """Renew the eligible set with bags that the policy selects. Each call removes at least one
+        bag from the waiting bags, so that repeated calls come to an end. Raises PolicyError for an
+        invalid answer."""
         waiting = len(self.waiting)
         answers = self._policy.select()
         if not isinstance(answers, Iterable):
@@ -237,7 +238,7 @@ class ResourceManager:
                 self._push(self._state.workflows[bag])
 
     def _wait(self, w: WorkflowState) -> None:
-        """Let a bag wait to be selected."""
+        """Add a bag to the waiting bags, from which the selection policy selects."""
         owner = w.workflow.owner
         turn = self._positions.get(owner)
         if turn is None:

@@ -33,8 +33,8 @@ class Selecting(Part):
     The eligible sets are not in the log, because they depend on answers of policies. A replay
     restores them: it follows the decisions of the log.
 
-    The time of an event grows with the number of placements that it allows, of resource managers
-    and of task classes, and includes that of the selection policy.
+    Cost of an event: the placements that it allows, the resource managers and the task classes, and
+    the time of the selection policy.
     """
 
     def __init__(self, run: Run) -> None:
@@ -57,8 +57,8 @@ class Selecting(Part):
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
         """In a replay: number of the resource manager whose placements may come next in the log.
-        Resource managers decide in their order after each fact; after the last of them, their count
-        stands here, and placements must wait for the next fact."""
+        Resource managers decide in their order after each fact. The value is their count after the
+        last of them: the next placement then follows only after another fact."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:

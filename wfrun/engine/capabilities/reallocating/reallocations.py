@@ -132,7 +132,8 @@ class Reallocations(Capability):
         return mask if site is None else mask & 1 << site or mask
 
     def choose_size(self, w: WorkflowState, task: int, site: int) -> int:
-        """The size that the decision chose for a moved job at its destination; 0: none."""
+        """The size that the latest decision chose for a moved job at its destination; 0: it chose
+        none."""
         offered_by, size = self._offered.get((w.index, task), (-1, 0))
         return size if offered_by == site else 0
 
@@ -162,6 +163,6 @@ class Reallocations(Capability):
         return attempt.workflow, attempt.task
 
     def _changes(self, placed: Placed) -> bool:
-        """Whether the job gets another site or size. All-cancellation also returns jobs that keep
-        both; these stay in their queue."""
+        """Whether the job gets another site or size. The algorithms that cancel all jobs (``-can``)
+        also return jobs that keep both; such jobs stay in their queue."""
         return placed.is_moved or self.state.attempts[str(placed.job.id)].cores != placed.offer.size

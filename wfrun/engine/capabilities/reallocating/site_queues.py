@@ -43,8 +43,9 @@ class SiteQueues(LrmQueues):
         submitted_s: Mapping[TaskNumber, float],
         moves: Mapping[TaskNumber, int],
     ) -> None:
-        """``submitted_s`` is the time of the first submission of each task, ``moves`` the number of
-        its moves, by (workflow, task)."""
+        """``submitted_s``: time of the first submission of each task. ``moves``: number of moves of
+        each task. Both by (workflow, task); absent tasks have the time of their present attempt,
+        and no moves."""
         lrms: list[Lrm] = [
             (Fcfs if site.spec.backfills is False else Conservative)(site.spec.slots)
             for site in state.sites
@@ -219,7 +220,7 @@ class SiteQueues(LrmQueues):
         return w.workflow.moldable[task].sizes[0] if offer is None else offer.size
 
     def place(self, attempt: Attempt) -> None:
-        """Add a job that was just placed."""
+        """Add a job that was just placed to the model of its site."""
         self.lrms[attempt.site].submit(self._add_waiting(attempt, {}, {}), self.now_s)
 
     def _task(self, job: JobId) -> tuple[WorkflowState, int]:

@@ -266,8 +266,8 @@ MIN_OBSERVATIONS = 5
 uncertain."""
 
 MAX_KEPT = 500
-"""Maximum number of run times kept per class, the latest ones. The cost of an observation is
-proportional to it, and quantiles must follow changes."""
+"""Maximum number of run times kept per class; the latest are kept. The cost of an observation grows
+with this number, and quantiles must follow changes."""
 
 
 class RuntimeDistribution:

@@ -46,10 +46,10 @@ class Turns:
     def __init__(self, most: int) -> None:
         self._running: dict[TaskKey, ReplicableTask] = {}
         self._turns: list[deque[tuple[TaskKey, ReplicableTask]]] = [deque() for _ in range(most)]
-        """By number of replicas: queue of running tasks. An entry is stale if its task has left or
-        was replicated since."""
+        """By number of replicas: queue of running tasks. An entry is stale if its task was
+        replicated since or is no longer dispatched."""
         self._left = 0
-        """Number of tasks that have left since stale entries were last removed."""
+        """Number of tasks that were discarded since stale entries were last removed."""
 
     def get(self, key: TaskKey) -> ReplicableTask | None:
         """A dispatched task; None if it is not dispatched."""
