@@ -211,8 +211,9 @@ class Allocation(Capability):
         return {site: self._waiting_cores(site, pool) for site, pool in self._pools.items()}
 
     def _missing_cores(self, pool: LauncherPool, work: int) -> int:
-        """Number of cores of the waiting work beyond the free slots of live launchers. Free slots
-        do not count if the walltime of their launcher ends too early for another task."""
+        """Number of cores of the waiting work beyond the free slots of live launchers. If the free
+        slots seem to suffice, slots whose launcher ends too early for another task are not counted
+        as free."""
         missing = work - max(0, pool.live_slots + pool.closed_cores - pool.busy_cores)
         if work > 0 and missing <= 0:
             missing += _slots_without_time(pool, self.state.now_s)

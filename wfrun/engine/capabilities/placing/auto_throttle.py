@@ -49,12 +49,12 @@ class AutoThrottle(Capability):
     the task is dispatched to the busy site instead. With storage limits, later tasks might
     otherwise take the storage that it needs.
 
-    Answers of a policy that ``completes_earliest`` are kept, so that not every decision asks about
-    all tasks that wait for busy sites. All answers are dropped when a model is rebuilt, or the
-    health or the load of a site changes. A single answer is checked again when a task that was not
-    planned goes before it to the same site. A site that no eligible task chose is not offered again
-    until a further task becomes eligible. Answers of other policies are not kept, since they may
-    change as time passes.
+    As long as the capacity of sites is not limited, answers of a policy that ``completes_earliest``
+    are kept, so that not every decision asks about all tasks that wait for busy sites. All answers
+    are dropped when a model is rebuilt, or the health or the load of a site changes. A single
+    answer is checked again when a task that was not planned goes before it to the same site. A site
+    that no eligible task chose is not offered again until a further task becomes eligible. Answers
+    of other policies are not kept, since they may change as time passes.
 
     Cost of a placement and an end: constant.
     """
