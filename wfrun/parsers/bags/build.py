@@ -17,7 +17,8 @@ from wfrun.parsers.bags.names import check_names
 def make_bags(
     path: Path, reader: BagsReader, template: LineTemplate | None
 ) -> Iterator[tuple[Workflow, Mapping[str, int]]]:
-    """Read the bags of a document. Yield each with the lines of its keys."""
+    """Read the bags of a document. Yield each bag with the line of each of its keys. Raises
+    InvalidError for any fault of the document or of a bag."""
     for draft in reader(path, template or LineTemplate()):
         yield build_bag(draft), draft.lines
 

@@ -19,7 +19,8 @@ MAX_LISTED = 10**6
 
 _CHUNK = 1024
 _FEW = 1 << 16
-"""Maximum number of different values that are kept in a dictionary whatever their share."""
+"""Number of different values up to which values are collected in a dictionary, whatever their
+share. `ColumnMaker.column` decides the final form by the share."""
 _UNUSUAL = re.compile(rb"[\0-\x1f/\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 """A slash, or one of the characters of `wfrun.parsers.syntax.limits.CONTROL`, in UTF-8."""
 _MAX_INTEGER = 2**63 - 1
@@ -33,7 +34,8 @@ class ColumnMaker:
     def __init__(self) -> None:
         self._codes = array("I")
         self._index: dict[str, int] | None = {}
-        """The code of each value; None once more than half of the values are different."""
+        """The code of each value; None once values are packed, because there are more than `_FEW`
+        different values and more than half of all values are different."""
         self._text = bytearray()
         self._ends = array("Q")
 
@@ -94,8 +96,8 @@ def progression(
     """Make the column of the numbers from ``first`` to ``last``, or of ``count`` numbers from
     ``first``.
 
-    ``last`` is included if a step ends at it exactly. Raises ValueError for a progression that
-    never ends, is too long, or has numbers that are too large.
+    ``last`` is included if it is a whole number of steps from ``first``. Raises ValueError for a
+    progression that never ends, is too long, or has numbers that are too large.
     """
     start, by = _decimal(first), _decimal(step)
     if count is None:
@@ -133,7 +135,7 @@ def _decimal(number: float | int) -> Decimal:
 
 
 def distinct(column: Column) -> Iterator[str]:
-    """The values of a column. Each value of a dictionary column comes once."""
+    """Yield the values of a column. A dictionary column yields each different value once."""
     plain = column.values if isinstance(column, DictionaryColumn) else column
     if isinstance(plain, PackedColumn) and plain.text.isascii():
         text, ends = plain.text.decode(), memoryview(plain.ends).cast("Q")

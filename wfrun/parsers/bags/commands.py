@@ -17,16 +17,17 @@ from wfrun.parsers.bags.values import escaped, words_of
 
 SHELL = "sh"
 COMMAND = "command"
-"""The name of the parameter that holds a command of a list."""
+"""Name of the parameter that holds the command of a line of a list."""
 MAX_PROGRAMS = 64
-"""Maximum number of programs beside a list of commands that become inputs. Each becomes an input of
-every task."""
+"""Maximum number of programs in the folder of a list of commands that become inputs. Each of them
+becomes an input of every task."""
 
 _OPTIONS = {">": "name a file for what it prints with --stdout, "}
 
 
 def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
-    """Read a table: a task for each row. The command names the cells by their columns.
+    """Read a table as a bag with a task for each row. The command refers to the cells by the names
+    of their columns.
 
     Raises InvalidError for any fault of the table or a template.
     """
@@ -47,10 +48,10 @@ def read_table_bag(path: Path, template: LineTemplate) -> list[BagDraft]:
 
 
 def read_commands(path: Path, template: LineTemplate) -> list[BagDraft]:
-    """Read a list of commands: a task for each line, which a shell runs.
+    """Read a list of commands as a bag with a task for each line, which a shell runs.
 
-    Empty lines and lines that begin with # are ignored. Programs beside the document that lines
-    name by relative paths become inputs.
+    Empty lines and lines that begin with # are ignored. A program that a line names by a relative
+    path becomes an input if it is a file in or below the folder of the document.
 
     Raises InvalidError for a document that is not text or has no commands, and for an invalid
     template.
@@ -99,7 +100,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _note_program(path: Path, number: int, text: str, programs: dict[str, int]) -> str:
-    """Return the line. If its program is a file beside the document, add it to ``programs``."""
+    """Return the line. If its program is a file in or below the folder of the document, add the
+    program and the line's number to ``programs``."""
     word = text.split(None, 1)[0]
     if "/" in word and not word.startswith(("/", "~", "$", "'", '"')):
         name = word.removeprefix("./")

@@ -1,4 +1,5 @@
-"""What the readers of bags return: a bag as it is written, and the places of its parts."""
+"""What the readers of bags return: bags as their documents write them, and the lines of their
+parts."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class Refuse(Protocol):
     """Makes the error for a part of a document."""
 
     def __call__(self, message: str, what: str, hint: str | None = None) -> InvalidError:
-        """``what`` is the wrong template, or the name of the wrong parameter, as it is written."""
+        """Make the error. ``what`` is the faulty template or the name of the faulty parameter,
+        exactly as the document has it."""
 
 
 class BagDraft(msgspec.Struct, frozen=True):
@@ -26,9 +28,9 @@ class BagDraft(msgspec.Struct, frozen=True):
     bag: Bag
     refuse: Refuse
     lines: Mapping[str, int] = {}
-    """The line of each key, and under the empty key the first line of the bag. It is empty for a
-    bag of a program."""
+    """The line of each key; the empty key has the first line of the bag. The mapping is empty for a
+    bag that a Python program describes."""
 
 
 BagsReader = Callable[[Path, LineTemplate], list[BagDraft]]
-"""Reads the bags of the document at a path, in its order."""
+"""Reads the bags of the document at a path, in the order of the document."""

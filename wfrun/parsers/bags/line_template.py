@@ -9,8 +9,8 @@ class LineTemplate(msgspec.Struct, frozen=True):
     """Templates for the task of each line. ``estimate`` is a time, or a parameter that holds it."""
 
     command: str | None = None
-    """Command for each row of a table. None: the document is a list of commands, or has its
-    commands."""
+    """Command for each row of a table. None if the document is a list of commands, or is in a
+    format that states commands itself."""
     delimiter: str | None = None
     """Delimiter of the cells of a table; see `wfrun.parsers.bags.text.read_table`."""
     inputs: tuple[str, ...] = ()
@@ -19,7 +19,8 @@ class LineTemplate(msgspec.Struct, frozen=True):
     estimate: str | None = None
 
     def option_of(self, template: str) -> str:
-        """The option by which a template was given; empty for other templates."""
+        """The command-line option that gave this template; empty for a template that no option
+        gave."""
         given = {
             "--input": self.inputs,
             "--output": self.outputs,

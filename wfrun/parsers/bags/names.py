@@ -29,8 +29,9 @@ from wfrun.parsers.syntax.limits import CONTROL, MAX_PART_BYTES, NAME_RULE, cut,
 MAX_NAMES = 10_000_000
 """Maximum number of names that are compared one by one."""
 MAX_SHORT_NAMES = 1_000_000
-"""The same for a bag with fewer values than that in its document and tables, so that a document of
-a few lines takes seconds at most."""
+"""Maximum number of names that are compared one by one for a bag with few values in its document
+and tables. A bag with many values may have four names for each value, up to `MAX_NAMES`. A document
+of a few lines thus takes seconds at most."""
 
 _FEW = 6
 """Maximum number of parameters of a task that a message shows."""
@@ -38,16 +39,16 @@ _LONG = 40
 """Maximum number of characters of a value that a message shows."""
 
 _UNTIDY = re.compile(r"(?:\A|/)\.?(?:/|\Z)")
-"""Matches a name with a part that is empty or ``.``: two such names could be one file."""
+"""Matches a name with a part that is empty or ``.``: two different such names may be one file."""
 _NUMBERS = re.compile(r"[-+ ]?0?\d*(?:\.\d+)?[defgoxX]|0\d+", re.ASCII)
-"""Formats that give a number, which is never empty and never consists of dots or slashes alone.
-Other formats pad with any character, or cut the value."""
+"""Format specifications whose result is a number. A number is never empty, and never consists of
+dots or slashes alone. Other specifications pad with any character, or cut the value."""
 _LETTERS = {
     **dict.fromkeys("efg", "-+.0123456789einfa"),
     **dict.fromkeys("xX", "-0123456789abcdefABCDEF"),
     **dict.fromkeys("do", "-0123456789"),
 }
-"""The characters of which numbers in these formats consist."""
+"""Characters that a number may contain, by the last character of its format specification."""
 
 
 def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
@@ -144,8 +145,8 @@ def _check_within_tasks(
 
 
 def _repeated(template: str, expansion: Expansion, refuse: Refuse) -> tuple[int, int] | None:
-    """Two tasks that certainly write the same name, because the template does not distinguish two
-    values of an axis."""
+    """Two tasks that certainly write a file of the same name, because the template gives the same
+    text at two positions of an axis. None if no such tasks are found."""
     named = set(placeholders(template))
     if INDEX in named:
         return None
@@ -212,11 +213,11 @@ def _texts(part: TemplatePart, column: Column) -> Iterator[str]:
 
 
 def _is_decodable(template: str, columns: Mapping[str, Column]) -> bool:
-    """Whether a name determines the parameters in it.
+    """Whether each name that the template gives determines the values of the parameters in it.
 
-    It does if each part but the last is followed by a character that none of the part's values
-    contains: tasks whose parts differ then have different names. The result is False if a value
-    contains a slash, because such a name may be a folder of another.
+    This is certain if every part but the last is followed by a literal character that occurs in
+    none of the part's values: two tasks that differ in a part then have different names. The result
+    is False if a value contains a slash, because one name may then be a folder of another.
     """
     parts = parse_template(template)
     named = [n for n, part in enumerate(parts) if part.name is not None]
@@ -246,7 +247,8 @@ def _may_hold(part: TemplatePart, columns: Mapping[str, Column], letter: str) ->
 
 
 def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
-    """Whether no name by one template is ever equal to a name by the other, or a folder of it."""
+    """Whether no name from one template can equal a name from the other template, or be a folder in
+    its path."""
     first, second = parse_template(one), parse_template(other)
     if any(p.name is not None and _may_hold(p, columns, "/") for p in (*first, *second)):
         return False
@@ -256,10 +258,10 @@ def _are_apart(one: str, other: str, columns: Mapping[str, Column]) -> bool:
 
 
 def _never_equal(one: str, other: str, columns: Mapping[str, Column]) -> bool:
-    """Whether two templates certainly give different names.
+    """Whether a name from one template certainly differs from every name from the other template.
 
-    They do if their beginnings or ends differ, or if one always contains a character that the other
-    cannot contain.
+    It does if the literal beginnings or ends of the templates differ, or if one template always
+    gives a character that the other cannot give.
     """
     first, second = parse_template(one), parse_template(other)
     if _begin_apart(first[0].literal, second[0].literal):
@@ -287,7 +289,8 @@ def _end(parts: Sequence[TemplatePart]) -> str:
 
 
 def _compare_all(bag: Bag, expansion: Expansion, templates: Sequence[str], refuse: Refuse) -> None:
-    """Compare all names one by one: first their hashes, then names whose hashes are equal."""
+    """Compare the output names of all tasks one by one. Hashes are compared first, and the names
+    themselves only if hashes are equal."""
     count = expansion.count * len(templates)
     _refuse_too_many(count, templates[0], bag, refuse)
     fills = [expansion.fill(template) for template in templates]
@@ -357,12 +360,13 @@ def _refuse_too_many(count: int, template: str, bag: Bag, refuse: Refuse) -> Non
 
 
 MAX_TEXT_BYTES = 1 << 20
-"""Maximum length of an expanded template in bytes. Linux passes 128 KiB in one argument; a short
-document could ask for terabytes."""
+"""Maximum length of an expanded template in bytes. Linux passes at most 128 KiB in one argument.
+Without a limit a short document could ask for terabytes."""
 _EXPONENT_DIGITS = 310
 """Maximum number of digits of a number with an exponent: ``f`` writes 1e308 in full."""
 _SMALL = 64
-"""Maximum length, in bytes, of a text whose longest value need not be searched for."""
+"""Length in bytes of the whole text of a column up to which that length serves as the bound of the
+longest value, without a search."""
 
 
 def longest(parts: Sequence[TemplatePart], columns: Mapping[str, Column]) -> int:
@@ -379,7 +383,8 @@ def longest(parts: Sequence[TemplatePart], columns: Mapping[str, Column]) -> int
 
 
 def _formatted(length: int, spec: str, column: Column | None) -> int:
-    """An upper bound of the length of formatted values of at most ``length`` bytes."""
+    """An upper bound of the length in bytes of a value formatted with ``spec``, if the value has at
+    most ``length`` bytes."""
     numbers = [int(number) for number in re.findall(r"\d+", spec)]
     if spec[-1] == "f" and column is not None and holds(column, "eE"):
         length += _EXPONENT_DIGITS
@@ -388,7 +393,8 @@ def _formatted(length: int, spec: str, column: Column | None) -> int:
 
 
 def _longest_value(column: Column) -> int:
-    """The length of the longest value in bytes, or a bound of at most `_SMALL`."""
+    """An upper bound of the length of a column's values in bytes. It is exact for columns of text
+    with more than `_SMALL` bytes."""
     if isinstance(column, Progression):
         return max(len(str(column.start)), len(str(last_of(column)))) + column.decimals + 2
     plain = column.values if isinstance(column, DictionaryColumn) else column

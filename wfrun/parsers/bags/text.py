@@ -47,7 +47,8 @@ def read_table(path: Path, delimiter: str | None = None) -> Axis:
 
     The default delimiter is the tab for names that end with .tsv or .tab, else the comma. Empty
     rows are ignored. Raises InvalidError, with the line, for a file that cannot be read, for a
-    missing or repeated name in the header, and for a row of another length.
+    missing or repeated name in the header, and for a row whose number of cells differs from the
+    header's.
     """
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
@@ -126,7 +127,8 @@ def _check_header(path: Path, header: list[str], delimiter: str) -> None:
 
 
 def _refuse_ragged(path: Path, delimiter: str, header: Sequence[str]) -> NoReturn:
-    """Read the file again to find the line of the first row of another length."""
+    """Raise InvalidError for the first row whose number of cells differs from the header's. The
+    file is read again to find the row's line."""
     width = len(header)
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)

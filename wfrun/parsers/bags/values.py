@@ -21,7 +21,7 @@ _KEYS = {
     ">": "name a file for what it prints with 'stdout', ",
     "<": "name a file for it to read with 'stdin', ",
 }
-"""The key of a bag that replaces a redirection sign of a shell, as part of a message."""
+"""Part of a hint, by redirection sign of a shell: the key of a bag that replaces the sign."""
 
 
 def to_text(value: Any) -> str:
@@ -78,8 +78,9 @@ def to_command(value: Any) -> tuple[str, ...]:
 def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...]:
     """Split a command into words, as a shell does.
 
+    ``streams`` has, for a redirection sign, the part of the hint that says what to write instead.
     Raises ValueError for a command without words, an open quote, and syntax that only a shell
-    understands, such as ``>``. ``streams`` has a hint for each redirection sign.
+    understands, such as ``>``.
     """
     words = tuple(shlex.split(command))
     if not words:
@@ -95,7 +96,8 @@ def words_of(command: str, streams: Mapping[str, str] = _KEYS) -> tuple[str, ...
 
 
 def is_elsewhere(place: str) -> bool:
-    """Whether a place is a URL, except a URL of a file on this machine."""
+    """Whether the place of a file is a URL of another machine, that is, any URL except one of a
+    file on this machine."""
     return "://" in place and not place.startswith(("file:///", "file://localhost/"))
 
 

@@ -134,7 +134,8 @@ class _BagReader:
         return self._document.error(message, *place, hint=hint)
 
     def _lines(self) -> dict[str, int]:
-        """The lines of the keys, and of the bag itself."""
+        """The line of each key that the bag or the document has, and, under the empty key, the line
+        of the bag."""
         lines = {"": self._document.line(*self._sections[0].path)}
         for key in KEYS:
             section = self._section(key)
@@ -167,8 +168,8 @@ class _BagReader:
         return files
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of a standard stream. It is added to ``files``, the inputs or outputs, if
-        missing there."""
+        """The file of the standard stream ``key``. If ``files``, the bag's inputs or outputs, lack
+        the file, it is added to them."""
         name = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))
@@ -236,8 +237,9 @@ def read_optional(bag: Section) -> OptionalTasks:
 
 
 def _to_deadline(value: Any) -> tuple[float | None, float | None]:
-    """(seconds from the arrival, time of day in seconds), one of which is None. YAML 1.1 reads
-    18:30 without quotes as the number 18 * 60 + 30, so a bare number is always a time of day."""
+    """The deadline as (seconds from the arrival of the bag, time of day in seconds); one of the two
+    is None. A bare number is always a time of day, since YAML 1.1 reads 18:30 without quotes as the
+    number 18 * 60 + 30."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 60 <= value < _MAX_MINUTES:
             raise ValueError(f"{value} has no unit; write 08:00, or a time such as {value} s")

@@ -24,8 +24,8 @@ _UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 
 def as_written(link: LinkSpec) -> LinkSpec:
-    """The link as ``with_links`` writes it, with rounded figures. The link must have a
-    bandwidth."""
+    """The link as a reader finds it after ``with_links`` has written it, with rounded figures. The
+    link must have a bandwidth."""
     figures = _figures(link)
     return LinkSpec(
         link.source,
@@ -102,8 +102,8 @@ def _edits(document: str, links: Sequence[LinkSpec]) -> list[_Edit]:
 
 
 def _changes(document: str, item: MappingNode, links: Sequence[LinkSpec]) -> Iterator[_Edit]:
-    """Set the figures of one link of the list. A link ``between`` two places is turned into the
-    link from the first to the second."""
+    """Set the figures of one item of the list of links, if ``links`` has its link. An item
+    ``between`` two places becomes the link from the first place to the second."""
     measured = {(link.source, link.destination): link for link in links}
     ends = _ends(item)
     if measured.keys().isdisjoint(ends):
@@ -146,8 +146,8 @@ def _items(
     column: int = 0,
     used: Mapping[tuple[str, str], Sequence[str]] | None = None,
 ) -> list[str]:
-    """Items of a list, one a line. ``used`` has further entries of links, by (source,
-    destination)."""
+    """Lines of the list for ``links``, one link a line. ``used`` has, by (source, destination),
+    entries that a line gets in addition to its figures."""
     entries = (
         [*_direction(*ends), *map(": ".join, _figures(link).items()), *(used or {}).get(ends, ())]
         for link in links
@@ -198,7 +198,7 @@ def _ends(item: MappingNode) -> list[tuple[str, str]]:
 
 
 def _use(item: MappingNode) -> list[str]:
-    """The entries that say how a link is used."""
+    """The entries of an item other than its ends and figures: they say how the link is used."""
     figures = ("between", "bandwidth", "latency")
     return [f"{k}: {_in_a_line(v)}" for k, v in _values(item).items() if k not in figures]
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class SubmittedBag:
-    """One bag of independent sequential tasks, as it is submitted."""
+    """One bag of independent sequential tasks, with its arrival and its user."""
 
     arrival_s: float
-    """Seconds since the start of the workload. Bags are in this order."""
+    """Seconds from the start of the workload to the arrival of the bag. A workload lists its bags
+    in this order."""
     cluster: int
     """The cluster of arrival: an index into the workload's clusters."""
     user: str
@@ -44,24 +45,25 @@ class Submitted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BotWorkload:
-    """Bags in order of arrival."""
+    """A workload of bags of tasks, in order of arrival, at several clusters."""
 
     source: str
-    """The row of the model, or the path of the log."""
+    """The row of the model that the workload was drawn from, or the path of the log that it was
+    read from."""
     clusters: tuple[str, ...]
     bags: tuple[SubmittedBag, ...]
     capacity: float
     """Slots times speed, summed over the clusters; 0 if unknown, as for some logs."""
     span_s: float
-    """Seconds from the first to the last arrival; for bags that arrive at once, the span that the
-    load refers to."""
+    """Seconds from the first to the last arrival. If all bags arrive at once, it is the span to
+    which the load refers."""
     midnight_s: float = 0.0
-    """Seconds between a midnight of the clusters' time and arrival 0."""
+    """Seconds from a midnight, in the local time of the clusters, to time 0 of the arrivals."""
     pace: float = 1.0
-    """The factor by which times between arrivals were multiplied to get a load. It is 0 if the
-    arrivals were moved, so that they have no time of day."""
+    """The factor by which the times between arrivals were multiplied to get a load. 0 if the
+    pattern of arrivals was replaced, so that arrivals have no time of day."""
     remarks: tuple[str, ...] = ()
-    """What was dropped or cut, with counts."""
+    """Messages on jobs and tasks that were dropped or cut, with their counts."""
 
     @property
     def tasks(self) -> int:
@@ -80,7 +82,8 @@ class BotWorkload:
         return self.work_s / possible_s if possible_s > 0 else 0.0
 
     def submissions(self) -> list[Submitted]:
-        """All submissions, in their order."""
+        """All submissions in order of time. Tasks of a bag that are submitted at the same time are
+        one submission."""
         found = []
         for number, bag in enumerate(self.bags):
             if bag.delay_s is None:

@@ -54,7 +54,7 @@ PEAK = range(16, 34)
 """Half hours from 8 to 17 o'clock."""
 _HALF_HOUR_S = 1800.0
 _STEEPEST = 20.0
-"""Maximum standard deviation of the logarithms of a bag's run times."""
+"""Maximum standard deviation of the natural logarithms of a bag's run times."""
 _NORMAL = NormalDist()
 
 Arrival = Literal["realistic", "at-once", "even"]
@@ -142,9 +142,12 @@ def row_called(name: str) -> TraceFits:
 
 
 def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") -> BotWorkload:
-    """Move the bags, the first to 0, such that the clusters have that load.
+    """Multiply the times between arrivals by one factor, such that the workload offers ``load`` to
+    the clusters. The first bag arrives at 0.
 
-    Raises InvalidError when all bags arrive at once or the capacity is unknown.
+    ``arrival`` "even" then spreads the bags evenly over the same span, and "at-once" lets all bags
+    arrive at 0. Raises InvalidError when all bags of ``workload`` arrive at once, when its capacity
+    is unknown, and for a load that is not positive.
     """
     if not 0 < load < math.inf:
         raise InvalidError(
@@ -180,7 +183,8 @@ def at_load(workload: BotWorkload, load: float, arrival: Arrival = "realistic") 
 
 
 def with_estimates(workload: BotWorkload, inaccuracy: float, seed: int = 0) -> BotWorkload:
-    """Give the bags estimates that are wrong by up to that many percent (section 5.4.3)."""
+    """Give the bags estimates that are wrong by up to ``inaccuracy`` percent (section 5.4.3). With
+    0 the bags keep their estimates."""
     if not 0 <= inaccuracy <= _MOST_WRONG:
         raise InvalidError(
             f"estimates cannot be inaccurate by {inaccuracy}%",
@@ -229,8 +233,8 @@ def _check_likeness(likeness: float) -> None:
 
 
 def _first(bags: Iterator[SubmittedBag], tasks: int) -> tuple[list[SubmittedBag], tuple[str, ...]]:
-    """Take bags up to a number of tasks, cut run times to `LONGEST_S`, and describe what was
-    cut."""
+    """Take bags until they have exactly ``tasks`` tasks, and cut run times to `LONGEST_S`. Return
+    the bags, and remarks on what was cut."""
     chosen = []
     left, cut, cut_s, work_s = tasks, 0, 0.0, 0.0
     while left > 0:
@@ -268,14 +272,15 @@ class _Stream(NamedTuple):
     place: int
     seed: int
     longer: float
-    """Added to the logarithms of sizes."""
+    """Number added to the base-2 logarithm of the size of each bag."""
     most: int
-    """Maximum size."""
+    """Maximum number of tasks of a bag."""
     likeness: float
 
 
 def _stream(stream: _Stream, rate: float) -> Iterator[SubmittedBag]:
-    """Yield bags without end, ``rate`` times as often as the model has them."""
+    """Yield the bags of a cluster in order of arrival, without end. The arrival rate is ``rate``
+    times that of the model."""
     row, site, place, seed, longer, most, likeness = stream
     gaps, choices, rest = (Random(f"{seed}/{site}/{what}") for what in ("gaps", "bags", "tasks"))
     cycle, users = DailyCycle(row.cycle), row.users.cumulated()
@@ -304,7 +309,7 @@ def _draw(fit: Fit, rng: Random) -> float:
 class DailyCycle:
     """The arrival rate in each half hour of the day, relative to the mean of the peak hours.
 
-    Hours of the fit beyond the day are dropped.
+    The part of the fitted distribution beyond the 48 half hours of a day is dropped.
     """
 
     __slots__ = ("ends_s", "rates")
@@ -317,7 +322,7 @@ class DailyCycle:
         self.ends_s = list(accumulate(widths_s, initial=0.0))
 
     def time_s(self, passed_s: float) -> float:
-        """The time since the first midnight by which as many bags have arrived as in ``passed_s``
+        """Seconds from the first midnight until as many bags have arrived as arrive in ``passed_s``
         seconds of peak hours."""
         days, left_s = divmod(passed_s, self.ends_s[-1])
         slot = min(bisect_right(self.ends_s, left_s), 48) - 1
@@ -326,8 +331,8 @@ class DailyCycle:
 
 
 def spread(mean_s: float, variance: float, size: int, rng: Random) -> array[float]:
-    """Draw run times of at least 1 s with this mean, and with this variance as far as ``size``
-    tasks can have it."""
+    """Draw ``size`` run times of at least 1 s whose own mean is ``mean_s``. Their own variance is
+    ``variance``, or the largest that ``size`` such run times can have."""
     above_s = mean_s - 1
     if size == 1 or above_s <= 0:
         return array("d", [max(mean_s, 1.0)]) * size

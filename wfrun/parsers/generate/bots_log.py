@@ -32,9 +32,10 @@ from wfrun.parsers.logs.workload_log import COMPLETED
 
 GAP_S = 120.0
 _MARK = "BagsOfTasks"
-"""The comment that identifies logs written here; its text tells where the number of the bag is."""
+"""Name of the header comment that identifies logs written here. Its text names the field that holds
+the number of a job's bag."""
 _OF_MARKED = ("Capacity", "Span", "Midnight", "Pace")
-"""Numbers of the workload that its jobs do not imply."""
+"""Names of header comments for the numbers of a workload that cannot be derived from its jobs."""
 
 
 def log_of(workload: BotWorkload, *, grid: bool) -> WorkloadLog:
@@ -94,16 +95,18 @@ def bags_of_log(
 ) -> BotWorkload:
     """Read the bags in a log: GWF if the file's name contains ``.gwf``, else SWF.
 
-    Consecutive sequential jobs with the same user, application and cluster (as far as these are
-    known) form a bag while there are at most ``gap_s`` seconds between one submission and the next
-    (A. Iosup et al., "The characteristics and performance of groups of jobs in grids", Euro-Par
-    2007, with 120 s). A bag arrives with its first job, and each task is submitted when its job
-    was. If the log itself names bags (GWF's JobStructure BoT), these are taken. Logs of generated
-    workloads name their bags, too, and read back unchanged.
+    If the log itself names bags (GWF's JobStructure BoT), these are taken. Logs of generated
+    workloads name their bags, too, and read back unchanged. In other logs consecutive sequential
+    jobs with the same user, application and cluster (the last two as far as known) form a bag while
+    there are at most ``gap_s`` seconds between one submission and the next (A. Iosup et al., "The
+    characteristics and performance of groups of jobs in grids", Euro-Par 2007, with 120 s). A job
+    whose user is unknown is a bag of its own. A bag arrives with its first job, and each task is
+    submitted when its job was.
 
-    In other logs requested times are limits rather than estimates, so run times serve as estimates.
-    Jobs without a run time and parallel jobs are dropped and counted in ``remarks``; run times
-    below 1 s become 1 s. Raises InvalidError for a log that cannot be read, or has no bags.
+    In logs that were not generated here, requested times are limits rather than estimates, so run
+    times serve as estimates. Jobs without a run time and parallel jobs are dropped and counted in
+    ``remarks``; run times below 1 s become 1 s. Raises InvalidError for a log that cannot be read,
+    or has no bags.
     """
     source = Path(path)
     log = (read_gwf if ".gwf" in source.suffixes else read_swf)(
@@ -246,12 +249,13 @@ def replay(
     tasks: int | None = None,
     seed: int = 0,
 ) -> BotWorkload:
-    """Distribute the bags of a log over these clusters, each of which receives its own stream.
+    """Distribute the bags of a log over the clusters ``sites``, each of which receives a stream of
+    its own.
 
-    If the catalog has all clusters of the log, by name, each keeps its bags. Otherwise the log is
-    rotated to start at a random time and cut into one part per cluster. The parts begin at the same
-    time and, if they are at least a day long, at the same time of day. Users of different streams
-    are different users.
+    If ``sites`` has all clusters of the log, by name, each bag stays at its cluster. Otherwise the
+    log is rotated to start at a random time and cut into one part per cluster. The parts begin at
+    the same time and, if they are at least a day long, at the same time of day. Equal users in
+    different parts become different users.
 
     With ``tasks``, only the first whole bags that have at least this number of tasks are taken.
     With a ``load``, times between arrivals are multiplied by one factor (`at_load`). Raises

@@ -43,10 +43,11 @@ class Fit(Protocol):
     """A fitted distribution of one characteristic."""
 
     def cdf(self, value: float) -> float:
-        """The probability of at most this value."""
+        """The probability of a value of at most ``value``."""
 
     def quantile(self, probability: float) -> float:
-        """The value that is not exceeded with this probability, from `LEAST` to `MOST`."""
+        """The value that is not exceeded with the given probability, which must be from `LEAST` to
+        `MOST`."""
 
 
 @dataclass(frozen=True, slots=True)

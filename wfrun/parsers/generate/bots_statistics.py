@@ -21,21 +21,23 @@ _STEEPEST_ZIPF = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Characteristic:
-    """One characteristic of the model, in the units of values, not of their logarithms."""
+    """One characteristic of bags, in the model and in a workload. Values are in ``unit``, not
+    logarithms."""
 
     name: str
     unit: str
     """``s``, ``s²``, ``tasks``, ``rank`` or ``half hour``."""
     fit: str
-    """The fit, as in Table 5.3."""
+    """The fitted distribution, written as in Table 5.3."""
     model: tuple[float, ...]
-    """The `QUANTILES` of the fit."""
+    """Values of the fitted distribution at `QUANTILES`."""
     found: tuple[float, ...]
-    """The `QUANTILES` of the workload."""
+    """Values of the workload at `QUANTILES`."""
     distance: float
-    """Kolmogorov-Smirnov: the largest distance between the two distribution functions."""
+    """Kolmogorov-Smirnov distance: the largest difference between the distribution functions of the
+    fit and of the workload."""
     values: int
-    """The number of values in the workload."""
+    """Number of values of the workload that were compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,8 @@ def _ranks(users: Counter[tuple[int, str]]) -> list[int]:
 
 
 def _alpha(ranks: Sequence[int]) -> float:
-    """The exponent with the maximum likelihood: with it, the distribution's mean logarithm of the
-    rank is that of the bags."""
+    """The maximum likelihood estimate of Zipf's exponent. With this exponent the mean logarithm of
+    the rank is that of the bags' users."""
     logs = [math.log(rank) for rank in range(1, len(ranks) + 1)]
     mean = sum(count * log for count, log in zip(ranks, logs, strict=True)) / sum(ranks)
     low, high = 0.0, _STEEPEST_ZIPF

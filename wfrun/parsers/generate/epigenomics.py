@@ -112,7 +112,8 @@ def _split(sketch: Sketch, lane: int, count: int) -> range:
 
 
 def _prepare(sketch: Sketch, stem: str, reads: int) -> int:
-    """Filter and convert one chunk; give the file to map."""
+    """Add the tasks that filter and convert one chunk. Return the index of the file that map
+    reads."""
     rng = sketch.rng
     size = sketch.size_bytes([reads])
     clean = CLEAN_RATIO.draw(rng) * size

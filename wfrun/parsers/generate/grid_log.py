@@ -25,7 +25,7 @@ class GridLogModel(msgspec.Struct, frozen=True):
 
     jobs: int
     span_s: float
-    """Seconds from the first to the last submission."""
+    """Length in seconds of the period in which jobs are submitted."""
     mean_runtime_s: float
     """Mean run time of all jobs, in seconds."""
     sigma: float
@@ -85,8 +85,8 @@ def generate_grid_log(model: GridLogModel, seed: int = 0) -> tuple[LoggedJob, ..
 
 
 def _scale(lengths: list[float], model: GridLogModel) -> float:
-    """The factor by which these run times have the model's mean, after each is cut at the model's
-    longest."""
+    """The factor that gives the run times the model's mean. Each run time is first multiplied by
+    the factor, then cut at the model's longest run time."""
     low, high = 0.0, model.longest_s / min(lengths)
     for _ in range(60):
         middle = (low + high) / 2
@@ -116,7 +116,8 @@ def _cores(model: GridLogModel, random: Random) -> int:
 def _burst(
     model: GridLogModel, random: Random, user: int, application: int, typical_s: float, cores: int
 ) -> list[tuple[float, float, int, int, int]]:
-    """The jobs of a burst as (submission, run time, processors, user, application)."""
+    """The jobs of a burst as (submission in seconds, run time in seconds before scaling,
+    processors, user, application)."""
     size = random.lognormvariate(log(model.burst_median), model.burst_sigma)
     count = max(1, min(model.largest_burst, round(size)))
     own_s = typical_s * random.lognormvariate(0.0, model.sigma / sqrt(2))
@@ -130,7 +131,8 @@ def _burst(
 
 
 def _arrival_s(model: GridLogModel, random: Random) -> float:
-    """The time of a burst. A time of day is three times as likely as a time of night."""
+    """The time of a burst in seconds. Times from 8 to 20 o'clock are three times as likely as
+    others."""
     while True:
         at_s = random.random() * model.span_s
         by_day = 8 <= at_s % DAY_S / 3600 < 20

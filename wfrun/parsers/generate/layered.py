@@ -1,8 +1,8 @@
 """A random layered DAG.
 
-With n tasks it has about sqrt(n) layers of about sqrt(n) tasks. Each task reads files of one to
-three tasks of the layer before. This is a common way to make random task graphs; several like it
-are described by Tobita and Kasahara, "A standard task graph set for fair evaluation of
+A workflow of n tasks has about sqrt(n) layers of about sqrt(n) tasks. Each task reads files of one
+to three tasks of the layer before. This is a common way to make random task graphs; Tobita and
+Kasahara describe several of this kind in "A standard task graph set for fair evaluation of
 multiprocessor scheduling algorithms", J. Scheduling 5(5), 2002. Run times and sizes are not from
 that paper: we chose round numbers. Every number of tasks from 1 on is possible.
 """

@@ -36,7 +36,7 @@ TABLE_S_PER_IMAGE = 0.40
 ADD_S_PER_IMAGE = 0.60
 SHRINK_S = (3.3, 0.114)
 JPEG_S = (0.5, 0.012)
-"""(Seconds without images, further seconds for each image)."""
+"""Run time of mJPEG in seconds: (constant part, part added for each image)."""
 
 RAW_BYTES = 4_222_080
 PROJECTED_BYTES = Normal(4_160_000, 13_000, 4_110_000, 4_200_000)
@@ -62,9 +62,10 @@ class _Shape(NamedTuple):
 
 
 def _fit(tasks: int) -> _Shape | None:
-    """Find the smallest number of images with enough pairs, as in the published documents.
+    """Find the smallest number of images that gives a workflow of ``tasks`` tasks and has enough
+    pairs for the overlaps, as in the published documents.
 
-    None where this number of tasks is impossible.
+    None if no number of images gives exactly ``tasks`` tasks.
     """
     images = max(2, -(-(tasks - _OTHERS) // _TASKS_PER_IMAGE))
     while True:
@@ -77,7 +78,8 @@ def _fit(tasks: int) -> _Shape | None:
 
 
 def pairs(images: int, overlaps: int) -> Iterator[tuple[int, int]]:
-    """The overlapping images of a sky that is covered row by row, neighbours first."""
+    """Yield ``overlaps`` pairs of overlapping images. The images cover the sky row by row; pairs of
+    neighbours come first."""
     width = max(2, round(images**0.5))
     offsets = dict.fromkeys([1, width, width + 1, width - 1, *range(1, images)])
     left = overlaps
@@ -121,7 +123,8 @@ def build(tasks: int, rng: Random) -> Workflow:
 
 
 def _background_model(sketch: Sketch, shape: _Shape, differences: list[int]) -> int:
-    """The corrections that make the overlaps agree."""
+    """Add the tasks that fit a background model. Return the index of the file of corrections, which
+    make the images agree where they overlap."""
     rng = sketch.rng
     listed = sketch.initial("fits_list.tbl", 27 * shape.overlaps)
     fits = sketch.task(

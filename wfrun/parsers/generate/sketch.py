@@ -16,10 +16,11 @@ Shape = TypeVar("Shape")
 
 
 class Sketch:
-    """Collects files and tasks, each after its inputs, and makes the `Workflow`.
+    """Collects files and tasks, and makes the `Workflow`. A file is added before the first task
+    that reads it.
 
     Files are numbered in the order in which they are added. A family adds an initial file just
-    before the first task that reads it, so that the numbers are those that a reader of the written
+    before the first task that reads it. The numbers are then those that a reader of the written
     document gives.
     """
 
@@ -35,7 +36,7 @@ class Sketch:
         self._parents: list[tuple[int, ...]] = []
 
     def initial(self, name: str, size_bytes: float) -> int:
-        """Add a file that exists before the workflow starts; give its index."""
+        """Add a file that exists before the workflow starts. Return its index."""
         return self._file(name, size_bytes, _INITIAL)
 
     def task(
@@ -46,7 +47,7 @@ class Sketch:
         outputs: Iterable[tuple[str, float]],
         after: Iterable[int] = (),
     ) -> range:
-        """Add a task of the transformation ``name``; give the indices of its outputs.
+        """Add a task of the transformation ``name``. Return the indices of its outputs.
 
         ``outputs`` are pairs (file name, size in bytes). Sizes are rounded to whole bytes, run
         times to milliseconds, with a minimum of 1 ms. The task also waits for the producers of the
@@ -77,7 +78,7 @@ class Sketch:
         return written
 
     def size_bytes(self, files: Iterable[int]) -> int:
-        """The sum of the files' sizes."""
+        """Total size of these files in bytes."""
         return sum(self._sizes[file] for file in files)
 
     def workflow(self) -> Workflow:
@@ -110,8 +111,8 @@ class Sketch:
 
 
 def nearest(tasks: int, smallest: int, fit: Callable[[int], Shape | None]) -> Shape:
-    """The shape of the possible size nearest to ``tasks``; of two sizes equally near, the smaller
-    one."""
+    """The shape of the workflow whose possible number of tasks is nearest to ``tasks``. Of two
+    numbers equally near, the smaller one is taken."""
     for distance in range(tasks + smallest):
         for candidate in (tasks - distance, tasks + distance):
             shape = fit(candidate) if candidate >= smallest else None

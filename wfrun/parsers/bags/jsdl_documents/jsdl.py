@@ -36,7 +36,8 @@ _READ = frozenset(
         "JobProject", "Output", "Source", "Target", "URI", "ApplicationName", "ApplicationVersion",
     )
 )  # fmt: skip
-"""Elements that a sweep may change, or that have no effect here."""
+"""Elements whose text a sweep may change, because it can vary between tasks or has no effect
+here."""
 
 
 def read_jsdl(path: Path, template: LineTemplate) -> list[BagDraft]:
@@ -181,14 +182,14 @@ class _JsdlReader:
         return inputs, outputs
 
     def _place(self, source: etree._Element) -> str | None:
-        """The path of a source; None if it is at another host: the input is then searched by its
-        name."""
+        """The path of an input on this machine. None if the document gives a URL of another host:
+        the input is then looked up by its name."""
         uri = self._text(self._child(source, "URI"))
         return None if uri is None or is_elsewhere(uri) else uri
 
     def _target(self, target: etree._Element) -> str | None:
-        """The name under which the run keeps an output: the last part of the URI. None: the output
-        keeps its name."""
+        """The name under which the run keeps an output: the last part of the target's URI. None if
+        the URI has no such part: the output then keeps its name in the sandbox."""
         uri = self._text(self._child(target, "URI"))
         name = posixpath.basename(uri) if uri else ""
         if not name:

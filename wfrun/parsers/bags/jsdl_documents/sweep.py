@@ -281,10 +281,11 @@ def _texts(column: Progression) -> Iterator[str]:
 
 
 def _word(target: _Target) -> str:
-    """The name of a parameter, derived from the place that it changes.
+    """The name of the parameter for a part of the document that a sweep changes.
 
-    It is the variable of an Environment, the option before an Argument, the number of an Argument,
-    or the element's name.
+    For an Environment it is the name of the variable. For an Argument it is the option before the
+    argument, or the argument's number. For any other element or attribute it is the name of the
+    element or attribute.
     """
     element = target.element
     name = etree.QName(element).localname
@@ -308,8 +309,8 @@ MAX_CHARACTERS = 1000
 MAX_STEPS = 16
 """Maximum number of steps of a path."""
 MAX_VISITS = 20_000_000
-"""Maximum product of the number of paths of a document and the number of its elements. It estimates
-the number of elements that are visited."""
+"""Maximum product of the number of paths of a document and the number of its elements: an estimate
+of the number of elements that the evaluation of the paths visits."""
 
 RULE = (
     "A Match is a path such as //jsdl-posix:Argument[2], //jsdl-posix:Environment[@name='X'] or "
