@@ -15,12 +15,13 @@ from wfrun.engine.errors import InvalidError
 
 @contextlib.contextmanager
 def drafted(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a new file whose content replaces ``path`` when the block ends. If the block raises,
-    ``path`` stays as it was. ``mode`` are the permissions of the file, less the umask. Raises
-    OSError.
+    """Open a new file whose content replaces ``path`` when the block ends. If the block raises, the
+    new file is removed and ``path`` stays as it was. ``mode`` are the permissions of the new file,
+    less the umask. Raises OSError.
 
-    All drafts must be made here. In a directory where others may write, they could choose the file
-    that is written if they knew the draft's name, or if the draft were opened through a link.
+    No other function may open a draft. This one gives the draft a name that cannot be guessed, and
+    opens it without following links. Otherwise another user who may write in the directory could
+    choose which file is written.
     """
     draft = path.with_name(f".wfrun-{secrets.token_hex(8)}.part")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

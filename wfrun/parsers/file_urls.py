@@ -31,7 +31,7 @@ def path_of_url(url: str) -> str | None:
 
 
 def shown_url(url: str) -> str:
-    """A URL for messages and logs: without user and password, and without its query, which may
+    """A URL for messages and logs. User, password and query are left out, since the query may
     contain a signature."""
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -53,7 +53,7 @@ class RemoteUrl(NamedTuple):
     """Path and query; empty, or beginning with ``/``."""
 
     def text(self, rest: str | None = None) -> str:
-        """The URL, made of the parts; ``rest`` replaces path and query."""
+        """The URL made of the parts. ``rest``, if given, replaces path and query."""
         user = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port is None else f":{self.port}"

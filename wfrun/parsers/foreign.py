@@ -25,8 +25,9 @@ def number_of(text: str | bytes | None, otherwise: T, *, signed: bool = False) -
 def number_of(
     text: str | bytes | None, otherwise: T | None = None, *, signed: bool = False
 ) -> int | T | None:
-    """The whole number that ``text`` states. It is ``otherwise`` if the text is no whole number,
-    has more than MAX_DIGITS digits, or is negative without ``signed``."""
+    """The whole number that ``text`` states. Returns ``otherwise`` if the text is not a whole
+    number, if it has more than MAX_DIGITS digits, or if the number is negative and ``signed`` is
+    false."""
     if isinstance(text, bytes):
         text = text.decode("ascii", "replace")
     if text is None or not _WHOLE.fullmatch(text) or (text[0] == "-" and not signed):
@@ -35,6 +36,6 @@ def number_of(
 
 
 def decimal_of(text: str | None) -> float | None:
-    """The decimal number that ``text`` states, such as ``2`` or ``0.5``. None if the text is no
-    such number, or has more than MAX_DIGITS digits before or after the point."""
+    """The decimal number that ``text`` states, such as ``2`` or ``0.5``. None if the text is not a
+    decimal number, or has more than MAX_DIGITS digits before or after the point."""
     return float(text) if text is not None and _DECIMAL.fullmatch(text) else None

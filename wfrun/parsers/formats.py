@@ -1,8 +1,8 @@
 """The document formats that wfrun reads: one record for each, in the order in which they are tried.
 
-A further format is one file with its reader and one record in `FORMATS`; docs/writing-a-format.md
-says the rest. Readers are imported when the first document of their format is read, because some of
-them take long to import.
+A new format needs one file with its reader and one record in `FORMATS`; see
+docs/writing-a-format.md. Readers are imported when the first document of their format is read,
+because some of them take long to import.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def has_suffix(*suffixes: str) -> Recognizer:
 
 
 class DocumentFormat(msgspec.Struct, frozen=True):
-    """One format: how it is recognized, what reads it, and what messages call it."""
+    """One document format: how it is recognized, which function reads it, and its title in
+    messages."""
 
     name: str
     title: str
@@ -187,13 +188,14 @@ def known_formats() -> str:
 
 
 def may_be_table(path: Path) -> bool:
-    """Whether this document, by its name, may be a table, to whose rows a command applies."""
+    """Whether the document can be a table whose rows become tasks of a given command: its suffix is
+    not that of a format without line options."""
     others = (each.suffixes for each in FORMATS if not each.line_options)
     return not any(path.suffix.lower() in suffixes for suffixes in others)
 
 
 def has_commands(path: Path) -> bool:
-    """Whether the document, by its name, is a list of commands: one task a line."""
+    """Whether the document's suffix is that of a list of commands, one task a line."""
     suffix = path.suffix.lower()
     return any(suffix in each.suffixes for each in line_formats() if each is not TABLE)
 
@@ -221,6 +223,6 @@ def format_of(path: Path, template: LineTemplate | None = None) -> tuple[Documen
 
 
 def unreadable(path: Path, error: OSError) -> InvalidError:
-    """The error for a document that the system cannot read."""
+    """The error for a document for which the operating system raised ``error``."""
     reason = error.strerror or str(error)
     return InvalidError(f"cannot be read: {reason}", source=str(path), hint=known_formats())

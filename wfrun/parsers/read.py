@@ -40,8 +40,8 @@ class ReadDocument(msgspec.Struct, frozen=True):
     line of the bag. For parallel jobs: the first line of each job, by name."""
 
     def line(self, key: str) -> int | None:
-        """The line of a key of a bag, or of the bag if it lacks the key; or the line of a parallel
-        job. None if no line is known."""
+        """The line of a key of a bag, or of the bag itself if it lacks the key. For parallel jobs,
+        the line of the job ``key``. None if no line is known."""
         return self.lines.get(key, self.lines.get(""))
 
 

@@ -105,8 +105,8 @@ def names_of(key: str, names: object, source: str) -> list[tuple[str, str | None
 
 
 def _is_exact(record: msgspec.Struct) -> bool:
-    """Whether all values have the declared types. This is a fast test, since most records pass
-    it."""
+    """Whether all values certainly have the declared types. This test is fast and passes most
+    records; a record that fails it is checked field by field."""
     try:
         built = msgspec.to_builtins(record, builtin_types=(bytes,))
         return msgspec.convert(built, type(record), builtin_types=(bytes,)) == record
@@ -115,7 +115,8 @@ def _is_exact(record: msgspec.Struct) -> bool:
 
 
 def _fault(value: object, declared: Any) -> str | None:
-    """Why a value does not have the declared type: the end of a message, or None."""
+    """The end of a message about a value that does not have the declared type; None if it has that
+    type."""
     try:
         built = msgspec.to_builtins(value, builtin_types=(bytes,))
         converted = msgspec.convert(built, declared, builtin_types=(bytes,))
@@ -127,8 +128,9 @@ def _fault(value: object, declared: Any) -> str | None:
 
 
 def _other_record(value: object, converted: object) -> str | None:
-    """Why a value differs in type from the record, or from a record inside it, to which it was
-    converted: the end of a message, or None."""
+    """The end of a message if ``value``, or a value inside it, is not a record of the same class as
+    its counterpart in ``converted``; otherwise None. ``converted`` is the result of converting
+    ``value`` to its declared type."""
     if isinstance(converted, msgspec.Struct):
         wanted = type(converted)
         return None if isinstance(value, wanted) else f": expected a {wanted.__name__}"

@@ -13,7 +13,7 @@ REGEX = "entries with regex are not read: write one entry for each file"
 
 
 class CatalogInput(NamedTuple):
-    """The entry of one logical file."""
+    """The places of one logical file, and its checksum if the catalog states it."""
 
     sources: tuple[InputSource, ...]
     sha256: str | None = None
@@ -35,8 +35,9 @@ class InputCatalog:
         return self._entries.get(name)
 
     def add(self, name: str, pfn: str, site: str | None, sha256: str | None) -> None:
-        """Add a place of a file. Raises ValueError, with a message, for an entry that is
-        refused."""
+        """Add a place of a file. ``site`` None means this machine. Raises ValueError, with a
+        message, for an invalid name, place or checksum, and for a checksum that contradicts an
+        earlier entry."""
         if not name or CONTROL.search(name):
             raise ValueError(f"the logical name {cut(name)} is empty or has control characters")
         source = _source(pfn, site or "local")
@@ -52,7 +53,8 @@ class InputCatalog:
 
 
 def _source(pfn: str, site: str) -> InputSource:
-    """The place that a physical name stands for. Messages show URLs without passwords."""
+    """The place that a physical file name stands for. Raises ValueError, with a message that shows
+    no password, for a name that is not a usable URL or absolute path."""
     shown = cut(shown_url(pfn))
     if "${" in pfn:
         raise ValueError(f"{shown} has a variable, which is not replaced: write its value")

@@ -1,1 +1,1 @@
-"""Documents of parallel jobs: YAML, and logs whose jobs are taken as synthetic ones."""
+"""Documents of parallel jobs: YAML, and workload logs whose jobs become synthetic jobs."""

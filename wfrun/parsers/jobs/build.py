@@ -17,9 +17,9 @@ JobsReader = Callable[[Path], list[JobDraft]]
 def make_jobs(
     path: Path, reader: JobsReader = read_jobs, *, together: bool = False
 ) -> list[tuple[Workflow, Mapping[str, int]]]:
-    """Read the jobs of a document. Return a workflow of the jobs of each owner, in the order of the
-    owners' first jobs, and the lines of these jobs by name. With ``together`` there is one workflow
-    of all jobs."""
+    """Read the jobs of a document. Return for each owner a workflow of the owner's jobs, and the
+    lines of these jobs by name, in the order of the owners' first jobs. With ``together`` a single
+    workflow has all jobs."""
     owners: dict[str, list[JobDraft]] = {}
     for draft in reader(path):
         owners.setdefault("" if together else draft.owner, []).append(draft)

@@ -13,15 +13,16 @@ from wfrun.parsers.bags.values import to_name
 from wfrun.parsers.syntax.sections import in_words, nearest, to_count
 
 MAX_COMPONENTS = 1000
-"""Maximum number of components of a job, and maximum number of splits in its list."""
+"""Maximum number of components of a split, and maximum number of splits of a job."""
 
 _PART_KEYS = ("site", "size")
 _BOUND_KEYS = ("most", "least")
 
 
 def to_components(value: Any, size: int | None, ppn: int | None) -> Components:
-    """Convert a list of components, a list of splits, or ``{most, least}``. ``size`` is the number
-    of processors that the job states; None: it is the sum of the components. Raises ValueError."""
+    """Convert a list of components, a list of splits (each a list of components), or ``{most,
+    least}``. ``size`` is the number of processors that the job states; if None, it is the sum of
+    the components. Raises ValueError."""
     if isinstance(value, dict):
         return _flexible(value, size, ppn)
     if not isinstance(value, list):
@@ -47,7 +48,7 @@ def to_components(value: Any, size: int | None, ppn: int | None) -> Components:
 
 
 def _split(value: Any, ppn: int | None) -> tuple[Component, ...]:
-    """Convert one way to divide a job."""
+    """Convert one split, that is, one way to divide a job into components. Raises ValueError."""
     if not isinstance(value, list):
         raise ValueError(f"in a list of splits each is a list of components, not {in_words(value)}")
     if not value:

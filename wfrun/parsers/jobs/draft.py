@@ -1,4 +1,5 @@
-"""What the readers of job documents return: parallel jobs as they are written."""
+"""The records that the readers of job documents return: parallel jobs as their documents write
+them."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from wfrun.engine.model import BagFile
 SIZE_NAMES = ("size", "nodes", "ppn", "job")
 """The parameters that commands of jobs may name."""
 DIVIDED_NAMES = ("size", "job")
-"""The parameters that commands of jobs with components may name. They lack nodes and processors per
-node, which depend on the site."""
+"""The parameters that commands of jobs with components may name. Nodes and processors per node are
+missing, because they depend on the site."""
 
 
 class JobDraft(msgspec.Struct, frozen=True):
@@ -29,12 +30,13 @@ class JobDraft(msgspec.Struct, frozen=True):
     ppn: int | None = None
     """Processors on each node; None: all processors on one node."""
     runtime_s: float | None = None
-    """Run time with the first size on the reference processor; None: equal to its walltime."""
+    """Run time with the smallest size, in seconds on the reference processor; None: equal to the
+    walltime with that size."""
     memory_bytes: int = 0
     owner: str = ""
     priority: int = 0
     weight: float = 1.0
-    """Weight of the job's completion time, where jobs are packed."""
+    """Weight of the job's completion time when jobs are packed (DEMT)."""
     inputs: tuple[BagFile, ...] = ()
     outputs: tuple[BagFile, ...] = ()
     stdin: str | None = None

@@ -24,8 +24,9 @@ def read_log_jobs(
     """Read a log. Return a workflow of one task for each job, in the order of submission; the time
     of each submission in seconds since the first; and remarks on what was mended or dropped.
 
-    A job requests its estimate, and runs to its end even if it took longer. Raises InvalidError for
-    a log that cannot be read, and for one without sizes or run times.
+    The walltime of a task is the estimate of its job, or the run time if the job ran longer: no job
+    is cut. Raises InvalidError for a log that cannot be read, and for one without sizes or run
+    times.
     """
     logged, remarks, _ = read_log(path, skip_bad_lines=skip_bad_lines)
     jobs = sorted(logged, key=lambda job: job.submit_s)
@@ -35,8 +36,8 @@ def read_log_jobs(
 
 
 class JobLines(Mapping[str, int]):
-    """The lines of the jobs of a log, by the names of their tasks. They are searched for only when
-    a message needs one, since a log has hundreds of thousands of jobs."""
+    """The lines of the jobs of a log, by the names of their tasks. The log is searched only when a
+    message needs a line, since it may have hundreds of thousands of jobs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -23,7 +23,7 @@ class Walltime(NamedTuple):
     """The walltime of a job by its size."""
 
     at: Callable[[int], float]
-    """The walltime with a number of processors, in seconds."""
+    """Gives the walltime in seconds for a number of processors."""
     sizes: tuple[int, ...] = ()
     """The sizes in a table, ascending; empty if any size is possible."""
     depends: bool = True

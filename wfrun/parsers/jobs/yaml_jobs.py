@@ -137,7 +137,7 @@ class _JobReader:
         return default if section is None else section.take(key, convert, default)
 
     def _error(self, message: str, key: str, hint: str | None = None) -> InvalidError:
-        """An error at a key of the job, or of the document."""
+        """An error at the key of the job, or at the key of the document if the job lacks it."""
         section = self._section(key)
         return (section or self._own).error(message, *([key] if section else []), hint=hint)
 
@@ -191,8 +191,9 @@ class _JobReader:
         return tuple(sizes), walltimes_s
 
     def _malleable(self, sizes: Sequence[int]) -> bool:
-        """Whether the job can change between its sizes. If the document, rather than the job,
-        states ``malleable``, it applies to the jobs with several sizes."""
+        """Whether the job can change between its sizes while it runs. A ``malleable`` of the whole
+        document applies only to the jobs with several sizes. Raises InvalidError for a job with one
+        size that states ``malleable`` itself."""
         malleable = self._take("malleable", to_truth, False)
         if malleable and len(sizes) == 1 and self._own.has("malleable"):
             raise self._error(
@@ -203,8 +204,8 @@ class _JobReader:
         return malleable and len(sizes) > 1
 
     def _runtime(self, walltimes_s: Sequence[float]) -> float | None:
-        """The run time with the smallest size. Raises InvalidError if it is longer than the
-        walltime, since the job would always be killed."""
+        """The run time in seconds with the smallest size. Raises InvalidError if it is longer than
+        the walltime, since the job would always be killed."""
         runtime_s = self._take("runtime", to_duration, None)
         if runtime_s is not None and walltimes_s and runtime_s > walltimes_s[0]:
             smallest = " of the smallest size" if len(walltimes_s) > 1 else ""
@@ -244,8 +245,8 @@ class _JobReader:
         return [] if section is None else to_files(section, key)
 
     def _stream(self, key: str, files: list[BagFile]) -> str | None:
-        """The file of a standard stream. It is added to ``files``, the inputs or outputs, if
-        missing there."""
+        """The file of the standard stream ``key``. If ``files``, the job's inputs or outputs, lack
+        the file, it is added to them."""
         name: str | None = self._take(key, to_text, None)
         if name is not None and all(file.name != name for file in files):
             files.append(BagFile(name))

@@ -32,15 +32,16 @@ def align_to_monday(
     zone: str | None = None,
     unix_start_s: float | None = None,
 ) -> tuple[LoggedJob, ...]:
-    """Align a log to the first Monday on which it is complete.
+    """Align a log to the first Monday on which it is complete: the first whose midnight, in the
+    local time of the log's site, is not before the first job's submission.
 
-    Jobs before that Monday are dropped. Submission times become seconds since its midnight. It is
-    the first Monday whose midnight, in local time, is not before the first job's submission.
+    Jobs submitted before that midnight are dropped. Without ``reference``, submission times become
+    seconds since that midnight.
 
-    With ``reference``, a name of the IANA time zone database, time 0 is midnight in that zone. Jobs
-    move by the time by which midnight is later at the log's site. This time is taken in standard
-    time, so that summer time in one log has no effect. The reference must be the time zone of the
-    easternmost site.
+    With ``reference``, a name of the IANA time zone database, time 0 is that Monday's midnight in
+    the time zone ``reference``, which must be that of the easternmost site of the grid. Midnight
+    comes later at a site west of it, and all jobs of the log are moved later by this difference.
+    The difference is taken in standard time, so that summer time in one log has no effect.
 
     ``zone`` and ``unix_start_s`` replace TimeZoneString and UnixStartTime of the header. If a
     header has only the older TimeZone, it is the offset for the whole year.

@@ -55,8 +55,7 @@ def _out_of_order(jobs: Sequence[LoggedJob]) -> Iterator[int]:
 
 
 def _strange(jobs: Sequence[LoggedJob], processors: int | None) -> Iterator[tuple[str, int]]:
-    """Yield (reason, index) for each job that is kept although one of its values cannot be
-    right."""
+    """Yield (reason, index) for each job that is kept although one of its values is impossible."""
     limit = processors or float("inf")
     for index, job in enumerate(jobs):
         if (job.processors or 0) > limit or (job.requested_processors or 0) > limit:

@@ -20,8 +20,7 @@ Rule = Callable[[LoggedJob], bool]
 
 
 def _not_positive(value: Name | float | None) -> bool:
-    """Whether a number is zero, negative or unknown. A word is a name, for which this is never
-    true."""
+    """Whether a number is zero, negative or unknown. Always false for a word, which is a name."""
     return value is None or (not isinstance(value, str) and value <= 0)
 
 
@@ -52,7 +51,8 @@ class Filtered(NamedTuple):
 
 
 def drop_jobs(jobs: Iterable[LoggedJob], rules: Mapping[str, Rule] = JGC_RULES) -> Filtered:
-    """Return the jobs that no rule drops, and the number of jobs that each rule dropped."""
+    """Return the jobs that no rule drops, and the number of jobs dropped by each rule. A job to
+    which several rules apply counts for the first of them."""
     kept: list[LoggedJob] = []
     dropped: dict[str, int] = {}
     tests = tuple(rules.items())
@@ -80,7 +80,8 @@ def clip(jobs: Iterable[LoggedJob], start_s: float, end_s: float) -> Iterator[Lo
 
 
 def shift(jobs: Iterable[LoggedJob], by_s: float) -> Iterator[LoggedJob]:
-    """Submit the jobs ``by_s`` later. Raises InvalidError if ``by_s`` is not finite."""
+    """Add ``by_s`` seconds to each job's submission time. Raises InvalidError if ``by_s`` is not
+    finite."""
     if not math.isfinite(by_s):
         raise InvalidError(f"a log cannot be shifted by {by_s} s", hint="Give a number of seconds.")
     return (replace(job, submit_s=job.submit_s + by_s) for job in jobs)
@@ -90,12 +91,12 @@ Overrun = Literal["truncate", "extend", "drop"]
 
 
 def settle_overruns(jobs: Iterable[LoggedJob], how: Overrun) -> Iterator[LoggedJob]:
-    """Limit run times to the requested ones.
+    """Remove the overruns from a log: jobs that ran longer than they requested.
 
-    In real logs many jobs ran longer than requested, because limits were not enforced, or only
-    minutes late. ``truncate`` ends these jobs at their request, as an LRM that kills does;
-    ``extend`` raises the request to the run time, which keeps the work; ``drop`` removes them. Jobs
-    whose request is unknown stay.
+    Real logs have many such jobs, because limits were not enforced, or only minutes late.
+    ``truncate`` ends these jobs at their request, as an LRM that kills does; ``extend`` raises the
+    request to the run time, which keeps the work; ``drop`` removes the jobs. A job whose request or
+    run time is unknown stays unchanged.
     """
     for job in jobs:
         asked_s = job.requested_s

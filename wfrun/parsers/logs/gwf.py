@@ -42,8 +42,8 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
     If columns are separated by blanks, there are 29, and ``#`` begins a comment. If they are
     separated by commas, the first row names them, in any order; JobID and SubmitTime are required.
-    There an empty cell is unknown, as is -1. Columns with other names are reported and not read.
-    Words of digits are numbers (``7``, not ``007``).
+    In both variants -1 means unknown; in the comma variant an empty cell does, too. Columns with
+    other names are reported and not read. Words of digits are numbers (``7``, not ``007``).
 
     Corrected, and counted in ``dropped`` of the result: whole numbers with a decimal point; a row
     of column names above the 29 columns; a 30th column after LastRunSiteID, which some published
@@ -52,9 +52,9 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     state it, negative submit times, unknown statuses.
 
     Raises InvalidError, with file and line, for a line with another number of columns, or without a
-    number where one is required. With ``skip_bad_lines`` such lines are dropped and counted;
-    InvalidError is raised only if no other line is left. It is also raised if the file cannot be
-    read.
+    number where one is required. With ``skip_bad_lines`` such lines are dropped and counted, and
+    InvalidError is raised only if no line can be read. InvalidError is also raised if the file
+    cannot be read.
     """
     reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -63,7 +63,8 @@ def read_gwf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
 
 
 class _Names(dict[bytes, Name | None]):
-    """Converts a word to a number if it is written as one; -1 and an empty cell become None."""
+    """Converts a word to a number if the word is written like a number; -1 and an empty cell become
+    None."""
 
     def __missing__(self, cell: bytes) -> Name | None:
         self[cell] = None if cell in _UNKNOWN else name_of(decoded(cell))
@@ -199,8 +200,8 @@ class _Reader:
         self.lines.append(number)
 
     def _mended(self, layout: _Layout, fields: list[bytes], number: int) -> list[Any]:
-        """The values of a line that has whole numbers such as ``4.0``. Raises BadLineError for
-        other unreadable values."""
+        """The values of a line in which whole numbers are written with a decimal point, such as
+        ``4.0``. Raises BadLineError for any other unreadable value."""
         values = []
         for index, (cells, field) in enumerate(zip(layout.cells, fields, strict=True)):
             try:

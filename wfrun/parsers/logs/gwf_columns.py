@@ -70,7 +70,8 @@ _BY_NAME = {column.name.lower(): column for column in (*COLUMNS, WORKFLOW, PAREN
 
 
 def column_called(name: str) -> GwfColumn | None:
-    """The column with this name, or with the other name for it that published logs use."""
+    """The column with this name; for some columns published logs use a second name, which is
+    accepted, too. None for an unknown name."""
     lower = name.lower()
     return _BY_NAME.get(OTHER_NAMES.get(lower, lower).lower())
 

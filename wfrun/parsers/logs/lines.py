@@ -77,7 +77,7 @@ def decoded(text: bytes) -> str:
 
 
 def shown(cell: bytes) -> str:
-    """Shorten a cell for messages: its beginning, as printable text."""
+    """The beginning of a cell as printable text, for messages."""
     text = decoded(cell)
     return repr(text if len(text) <= 30 else text[:29] + "…")
 
@@ -95,7 +95,8 @@ def number_of(cell: bytes) -> float:
 
 
 class NumberCache(dict[bytes, int | None]):
-    """A cache of whole numbers by their text, with None for -1. Equal numbers are one object.
+    """Maps the text of whole numbers to their values, with None for -1, and caches them. Equal
+    numbers are one object.
 
     Raises KeyError for text that is not a sequence of digits with an optional minus sign.
     """
@@ -106,8 +107,8 @@ class NumberCache(dict[bytes, int | None]):
 
 
 class Times(dict[bytes, float | None]):
-    """A cache of decimal numbers by their text, with None for -1. Raises KeyError for other
-    text."""
+    """Maps the text of decimal numbers to their values, with None for -1, and caches them. Raises
+    KeyError for other text."""
 
     def __missing__(self, cell: bytes) -> float | None:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:
@@ -119,7 +120,8 @@ class Times(dict[bytes, float | None]):
 
 
 class FreshCounts(dict[bytes, int | None]):
-    """Converts whole numbers that hardly ever repeat, without a cache. -1 stays -1."""
+    """Maps the text of whole numbers to their values without a cache, for columns whose numbers
+    hardly ever repeat. -1 stays -1. Raises KeyError for other text."""
 
     def __missing__(self, cell: bytes) -> int:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:
@@ -128,7 +130,8 @@ class FreshCounts(dict[bytes, int | None]):
 
 
 class FreshTimes(dict[bytes, float | None]):
-    """Converts decimal numbers that hardly ever repeat, without a cache. -1 stays -1."""
+    """Maps the text of decimal numbers to their values without a cache, for columns whose numbers
+    hardly ever repeat. -1 stays -1. Raises KeyError for other text."""
 
     def __missing__(self, cell: bytes) -> float:
         if cell.isdigit() and len(cell) <= _MAX_DIGITS:

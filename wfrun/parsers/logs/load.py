@@ -15,10 +15,10 @@ def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
     """The offered load: the work of the jobs relative to the capacity of the machine while they
     arrive.
 
-    The work of a job is its processors (`LoggedJob.size`) times its run time; it is 0 if either is
-    unknown or negative. The time is that from the first to the last submission, not to the last
-    end, so that the load is proportional to the arrival rate. At a load above 1 the machine is
-    overloaded.
+    The work of a job is its number of processors (`LoggedJob.size`) times its run time, or 0 if
+    either is unknown or negative. The capacity is ``processors`` times the period from the first to
+    the last submission. The period does not extend to the last end, so that the load is
+    proportional to the arrival rate. At a load above 1 the machine is overloaded.
 
     Raises InvalidError if all jobs are submitted at once, or ``processors`` is not positive.
     """
@@ -43,14 +43,14 @@ def load_of(jobs: Iterable[LoggedJob], processors: int) -> float:
 def scale_load(jobs: Iterable[LoggedJob], target: float, processors: int) -> tuple[LoggedJob, ...]:
     """Scale a log such that its `load_of` is ``target``.
 
-    All times between submissions, and think times, are multiplied by the same factor. The first
-    submission keeps its time. Logged waits become unknown, since they belong to the old load. Jobs
-    keep their sizes, run times, estimates, and their order.
+    All times between submissions, and think times, are multiplied by the same factor. Hence days
+    and weeks get shorter or longer by this factor. The first submission keeps its time. Logged
+    waits become unknown, since they belong to the old load. Jobs keep their sizes, run times,
+    estimates, and their order.
 
-    Rejected: longer run times, which no longer fit the users' estimates and change response times
-    without any queueing; larger jobs, which pack differently; dropping or repeating jobs at random,
-    which breaks up users' sessions. The price is that days and weeks get shorter or longer by the
-    factor.
+    Rejected alternatives: longer run times, which no longer fit the users' estimates and change
+    response times without any queueing; larger jobs, which pack differently; dropping or repeating
+    jobs at random, which breaks up users' sessions.
 
     Raises InvalidError if the target is not positive, or the jobs offer no load at all.
     """

@@ -16,14 +16,15 @@ _Key = tuple[str, int | None, int]
 def merge(logs: Mapping[str, Iterable[LoggedJob]]) -> tuple[LoggedJob, ...]:
     """Merge the jobs of all logs in the order of submission.
 
-    Each log must be sorted by submission, as readers return it. Of jobs submitted at the same time,
-    those of the log named first come first. Ids become 1, 2, … in this order. Preceding jobs and
-    parents get their new ids, too; references to jobs that are absent are dropped, since a job
-    cannot wait for these.
+    Each log must be sorted by submission, as readers return it. Jobs submitted at the same time are
+    ordered as their logs are in ``logs``. Jobs get the ids 1, 2, … in the merged order. References
+    to preceding jobs and parents are renumbered accordingly. A reference to a job that is absent is
+    dropped, since no job can wait for it.
 
-    Each log is a site. A job's ``site`` becomes the name of its log, or ``name/site`` if it has one
-    already. Users, groups, applications and workflows of different logs are different, so they are
-    numbered anew, in the order of appearance. Queues and partitions belong to a site and stay.
+    Each log is a site. A job's ``site`` becomes the name of its log, or ``name/site`` if the job
+    has a site already. Users, groups, applications and workflows of different logs are different,
+    so they are numbered anew, in the order of appearance. Queues and partitions belong to a site
+    and stay.
     """
     streams = [_named(name, jobs) for name, jobs in logs.items()]
     ordered = list(heapq.merge(*streams, key=lambda item: item[1].submit_s))

@@ -31,7 +31,8 @@ COLUMNS = (
     "group", "application", "queue", "partition", "preceding job", "think time",
 )  # fmt: skip
 FEWEST_COLUMNS = 9
-"""The columns up to the requested time: models write no more, and simulations need no more."""
+"""Minimum number of columns of a log: those up to the requested time. Workload models write no
+more, and simulations need no more."""
 
 TRAILING_COMMENT = "comment behind the columns"
 HEADING = "a row of column names"
@@ -62,9 +63,9 @@ def read_swf(path: str | Path, *, skip_bad_lines: bool = False) -> WorkloadLog:
     not define, negative submit times.
 
     Raises InvalidError, with file and line, for a line with another number of columns, or with
-    something that is not a number. With ``skip_bad_lines`` such lines are dropped and counted;
-    InvalidError is raised only if no other line is left. It is also raised if the file cannot be
-    read or its compressed data are damaged.
+    something that is not a number. With ``skip_bad_lines`` such lines are dropped and counted, and
+    InvalidError is raised only if no line can be read. InvalidError is also raised if the file
+    cannot be read or its compressed data are damaged.
     """
     reader = _Reader(FileTally(str(path), skip_bad_lines=skip_bad_lines))
     for number, line in numbered_lines(path):
@@ -168,8 +169,8 @@ class _Reader:
         return LoggedJob(*values), decimals  # type: ignore[arg-type]
 
     def _give_up_shorter(self) -> None:
-        """Report the lines so far as bad: the present line has all columns, so the log is not one
-        with fewer."""
+        """Report all lines read so far as bad and drop their jobs: they have fewer columns than the
+        format, but the present line has all of them."""
         for line in self.lines:
             self.tally.bad(_wrong_count(self.columns, 18, b""), line)
         self.jobs, self.lines, self.columns = [], array("Q"), 0

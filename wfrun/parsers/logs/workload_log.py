@@ -17,7 +17,7 @@ Name = int | str
 """The name of a user, group or the like: a number in SWF, a number or a word in GWF."""
 
 FAILED, COMPLETED, PARTIAL, PARTIAL_LAST, PARTIAL_FAILED, CANCELLED = range(6)
-"""Values of `LoggedJob.status`. GWF knows FAILED, COMPLETED and CANCELLED."""
+"""Values of `LoggedJob.status`. GWF has only FAILED, COMPLETED and CANCELLED."""
 
 
 class GridFields(msgspec.Struct, frozen=True, gc=False):
@@ -39,16 +39,18 @@ class GridFields(msgspec.Struct, frozen=True, gc=False):
     virtual_organization: str | None = None
     project: str | None = None
     workflow: int | None = None
-    """Comma variant: the workflow of the job. Job ids may be unique only within it."""
+    """Comma variant: the workflow of the job. Ids of jobs may be unique only within their
+    workflow."""
     parents: tuple[int, ...] = ()
-    """Comma variant: ids of the jobs, of the same workflow, that must end before it starts."""
+    """Comma variant: ids of the jobs, in the same workflow, that must end before this job
+    starts."""
 
 
 class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     """One job of a log. The first 18 fields are those of SWF, in its order.
 
     ``id`` and ``submit_s`` are as written in the log, even if negative, so that filters can drop
-    these jobs. In the other numbers, None stands for -1.
+    such jobs. The other numbers are None where the log has -1.
     """
 
     id: int
@@ -57,16 +59,16 @@ class LoggedJob(msgspec.Struct, frozen=True, gc=False):
     wait_s: float | None = None
     """Seconds between submission and start, as logged."""
     runtime_s: float | None = None
-    """Wall-clock time. 0 means that the job ran for less than half a second, or did not run."""
+    """Wall-clock run time. 0 means that the job ran for less than half a second, or did not run."""
     processors: int | None = None
     """Number of allocated processors. Some logs have 0 for a job cancelled before it ran."""
     cpu_s: float | None = None
-    """CPU time, mean over the job's processors."""
+    """CPU time per processor: the mean over the job's processors."""
     memory_kb: float | None = None
-    """Memory used, mean over the job's processors."""
+    """Memory used per processor: the mean over the job's processors."""
     requested_processors: int | None = None
     requested_s: float | None = None
-    """The user's estimate of the run time, or its limit."""
+    """Requested run time: the user's estimate, or the limit of the job."""
     requested_memory_kb: float | None = None
     """Requested memory for each processor."""
     status: int | None = None
@@ -122,10 +124,11 @@ class LogHeader(msgspec.Struct, frozen=True):
     """
 
     comments: tuple[str, ...] = ()
-    """The comments without their sign, in the file's order, including those between jobs."""
+    """The comments in the file's order, including those between jobs, without the sign that begins
+    a comment."""
 
     def values(self, name: str) -> tuple[str, ...]:
-        """The text after each ``name:``."""
+        """The text after ``name:`` of each comment with that name."""
         matches = (_FIELD.fullmatch(comment) for comment in self.comments)
         return tuple(match[2] for match in matches if match is not None and match[1] == name)
 
@@ -134,7 +137,8 @@ class LogHeader(msgspec.Struct, frozen=True):
         return next(filter(None, self.values(name)), None)
 
     def number(self, name: str) -> int | None:
-        """The whole number at the beginning of `text`; None if it is absent or negative."""
+        """The whole number at the beginning of `text`. None if there is no such number, or it is
+        negative."""
         match = _WHOLE.match(self.text(name) or "")
         return None if match is None or int(match[0]) < 0 else int(match[0])
 
@@ -158,7 +162,8 @@ class LogHeader(msgspec.Struct, frozen=True):
 
     @property
     def zone_offset_s(self) -> int | None:
-        """TimeZone, in seconds east of UTC: the predecessor of TimeZoneString in the format."""
+        """Offset of the site's time zone in seconds east of UTC, from TimeZone, the predecessor of
+        TimeZoneString in the format."""
         match = _WHOLE.match(self.text("TimeZone") or "")
         return None if match is None else int(match[0])
 

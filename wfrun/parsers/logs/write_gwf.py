@@ -1,4 +1,4 @@
-"""A writer of logs in the Grid Workload Format: reading them gives the same jobs."""
+"""Writes logs in the Grid Workload Format, such that reading them back gives equal jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_gwf(log: WorkloadLog, path: str | Path) -> None:
     The normal form has 29 columns separated by tabs. If a job is part of a workflow, the comma
     variant is written, with a row of column names and two more columns. Neither form can express
     SWF's preceding job and think time, nor words that contain blanks or quotes or look like numbers
-    or unknown values. A log with these is refused, and the first is named.
+    or unknown values. A log with any of these is refused; the message names the first of them.
 
     Raises InvalidError for a refused log, and if ``path`` cannot be written.
     """

@@ -1,4 +1,4 @@
-"""A writer of logs in the Standard Workload Format 2.2: reading them gives the same jobs."""
+"""Writes logs in the Standard Workload Format 2.2, such that reading them back gives equal jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_swf(log: WorkloadLog, path: str | Path) -> None:
 
     Comments come first, then the jobs in the log's order. SWF cannot express sites, the fields that
     GWF adds, names that are not numbers, or -1 as a value, since -1 means unknown. A log with any
-    of these is refused, naming the first, rather than changed.
+    of these is refused rather than changed; the message names the first of them.
 
     Raises InvalidError for a refused log, and if ``path`` cannot be written.
     """
@@ -53,7 +53,8 @@ def _obstacles(job: LoggedJob) -> Iterator[str]:
 
 
 def number_obstacles(job: LoggedJob) -> Iterator[str]:
-    """Yield what neither format can express: -1 as a value, and numbers that are not finite."""
+    """Yield the values of a job that neither SWF nor GWF can express: -1, and numbers that are not
+    finite."""
     for name in job.__struct_fields__:
         value = getattr(job, name)
         if value == -1 and name not in ("id", "submit_s"):

@@ -66,7 +66,7 @@ def label_fault(text: str) -> str | None:
 
 
 def name_fault(name: str) -> str | None:
-    """The fault of the name of a file. Parts that are empty or ``.`` are not counted as faults."""
+    """The fault of the name of a file. Parts that are empty or ``.`` are accepted."""
     if CONTROL.search(name):
         return "has control characters"
     if _OUTSIDE.search(name):
@@ -80,7 +80,7 @@ def name_fault(name: str) -> str | None:
 
 
 def text_fault(text: str) -> str | None:
-    """The fault of a text that is passed to a program: an argument or a variable."""
+    """The fault of a text that is passed to a program: an argument, or the value of a variable."""
     if "\0" in text:
         return "a NUL character"
     if not text.isascii():
@@ -92,9 +92,10 @@ def text_fault(text: str) -> str | None:
 
 
 def variable_fault(name: str, value: str) -> str | None:
-    """The fault of an environment variable.
+    """The fault of the name or the value of an environment variable.
 
-    Shells pass on no variables with other names. Source: POSIX.1-2017, XBD section 8.1.
+    Shells do not pass on a variable whose name begins with a digit or has other characters than
+    letters, digits and underscores. Source: POSIX.1-2017, XBD section 8.1.
     """
     if not _VARIABLE.fullmatch(name):
         return f"the variable {cut(name)}; a name has letters, digits and '_', no digit at first"

@@ -46,7 +46,7 @@ class Section:
         return key in self.values
 
     def inner(self, key: str, title: str, known: Iterable[str]) -> Section:
-        """The mapping at ``key``; an empty mapping if the key is absent."""
+        """The mapping at ``key`` as a section; a section without keys if ``key`` is absent."""
         if self.has(key):
             return Section(self.document, (*self.path, key), title, known)
         empty = copy.copy(self)
@@ -151,7 +151,7 @@ def in_words(value: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str], title: str) -> str:
-    """The hint for an unknown word: the most similar known one, if any, and all of them."""
+    """The hint for an unknown word: all known words, after the most similar one if there is any."""
     known = list(known)
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     guess = f"Did you mean {close[0]!r}? " if close else ""

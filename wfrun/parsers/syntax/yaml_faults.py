@@ -32,7 +32,8 @@ def syntax_error(data: bytes, source: str, error: yaml.MarkedYAMLError) -> Inval
 
 
 def _explain(lines: list[str], column: int) -> tuple[str | None, str | None]:
-    """The fault in the last of the lines, and a hint; None where they are not known."""
+    """(fault, hint) for the last of ``lines``, in which the parser stopped at ``column``. Either is
+    None if unknown."""
     line = lines[-1]
     indent = _indent(line)
     if "\t" in line[:indent]:
@@ -55,8 +56,8 @@ def _indent(line: str) -> int:
 
 
 def _is_key(text: str) -> bool:
-    """Whether the line up to a colon is a single key. The parser points at the colon of a misplaced
-    mapping."""
+    """Whether ``text``, the line up to the column of the error, is a single key. For a misplaced
+    mapping the parser reports the column of the colon."""
     return ":" not in text and bool(text.strip())
 
 

@@ -19,8 +19,8 @@ from wfrun.parsers.workflows.draft import FileUse, SubworkflowDraft, TaskDraft
 def local_path(url: str, directory: Path) -> str | None:
     """The path of a physical file name on this machine; None if the file is elsewhere.
 
-    ``file://`` URLs and plain paths are on this machine. A relative path with a directory part
-    starts from ``directory``, the directory of the document.
+    ``file://`` URLs and plain paths are on this machine. A relative path with a directory part is
+    relative to ``directory``, the directory of the document.
     """
     if "://" not in url and not url.startswith("file:"):
         return str(directory / url) if "/" in url and not url.startswith("/") else url
@@ -39,8 +39,8 @@ class PhysicalNames(msgspec.Struct):
     """Whether an executable is copied to where it runs."""
 
     def path(self, directory: Path) -> str | None:
-        """The first path on this machine, entries of the site ``local`` before others; None if no
-        entry is on this machine."""
+        """The first path on this machine. Entries of the site ``local`` come before others. None if
+        no entry is on this machine."""
         for _, url in sorted(self.places, key=lambda place: place[0] != "local"):
             path = local_path(url, directory)
             if path is not None:
@@ -76,7 +76,7 @@ class TransformationCatalog:
         self._known: dict[TransformationKey, PhysicalNames | None] = {}
 
     def entry(self, key: TransformationKey) -> PhysicalNames:
-        """The entry with exactly this key. It is created if it does not exist."""
+        """The entry with exactly this key. An empty entry is added if there is none."""
         entries = self._entries.setdefault(key[1], [])
         self._known.clear()
         for known, names in entries:
@@ -87,8 +87,8 @@ class TransformationCatalog:
         return names
 
     def find(self, key: TransformationKey) -> PhysicalNames | None:
-        """The entry of this name whose key is nearest to ``key``; of several, the first. None if
-        there is none.
+        """The entry with the name in ``key`` that is nearest to ``key``; of equally near entries,
+        the first. None if no entry has the name.
 
         An entry with equal namespace and version is nearest, then one with equal namespace, then
         one with equal version, then any other.
@@ -111,11 +111,11 @@ def find_subworkflow(
     directory: Path,
     line: int,
 ) -> SubworkflowDraft:
-    """Find the document ``name`` of a sub-workflow.
+    """Find the document ``name`` of the sub-workflow ``node``.
 
-    It is at the path of the replica catalog, or in the directory of the including document (under
-    ``name``, or under the file name in the catalog). Raises InvalidError, with the places that were
-    searched, if it is at none of them.
+    It is searched at its path in the replica catalog; then in ``directory``, the directory of the
+    including document, under ``name``; then in ``directory`` under the file name in the catalog.
+    Raises InvalidError, with the places that were searched, if it is at none of them.
     """
     path = places.path(directory) if places is not None else None
     candidates = [] if path is None else [Path(path)]
@@ -136,7 +136,8 @@ def find_subworkflow(
 def use_catalog_entry(
     document: Document, entry: PhysicalNames, draft: TaskDraft, directory: Path, line: int
 ) -> None:
-    """Take a task's program, environment and container from the transformation catalog."""
+    """Set a task's program, environment and container in ``draft`` to those of its entry in the
+    transformation catalog."""
     if entry.env:
         draft.env = entry.env
     draft.container = entry.container

@@ -96,8 +96,8 @@ def read_dax(document: Document, path: Path) -> Iterator[Draft]:
 
 
 class _DaxTarget:
-    """The parser's target: its methods are called for each element. An "entry" is a child of the
-    root."""
+    """The parser's target: the parser calls its methods for each element. In the names of
+    attributes and methods an entry is a child of the root element."""
 
     # These are more attributes than a dictionary of instances shares keys for, and they are read
     # often.
@@ -184,7 +184,7 @@ class _DaxTarget:
 
     def _skip(self, kind: str, _: Attributes) -> None:
         """Skip an unknown element and its content. Raises InvalidError if the content has a known
-        element: it is unclear whether that would count."""
+        element, because the document may mean that element to count."""
         if kind not in _IGNORED:
             self._document.warn(f"unknown element <{kind}>, skipped", self._count)
         begun, depth = self._count, 1

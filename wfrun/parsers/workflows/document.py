@@ -33,7 +33,8 @@ class Document:
     def __init__(
         self, path: Path, *, emulate: bool = False, node: str = "", outer: Document | None = None
     ) -> None:
-        """Open the document at ``path``. ``outer`` includes it in place of its node ``node``."""
+        """Open the document at ``path``. If it is a sub-workflow, ``outer`` is the including
+        document, and ``node`` the node of ``outer`` that it replaces."""
         self.source = str(path)
         self.name = path.stem
         self.emulate = emulate
@@ -42,7 +43,7 @@ class Document:
         self.locate: Callable[[int], int] = int
         """Turns a position into a line. It may be slow, so it is called for messages only."""
         self.warnings: dict[str, tuple[int, Place]] = {} if outer is None else outer.warnings
-        """By the text of a warning: how often it occurred, and the first place."""
+        """(number of occurrences, first place) of each warning, by its text."""
         self.urls: dict[str, str] = {} if outer is None else outer.urls
         """URL of each file by name, from the replica catalogs."""
         self.sources: dict[str, list[InputSource]] = {} if outer is None else outer.sources
@@ -54,7 +55,8 @@ class Document:
         )
 
     def place(self, line: int | None) -> Place:
-        """The place of a position, for messages that may be needed later."""
+        """A record of the position ``line`` in this document, for messages that may be needed
+        later."""
         return (self.source, line, self.locate)
 
     def refuse(self, message: str, line: int | None, hint: str | None = None) -> NoReturn:

@@ -22,9 +22,10 @@ class FileUse(msgspec.Struct, gc=False):
     name: str
     size_bytes: int | None = None
     optional: bool = False
-    """The task also runs without this input, or succeeds without this output."""
+    """Whether the task also runs without this input, or succeeds without this output."""
     executable: bool = False
-    """Whether the document calls the file a program. The program with the task's name is run."""
+    """Whether the document calls the file a program. The program that has the name of the task is
+    run."""
     stage_out: bool | None = None
     """Whether the document asks for this output to be kept; None if it does not say."""
 
@@ -48,12 +49,12 @@ class TaskDraft(msgspec.Struct):
     runtime_s: float | None = None
     priority: int = 0
     line: int | None = None
-    """Its position in the document, which `Document.locate` turns into a line."""
+    """Position of the task in the document, which `Document.locate` turns into a line."""
 
 
 class EdgeDraft(msgspec.Struct):
-    """Declared edges from several parents to one child, by id. These tasks may follow later in the
-    document."""
+    """Declared edges from several parents to one child, by id. The document may declare the edges
+    before these tasks."""
 
     child: str
     parents: Sequence[str]

@@ -72,7 +72,7 @@ class _Part:
         return text
 
     def parts(self, key: str) -> Iterator[_Part]:
-        """Yield the mappings in the list under ``key``; nothing if the key is absent."""
+        """Yield the mappings in the list under ``key``; none if the key is absent."""
         for index, item in enumerate(self.list(key)):
             where = (*self.where, key, index)
             if not isinstance(item, dict):

@@ -185,8 +185,8 @@ def _container(profiles: Mapping[tuple[str, str], str]) -> Container | None:
 
 
 def _spread(found: dict[str, float]) -> None:
-    """Derive the missing ones of cores, nodes and cores per node from the others. Raises
-    ProfileError if they do not agree."""
+    """Derive cores, nodes and cores per node from those of them that are given. Raises ProfileError
+    if the given ones do not agree."""
     each = found.pop(_PPN, None)
     if each is None and "nodes" not in found:
         return

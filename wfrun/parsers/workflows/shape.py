@@ -99,8 +99,8 @@ def _layer(workflow: Workflow, tasks: Sequence[int], runtimes_s: Sequence[float]
 
 
 def _peak(workflow: Workflow, layers: Sequence[Sequence[int]], runtimes_s: Sequence[float]) -> int:
-    """See `Shape.peak`. A task that ends when another starts does not count as running beside
-    it."""
+    """Maximum number of tasks that run at once; see `Shape.peak`. A task that ends at the time at
+    which another starts does not run beside it."""
     ends_s = [0.0] * len(workflow.tasks)
     changes: list[tuple[float, int]] = []
     for layer in layers:

@@ -95,7 +95,8 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _step(decoder: json.JSONDecoder, text: str, position: int, step: str | int) -> int | None:
-    """The position of the value of one key or index of the container at ``position``."""
+    """The position of the value of a key or an index in the container at ``position``; None if it
+    is absent."""
     closing = {"{": "}", "[": "]"}.get(text[position])
     index = 0
     position = _skip_space(text, position + 1)
@@ -219,7 +220,8 @@ class _WfFormatReader:
         return draft
 
     def _command(self, draft: TaskDraft, facts: Task, number: int) -> None:
-        """Read the program and its arguments. A task without a program can only be emulated."""
+        """Read the program and its arguments. Without a program, or with a script as program, the
+        task can only be emulated."""
         command = facts.get("command") or {}
         if not isinstance(command, dict):
             self._document.refuse(f"task {draft.id}: its command is not an object", number)
@@ -273,7 +275,8 @@ class _WfFormatReader:
         return name.lstrip("/")
 
     def _edges(self, task: Task, number: int) -> Iterator[EdgeDraft]:
-        """Yield edges from parents and from children, which older versions name instead of ids."""
+        """Yield the edges of a task: from its parents, and to its children. Older versions refer to
+        tasks by name instead of id."""
         node = self._id(task, number)
         parents = [self._reference(name) for name in self._names(task, "parents", number)]
         yield EdgeDraft(node, parents, number)

@@ -94,9 +94,10 @@ class Edges:
         self._pending += [(prefix + child, prefix + parent, place) for parent in parents]
 
     def resolve(self, tasks: Sequence[Task], producers: Sequence[int | None]) -> None:
-        """Turn edges to and from sub-workflows into edges of their first and last tasks.
+        """Turn each edge from or to a sub-workflow into edges from its last tasks or to its first
+        tasks.
 
-        Raises InvalidError for an edge of a task that does not exist.
+        Raises InvalidError for an edge whose task or sub-workflow does not exist.
         """
         grouped: list[tuple[str, str]] = []
         for child, parent, place in self._pending:
@@ -131,7 +132,7 @@ class Edges:
     def parents(
         self, tasks: Sequence[Task], producers: Sequence[int | None]
     ) -> list[tuple[int, ...]]:
-        """The parents of each task: the declared ones and the producers of its inputs.
+        """The parents of each task: the declared parents and the producers of its inputs.
 
         Equal tuples are one object, because many tasks have the same parents.
         """

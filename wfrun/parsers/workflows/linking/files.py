@@ -15,12 +15,13 @@ from wfrun.parsers.workflows.linking.edges import Edges
 
 _SPECIAL = ("", ".")
 _SHORT = MAX_PART_BYTES // 4
-"""Maximum number of characters of a name whose length in bytes need not be checked."""
+"""Maximum number of characters of a name whose length in bytes need not be checked: a character has
+at most four bytes."""
 _UNTIDY_NAME = re.compile(r"(?:\A|/)\.(?:/|\Z)|//|/\Z")
 
 
 class LinkedFile(msgspec.Struct, gc=False):
-    """One file of one producer, as far as the tasks linked so far describe it."""
+    """One file as written by one producer, as far as the tasks linked so far describe it."""
 
     index: int
     name: str
@@ -45,9 +46,9 @@ class LinkedUses(NamedTuple):
 class Files:
     """All files by name.
 
-    Several tasks may write one file only under emulation. Then each producer has its own
-    `LinkedFile`. These are *alternatives*; the first of them stands for all until producers are
-    chosen.
+    Under emulation, and only then, several tasks may write a file of one name. Each producer then
+    has its own `LinkedFile`. These files are *alternatives*; the first of them stands for all until
+    producers are chosen.
     """
 
     def __init__(self, edges: Edges) -> None:
@@ -60,8 +61,8 @@ class Files:
         """Names of files for which tasks state different sizes."""
 
     def link(self, document: Document, draft: TaskDraft, task: int) -> LinkedUses:
-        """Number the files of a task. The files of its standard streams are added to the draft's
-        lists."""
+        """Number the files of a task. The files of its standard streams are added to the inputs and
+        outputs of ``draft`` first."""
         _add_streams(draft)
         optional: list[int] = []
         inputs = self._link_inputs(document, draft, optional)

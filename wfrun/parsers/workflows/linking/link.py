@@ -87,8 +87,8 @@ class _Linker:
         """Requests with their containers, by request and container."""
 
     def add(self, document: Document, drafts: Iterable[Draft], including: tuple[str, ...]) -> None:
-        """Add the drafts of a document. ``including`` are the sources of the documents that are
-        being read."""
+        """Add the drafts of a document. ``including`` are the paths of the documents that are being
+        read: this one and those that include it."""
         for draft in drafts:
             if isinstance(draft, TaskDraft):
                 self._add_task(document, draft)
@@ -151,10 +151,12 @@ class _Linker:
     def _include(
         self, outer: Document, draft: SubworkflowDraft, including: tuple[str, ...]
     ) -> None:
-        """Read in another document in place of a node.
+        """Read the document of a sub-workflow in place of its node.
 
-        The ids of its tasks get the prefix ``node.``, files are shared by name, and edges of the
-        node become edges of the first or last tasks in it.
+        The ids of the sub-workflow's tasks get the prefix ``node.``. Files with equal names in both
+        documents are one file. Edges to the node become edges to the first tasks of the
+        sub-workflow; edges from the node become edges from the last ones. Raises InvalidError for a
+        document that includes itself, cannot be read, is not a workflow, or has no tasks.
         """
         resolved = str(draft.path.resolve())
         if resolved in including:

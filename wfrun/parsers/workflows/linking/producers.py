@@ -22,10 +22,10 @@ producer can come before the task."""
 def choose_producers(tasks: list[Task], files: Files, edges: Edges) -> None:
     """Let each consumer of a file with several producers read the file of one of them.
 
-    If declared parents write the file, it is the last of them in document order. Otherwise it is
-    the last producer, in document order, that comes before the task in a topological order of the
-    edges known so far; else the last one that does not depend on the task; else the consumer reads
-    an initial input of that name.
+    The producer is the last declared parent, in document order, that writes the file. If no
+    declared parent does, it is the last producer, in document order, that comes before the consumer
+    in a topological order of the edges known so far; else the last producer that does not depend on
+    the consumer. If there is none, the consumer reads an initial input of that name.
     """
     alternatives = {
         index: [(file.producer, file.index) for file in group if file.producer is not None]
@@ -55,8 +55,8 @@ def choose_producers(tasks: list[Task], files: Files, edges: Edges) -> None:
 def _declared_choices(
     tasks: Sequence[Task], declared: Mapping[int, Sequence[int]], alternatives: Alternatives
 ) -> tuple[Choices, list[tuple[int, int]]]:
-    """Choose files of declared parents, and return the (task, file) pairs for which there is
-    none."""
+    """Choose the files that declared parents write. Return the choices, and the (task, file) pairs
+    for which no declared parent writes the file."""
     chosen: Choices = {}
     open_uses: list[tuple[int, int]] = []
     for index, task in enumerate(tasks):
@@ -78,8 +78,8 @@ def _choose_others(
     parents: Sequence[tuple[int, ...]],
     alternatives: Alternatives,
 ) -> None:
-    """Choose producers for the uses whose file no declared parent writes, without closing a
-    cycle."""
+    """Choose a producer for each (task, file) pair in ``open_uses``, without closing a cycle, and
+    add it to ``chosen``."""
     position = {task: number for number, task in enumerate(topological_order(parents))}
     children = children_of(parents)
     rest = []

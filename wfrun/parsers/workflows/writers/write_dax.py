@@ -71,10 +71,10 @@ def _pfn(source: InputSource) -> str:
 
 
 def _transformations(workflow: Workflow, path: str) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """The version attribute of each executable whose name is ambiguous, and the entries of the
-    catalog.
+    """The version attribute by (name, executable), and the entries of the transformation catalog.
+    The attribute is empty for a name that has a single executable.
 
-    If a name has a single executable, which is the name itself, it gets no entry.
+    A name whose single executable is the name itself gets no entry.
     """
     executables: dict[str, dict[str, None]] = {}
     for task in workflow.tasks:
@@ -205,7 +205,8 @@ def _profile(namespace: str, key: str, value: str) -> str:
 
 
 def _minutes(seconds: float) -> float:
-    """A number of minutes that, multiplied by 60, is exactly ``seconds``, if there is one."""
+    """A number of minutes for ``seconds``. Multiplied by 60 it gives exactly ``seconds`` if a
+    floating point number can."""
     minutes = seconds / 60
     for guess in (minutes, math.nextafter(minutes, 0), math.nextafter(minutes, math.inf)):
         if guess * 60 == seconds:

@@ -79,8 +79,8 @@ class _Writer:
         self._files = self._distinct(names, _NOT_OF_FILES, "names of files")
 
     def _distinct(self, names: Sequence[str], wrong: re.Pattern[str], what: str) -> list[str]:
-        """The names, with characters that the format forbids replaced, and made distinct. A name
-        without such characters keeps its first occurrence unchanged."""
+        """The names with each forbidden character replaced, made distinct by a number at the end.
+        The first occurrence of a name without such characters stays unchanged."""
         allowed = {name for name in names if name and not wrong.search(name)}
         left = set(allowed)
         numbers: Counter[str] = Counter()

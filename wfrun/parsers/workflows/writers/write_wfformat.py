@@ -32,9 +32,9 @@ def write_wfformat(workflow: Workflow, path: str | Path) -> None:
 
     The format lacks much that the model and DAX have: standard streams, environment variables,
     optional files, replicas, executable inputs, requests other than cores, and names with
-    characters outside its patterns. A workflow with any of these is refused, naming the first,
-    rather than changed. These are not kept: ``source`` and ``warnings``, files that no task uses,
-    and the distinction between declared edges and edges that files imply.
+    characters outside its patterns. A workflow with any of these is refused rather than changed;
+    the message names the first of them. These are not kept: ``source`` and ``warnings``, files that
+    no task uses, and the distinction between declared edges and edges that files imply.
 
     Raises InvalidError for a refused workflow, and if ``path`` cannot be written.
     """
@@ -50,7 +50,7 @@ def write_wfformat(workflow: Workflow, path: str | Path) -> None:
 
 
 def _obstacles(workflow: Workflow) -> Iterator[str]:
-    """Yield what the format cannot express."""
+    """Yield descriptions of what the format cannot express."""
     files, read = workflow.files, bytearray(len(workflow.files))
     for task in workflow.tasks:
         for index in task.inputs:
@@ -89,7 +89,8 @@ def _task_obstacles(task: Task) -> Iterator[str]:
 
 
 def _is_plain(task: Task) -> bool:
-    """Whether nothing is known about the execution of a task."""
+    """Whether the task needs no entry in the document's execution: it has no arguments, one core,
+    the default priority, and its name as executable."""
     command = (task.executable, task.arguments, task.resources.cores, task.priority)
     return command == (task.name, (), 1, 0)
 
@@ -154,7 +155,7 @@ def _text(value: Any) -> str:
 def json_lines(
     record: Callable[[int], Json], indices: Iterable[int], encode: Callable[[Json], str] = _text
 ) -> Iterator[str]:
-    """Yield one record a line, as the items of a list."""
+    """Yield the record of each index as an item of a JSON list, one record a line."""
     separator = ""
     for index in indices:
         yield separator + encode(record(index))
