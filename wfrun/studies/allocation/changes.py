@@ -1,4 +1,4 @@
-"""The part of the page with changed simulations: one change at a time, and another reading of the
+"""The part of the page about changed simulations: one change at a time, and another reading of the
 paper's Table 1."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from wfrun.studies.common.page import table
 
 
 def percent(value: float) -> str:
-    """As in the paper, with decimals below 10."""
+    """A percentage as text as in the paper: with decimals only below 10."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
 
 def one_change(samples: AllocationSamples) -> Iterator[str]:
-    """The section of single changes."""
+    """The section of the page in which one thing at a time is changed."""
     yield ""
     yield "## One change at a time"
     yield ""
@@ -54,7 +54,8 @@ def one_change(samples: AllocationSamples) -> Iterator[str]:
 
 
 def other_reading(samples: AllocationSamples, found: Sequence[Answer]) -> Iterator[str]:
-    """The section of the other reading; ``found`` are the answers without it."""
+    """The section of the page on the other reading of Table 1. ``found`` are the answers without
+    that reading."""
     changed = samples.read(READING)
     again = answer(CLAIMS, changed)
     yield ""

@@ -1,8 +1,8 @@
 """The claims of the paper's section 6.1, in our words.
 
-They are tested in each grid on what each week contributes to the metrics of the whole period. Weeks
-are paired, since all strategies have the same jobs. Degradations are relative to the best strategy
-of the period.
+Claims are tested in each grid. The repetitions of a test are the weeks: the value of a week is its
+contribution to a metric of the whole period. Weeks are paired, since all strategies have the same
+jobs. Degradations are relative to the best strategy of the whole period.
 """
 
 from __future__ import annotations
@@ -101,14 +101,15 @@ def _mlp_mst_come_next(s: AllocationSamples) -> Finding:
     "MWT and MLB are more than 300% worse than MPL in the mean of the metrics and of the grids",
 )
 def _mwt_mlb_more_300(s: AllocationSamples) -> Finding:
-    """The text has it "when considering all metrics average", as the 69.67% and 90.43% of MLp and
-    MST, which are means of both grids."""
+    """The words "when considering all metrics average" are taken as a mean of both grids, since the
+    69.67% and 90.43% that the text states of MLp and MST are such means."""
     statement = all_of(less(0.0, _above_mpl(s, name, 4.0)) for name in ("MWT", "MLB"))
     return statement, ", ".join(f"{n} {number(_above_mpl(s, n).mean)}%" for n in ("MWT", "MLB"))
 
 
 def _above_mpl(s: AllocationSamples, name: str, times: float = 1.0) -> Sample:
-    """Percent above ``times`` MPL, in the mean of the metrics and of the grids."""
+    """Difference between ``name`` and ``times`` MPL in percent of MPL: the mean over metrics and
+    grids."""
     tables = [s.shares(grid, symbol) for grid in s.grids for symbol in DETAILED]
     return mean_of(
         combine(lambda a, b, whole=one["MPL"].mean: 100 * (a - times * b) / whole,
@@ -118,8 +119,8 @@ def _above_mpl(s: AllocationSamples, name: str, times: float = 1.0) -> Sample:
 
 
 def _worse_by(s: AllocationSamples, claimed: Mapping[str, float]) -> Finding:
-    """The finding that each is worse than MPL by the claimed percentage, within half to twice of
-    it."""
+    """The finding that each strategy in ``claimed`` is worse than MPL by half to twice its claimed
+    percentage."""
     found = {name: _above_mpl(s, name) for name in claimed}
     statement = all_of(near(found[name], percent) for name, percent in claimed.items())
     return statement, ", ".join(f"{name} {number(value.mean)}%" for name, value in found.items())
@@ -127,7 +128,8 @@ def _worse_by(s: AllocationSamples, claimed: Mapping[str, float]) -> Finding:
 
 @CLAIMS.add(_WHERE, "Strategies with weights are on positions 9 to 14 in the mean of the metrics")
 def _strategies_weights_positions_9(s: AllocationSamples) -> Finding:
-    """LBal_T, LBal_W, MWWT_T, MWWT_W, MWWT_S, MSWCT_W: eight others are better than each."""
+    """For each of LBal_T, LBal_W, MWWT_T, MWWT_W, MWWT_S and MSWCT_W at least eight other
+    strategies are better."""
 
     def test(grid: str) -> Finding:
         values = s.mean_degraded_shares(grid)
@@ -183,7 +185,8 @@ def _makespans_mlb_lbal_s(s: AllocationSamples) -> Finding:
 
 
 def _makespans(s: AllocationSamples, grid: str) -> Values:
-    """The end of the last job of each week, relative to the earliest possible end."""
+    """The ratio ρ of each week, by strategy: end of the last job relative to its earliest possible
+    end."""
     return {name: s.week(grid, name, "ρ") for name in NAMES}
 
 
@@ -198,7 +201,8 @@ def _ratios(values: Values, names: tuple[str, ...]) -> str:
     "by at most 0.04%",
 )
 def _sums_weighted_completion_times(s: AllocationSamples) -> Finding:
-    """The text says it of all strategies; its Table 4 has up to 28% for others."""
+    """The text states this of all strategies, but Table 4 has degradations of up to 28% for others
+    than these seven."""
 
     def test(grid: str) -> Finding:
         values = s.shares(grid, "SWCT_w")

@@ -53,8 +53,8 @@ def study_allocation(options: StudyOptions) -> None:
 
 
 def _logs(corpus: Path | None) -> tuple[dict[str, Logs], str]:
-    """The logs of each grid whose logs are all present, and a text that identifies them in
-    results."""
+    """The logs of each grid for which ``corpus`` has all logs, and a text that identifies these
+    logs in results."""
     hint = (
         "name a folder with the logs KTH-SP2, SDSC-SP2, HPC2N, CTC-SP2, LANL-CM5, SDSC-BLUE and "
         "SDSC-DS of the Parallel Workloads Archive: --corpus DIR"

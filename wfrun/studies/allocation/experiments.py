@@ -23,12 +23,12 @@ NAMES = tuple(strategy.symbol for strategy in STRATEGIES)
 """The strategies in the order of Table 1."""
 BY_NAME: dict[str, type[Strategy]] = {strategy.symbol: strategy for strategy in STRATEGIES}
 FULL_WEEKS = 26
-"""The period of the paper's results in weeks. The paper's Grid1 has 22,770 jobs a site; the first
-26 weeks of our versions of the logs have 22,916."""
+"""Number of weeks of the paper's results. The paper's Grid1 has 22,770 jobs a site; the first 26
+weeks of our versions of the logs have 22,916."""
 QUICK_WEEKS = 12
 
 WEEKLY = ("t_w", "SD_b", "SWCT_w", "ρ")
-"""The metrics that are also known for each week."""
+"""The metrics that an outcome states for each week, in addition to the whole period."""
 
 
 class AllocationCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +53,9 @@ class AllocationOutcome(AllocationCase, frozen=True, kw_only=True):
 
 
 def cases(weeks: int, grids: Sequence[str]) -> list[AllocationCase]:
-    """All simulations. Those with the same jobs follow each other. Changes are simulated in Grid1,
-    and those of the other reading (``READING``) in all grids."""
+    """All simulations, ordered such that those with the same jobs follow each other. The changes
+    are simulated in Grid1; in other grids only the changes of the other reading (``READING``)
+    are."""
     changed = [(which, name) for which, one in VARIANTS.items() for name in one.strategies]
     read = [(which, name) for name, which in READING.items()]
     return [
@@ -68,8 +69,8 @@ def cases(weeks: int, grids: Sequence[str]) -> list[AllocationCase]:
 
 
 def run_case(case: AllocationCase, logs: dict[str, Logs]) -> AllocationOutcome:
-    """Simulate the jobs of the ``logs`` of the grid. Raises InvalidError for a log that cannot be
-    read, or a week without jobs."""
+    """Simulate a case with the jobs of its grid. ``logs`` has the logs by grid. Raises InvalidError
+    for a log that cannot be read, or a week without jobs."""
     weeks = _weeks(logs[case.grid], case.weeks)
     empty = next((number for number, week in enumerate(weeks, 1) if not week), None)
     if empty is not None:
@@ -108,13 +109,14 @@ def run_case(case: AllocationCase, logs: dict[str, Logs]) -> AllocationOutcome:
 
 
 def _with_request(job: GridJob) -> GridJob:
-    """The job with a request of at least its run time."""
+    """The job with its request raised to its run time if the request is shorter."""
     return replace(job, estimate_s=max(job.estimate_s or 0.0, job.runtime_s))
 
 
 @lru_cache(maxsize=1)  # the next case often has the same
 def _weeks(logs: Logs, count: int) -> list[list[GridJob]]:
-    """The jobs of each week, in order of submission."""
+    """The jobs by week, each week in order of submission. Jobs submitted after the last week are
+    left out."""
     found: list[list[GridJob]] = [[] for _ in range(count)]
     for job in jobs_of(logs, count):
         week = int(job.submit_s // WEEK_S)

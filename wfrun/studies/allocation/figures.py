@@ -11,7 +11,8 @@ from wfrun.studies.common.figures import grid_of, save
 
 
 def draw_allocation(samples: AllocationSamples, folder: Path) -> dict[str, str]:
-    """Write the figures as PNG; returns their names by number. Raises OSError."""
+    """Write the figures as PNG. Return the names of the files by the number of the figure. Raises
+    OSError."""
     found = {}
     for number, symbol in enumerate(DETAILED, 1):
         panels = {grid: samples.degraded(grid, symbol) for grid in samples.grids}
@@ -31,8 +32,8 @@ def _bars(
     name: str,
     count: int | None = None,
 ) -> str:
-    """A panel of bars for each grid, with the strategies by rank. The axis is linear up to 1% and
-    logarithmic above, because degradations span many orders of magnitude."""
+    """Draw a panel of bars for each grid, with the strategies by rank. The axis is linear up to 1%
+    and logarithmic above, because degradations span many orders of magnitude."""
     figure, axes = grid_of(1, len(panels))
     for place, (grid, values) in enumerate(panels.items()):
         names: Sequence[str] = order(values)[:count]

@@ -18,7 +18,7 @@ LENGTH = {
     True: "about four minutes of processor time",
     False: "about eight minutes of processor time",
 }
-"""Time that the study takes with both grids, by whether it is quick."""
+"""Processor time of the study with both grids, by whether the study is quick."""
 BEST_OF = 6
 """Number of strategies in Figures 1 to 3."""
 _FIGURES = {"1": "t_w", "2": "SD_b", "3": "SWCT_w"}
@@ -27,8 +27,8 @@ _FIGURES = {"1": "t_w", "2": "SD_b", "3": "SWCT_w"}
 def allocation_page(
     samples: AllocationSamples, found: Sequence[Answer], pictures: Mapping[str, str], *, quick: bool
 ) -> str:
-    """The page of the study, in Markdown. ``pictures`` are names of files beside the page, by the
-    number of the figure that they show."""
+    """The page of the study, in Markdown. ``pictures`` has, by number of the figure, the name of
+    its file, which is beside the page."""
     parts = [
         *_head(samples, found, quick),
         *_setting(samples),

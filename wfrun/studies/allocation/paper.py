@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 
 class Degradation(NamedTuple):
-    """A line of Table 4, in percent."""
+    """A line of Table 4: degradations in percent."""
 
     wait: float
     slowdown: float
     weighted: float
     mean: float
-    """The mean in the table: that of the three values before they were rounded."""
+    """The mean stated in the table. The paper computed it from the three values before rounding
+    them."""
 
 
 TABLE_4: dict[str, dict[str, Degradation]] = {
@@ -91,7 +92,7 @@ TABLE_6_AVERAGE = dict(
     zip(_COLUMNS, (832, 459, 102, 31315, 1061, 87, 94, 10565, 114, 12616, 4324, 197, 4975, 11331),
         strict=True)
 )  # fmt: skip
-"""The last line of Table 6."""
+"""The last line of Table 6: the averages over the strategies, by metric."""
 
 BEST = ("MPL", "LBal_S")
 NEXT = ("MLp", "MST")
@@ -100,6 +101,6 @@ WEIGHTED = ("LBal_T", "LBal_W", "MWWT_T", "MWWT_W", "MWWT_S", "MSWCT_W")
 EFFICIENT = ("MCT", "MST")
 """The strategies that minimize the makespan."""
 AS_EFFICIENT = ("MLB", "LBal_S", "MLp", "MPL", "MWT")
-"""The strategies whose makespans differ negligibly from those."""
+"""The strategies whose makespans differ negligibly from those of ``EFFICIENT``."""
 WORSE_THAN_MPL = {"LBal_S": 19.0, "MLp": 69.67, "MST": 90.43}
 """Section 6.1: percent by which strategies are worse than MPL, mean over all metrics and grids."""

@@ -17,7 +17,8 @@ _PLACES = {symbol: place for place, symbol in enumerate(GRID_METRICS)}
 class AllocationSamples:
     """Metrics by grid and strategy. The repetitions are the weeks of one simulation.
 
-    ``reading`` maps strategies to the variants that replace them.
+    ``reading`` maps a strategy to the variant whose results stand for the strategy. Strategies that
+    are absent keep their own results.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class AllocationSamples:
         self._reading = reading or {}
 
     def read(self, reading: Mapping[str, str]) -> AllocationSamples:
-        """The same results with another reading."""
+        """The same results under another reading of Table 1."""
         return AllocationSamples(self.weeks, self.grids, self._all, reading)
 
     def _row(self, grid: str, strategy: str) -> AllocationOutcome:
@@ -49,19 +50,20 @@ class AllocationSamples:
         return {name: self._row(grid, name).values[_PLACES[symbol]] for name in NAMES}
 
     def changed(self, strategy: str, symbol: str, variant: str | None) -> float:
-        """A metric over all jobs in Grid1 with a change; without one if ``variant`` is None."""
+        """The metric ``symbol`` of a strategy over all jobs in Grid1, with the change ``variant``;
+        None: without a change."""
         return self._rows["Grid1", strategy, variant].values[_PLACES[symbol]]
 
     def week(self, grid: str, strategy: str, symbol: str) -> Sample:
-        """One of the metrics ``WEEKLY`` over the jobs of each week."""
+        """The metric ``symbol``, one of ``WEEKLY``, over the jobs of each week."""
         row = self._row(grid, strategy)
         values = row.weekly[WEEKLY.index(symbol) :: len(WEEKLY)]
         return Sample(dict(enumerate(values, 1)))
 
     def shares(self, grid: str, symbol: str) -> dict[str, Sample]:
-        """The contribution of each week to one of the metrics ``DETAILED``. The mean of the sample
-        is the metric over all jobs: in mean waits and slowdowns, weeks with more jobs have more
-        weight."""
+        """The contribution of each week to the metric ``symbol``, one of ``DETAILED``, by strategy.
+        The mean of such a sample is the metric over all jobs. In mean waits and slowdowns, weeks
+        count in proportion to their jobs."""
         jobs = self._row(grid, "MPL").jobs
         mean = sum(jobs) / self.weeks
         counts = enumerate(jobs, 1)
@@ -78,9 +80,9 @@ class AllocationSamples:
         return degradations(self.values(grid, symbol), GRID_METRICS[symbol].better)
 
     def degraded_shares(self, grid: str, symbol: str) -> dict[str, Sample]:
-        """The contribution of each week to the degradation in one of the metrics ``DETAILED``: its
-        share of the metric, relative to the best strategy over all weeks. The means are those of
-        `degraded`."""
+        """The contribution of each week to the degradation in ``symbol``, one of ``DETAILED``, in
+        percent by strategy: the week's share of the metric, relative to the metric of the best
+        strategy over all weeks. The means of the samples are the values of `degraded`."""
         best = min(self.values(grid, symbol).values())
         return {
             name: combine(lambda share: 100 * share / best - 100, sample)
@@ -88,7 +90,8 @@ class AllocationSamples:
         }
 
     def mean_degraded(self, grid: str) -> dict[str, float]:
-        """Degradation in percent, mean over the three metrics (Table 4, Figure 4)."""
+        """Degradation in percent by strategy: the mean over the three metrics (Table 4, Figure
+        4)."""
         return mean_degradations([self.degraded(grid, symbol) for symbol in DETAILED])
 
     def mean_degraded_shares(self, grid: str) -> dict[str, Sample]:
@@ -97,11 +100,11 @@ class AllocationSamples:
         return {name: mean_of(table[name] for table in tables) for name in NAMES}
 
     def overall(self) -> dict[str, float]:
-        """Degradation in percent, mean over the metrics and grids (Figure 5)."""
+        """Degradation in percent by strategy: the mean over the metrics and grids (Figure 5)."""
         return mean_degradations([self.mean_degraded(grid) for grid in self.grids])
 
     def table_6(self) -> dict[str, dict[str, float]]:
-        """Degradation in percent, mean over the grids, by metric and strategy."""
+        """Degradation in percent by metric and strategy: the mean over the grids."""
         return {
             symbol: mean_degradations([self.degraded(grid, symbol) for grid in self.grids])
             for symbol in GRID_METRICS
@@ -109,6 +112,6 @@ class AllocationSamples:
 
 
 def order(values: Mapping[str, float]) -> list[str]:
-    """The strategies by rank."""
+    """The strategies in the order of their ranks, the best first."""
     place = ranks(values)
     return sorted(values, key=lambda name: place[name])

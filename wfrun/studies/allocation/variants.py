@@ -1,4 +1,4 @@
-"""Causes of differences from the paper: what is changed, one thing at a time."""
+"""Changes of the simulation, one at a time, that test causes of differences from the paper."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _growth(more: float, above: float, sites: int) -> float:
 
 
 class LbalSLetter(LbalS):
-    """LBal_S with the printed formula taken literally: it adds the new job to each job of the
-    site."""
+    """LBal_S with the printed formula taken literally: the new job counts once for each open job of
+    the site."""
 
     def _taken(self, site: int, task: int) -> float:
         return super()._taken(site, task) * self.view.open_tasks(site)
@@ -94,7 +94,7 @@ class LbalWLetter(LbalW):
 
 
 class _LargestFirst(Strategy):
-    """Ties go to the largest site."""
+    """A strategy that breaks ties in favour of the largest site."""
 
     def place(self, task: int) -> int | None:
         sites = self.view.candidates(task)
@@ -122,10 +122,13 @@ class MstLeastLoad(Mst):
 
 
 class FirstPlan(LrmEstimates):
-    """A plan of the queue in its order, without backfilling. A job gets a reservation that does not
-    start before that of the job submitted last, and keeps it. The plan is not renewed when a job
-    ends early or late or is backfilled: the time that a job has requested remains reserved. Starts,
-    waits and ends are the planned ones."""
+    """Estimates from a plan of the queue in the order of submission, without backfilling.
+
+    A job gets a reservation when it is submitted, which does not start before that of the job
+    submitted last, and keeps it. The plan is not renewed when a job ends early or late or is
+    backfilled: the time that a job has requested remains reserved. Starts, waits and ends are the
+    planned ones.
+    """
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
         super().__init__(lrm, remembers=remembers)
@@ -162,9 +165,12 @@ class FirstPlan(LrmEstimates):
 
 
 class EasyDryRun(LrmEstimates):
-    """A simulation of the site's present queue by EASY, which the site itself uses. Every job takes
-    the time that it has requested, and no further job arrives. Running jobs past their requests
-    count as ended. If no job waits, the plan of the LRM is used."""
+    """Estimates from a simulation of the site's present queue by EASY, the queue policy of the
+    site.
+
+    In this simulation every job takes the time that it has requested, and no further job arrives.
+    Running jobs past their requests count as ended. If no job waits, the plan of the LRM is used.
+    """
 
     def __init__(self, lrm: Lrm) -> None:
         super().__init__(lrm)
@@ -233,7 +239,7 @@ class EasyDryRun(LrmEstimates):
 
 
 _NEW = -1
-"""Id, in a dry run, of the new job whose start is estimated."""
+"""Id of the new job, whose start is estimated, in a dry run."""
 
 
 class AllocationVariant(NamedTuple):
@@ -242,14 +248,14 @@ class AllocationVariant(NamedTuple):
     text: str
     """Description of the change on the page."""
     strategies: tuple[str, ...]
-    """The strategies that are simulated with the change."""
+    """The strategies that are simulated with this change."""
     policies: Mapping[str, type[Strategy]] = {}
-    """The policy that replaces a strategy, by strategy."""
+    """The policy that is simulated in place of a strategy, by the strategy's symbol."""
     knows_runtimes: bool = False
     estimates: Callable[[Lrm], Estimates] = LrmEstimates
     """The estimates that sites give."""
     raises_requests: bool = False
-    """Whether requests are raised such that no job runs past its request."""
+    """Whether each request shorter than its job's run time is raised to the run time."""
 
 
 ALL_JOBS = partial(LrmEstimates, remembers=True)
@@ -336,5 +342,5 @@ READING: dict[str, str] = {
     **dict.fromkeys(("MWT", "MWWT_S", "MWWT_T", "MWWT_W", "MST", "MSWCT_W"), "first plans"),
     "MCT": "new job counted, first plans",
 }
-"""Another reading of Table 1, which is simulated in all grids: the variant of each strategy.
-Strategies that are absent do not change."""
+"""Another reading of Table 1, which is simulated in all grids: the key of ``VARIANTS`` by strategy.
+Strategies that are absent are simulated unchanged."""

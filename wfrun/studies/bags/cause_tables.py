@@ -24,20 +24,20 @@ from wfrun.studies.common.numbers import number
 from wfrun.studies.common.page import table
 
 Fields = Mapping[str, object]
-"""Values of fields of `Cell`; all others are those of BASE."""
+"""Values of fields of `Cell`; all other fields have the values of BASE."""
 
 
 class CauseLine(NamedTuple):
-    """A line of a table: a change, and the fields with which it is simulated."""
+    """A line of a table: a change (a key of `CHANGES`), and values of fields of `Cell`."""
 
     change: str
     fields: Mapping[str, object] = {}
     title: str = ""
-    """Title of the line; if empty, the title of the change."""
+    """Title of the line; if empty, it is the title of the change."""
 
 
 class CauseColumn(NamedTuple):
-    """A column of a table: the simulated fields, and the measure that is shown."""
+    """A column of a table: values of fields of `Cell`, and the measure that is shown."""
 
     title: str
     fields: Fields
@@ -45,7 +45,7 @@ class CauseColumn(NamedTuple):
 
 
 class CauseTable(NamedTuple):
-    """A table with its claims."""
+    """A table of simulations with changes. ``text`` says which claims it is about."""
 
     title: str
     text: str
@@ -68,12 +68,12 @@ def _share(load: float) -> str:
 _SIZES = range(1, 8)
 """The classes of section 5.4.1 that the log has, from 2-4 tasks to 200-499."""
 MOST_TASKS = 175_000
-"""Maximum number of tasks of the workloads of section 5.3.3."""
+"""Number of tasks of the largest workloads of section 5.3.3."""
 _CHOSEN = ("s-t", "s-bot", "s-u-t", "s-u-rr")
 
 
 def tables_of(scale: BagsScale, real: str) -> list[CauseTable]:
-    """The tables. ``real`` is the workload of the real load."""
+    """All tables. ``real`` is the name of the workload that gives the real load."""
     return [
         _of_real_load({"workload": real, "load": REAL_LOAD, "tasks": scale.tasks}),
         *(_ORDER, _SPEEDS, _SIZE, _MONITORING, _WRONG, _BURSTS),
@@ -148,8 +148,9 @@ _BURSTS = CauseTable(
 
 
 def _of_numbers(scale: BagsScale) -> CauseTable:
-    """The table of numbers of tasks: the smallest and the largest of section 5.3.3, that of the
-    study, and the number at this load if numbers are in proportion to the load."""
+    """The table of numbers of tasks. The numbers are the smallest of section 5.3.3, that of the
+    study, that of the study multiplied by 95% / `BASE_LOAD` (as if numbers grew with the load), and
+    the largest of section 5.3.3."""
     larger = (TASKS, round(TASKS * 0.95 / BASE_LOAD), MOST_TASKS)
     numbers = (scale.cause_tasks, *(scale.tasks * number // TASKS for number in larger))
     return CauseTable(

@@ -1,4 +1,5 @@
-"""Causes of differences from thesis section 5.4: simulations with one thing changed at a time."""
+"""Causes of differences from thesis section 5.4: simulations in which one thing at a time is
+changed."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from wfrun.runners.simulate.bags import simulate_bags
 from wfrun.studies.bags.experiments import BASE_LOAD, experiment_of, subject_of
 
 BURSTS = 8
-"""Number of times at which bags arrive under the change ``bursts``."""
+"""Number of different arrival times of bags under the change ``bursts``."""
 
 
 SPAN_DAYS = 2.6
-"""Days of the model in which TASKS tasks arrive."""
+"""Days of the model in which as many tasks arrive as the full study simulates (`TASKS`)."""
 
 
 class BagCauseCell(Cell, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class BagCauseCell(Cell, frozen=True, kw_only=True):
 
 
 class BagCauseRow(Row, frozen=True, kw_only=True):
-    """The measures of a run with a change."""
+    """The measures of one simulated run with one of CHANGES."""
 
     change: str
 
@@ -42,16 +43,16 @@ class BagChange(NamedTuple):
 
     title: str
     subject: Mapping[str, object] = {}
-    """Fields of `Workloads` that differ."""
+    """Fields of `Workloads`, with values that replace those of the study."""
     settings: Mapping[str, object] = {}
-    """Settings of the run that differ."""
+    """Settings of the run, with values that replace those of the study."""
     bags: Callable[[BotWorkload], BotWorkload] = lambda workload: workload
     sites: Callable[[Catalog], Catalog] = lambda catalog: catalog
 
 
 def in_bursts(workload: BotWorkload) -> BotWorkload:
-    """Divide the time into BURSTS equal spans, and let the bags of each span arrive together at its
-    start."""
+    """Divide the span of the workload into BURSTS equal parts, and let the bags of each part arrive
+    together at its start."""
     step_s = workload.span_s / BURSTS
     return replace(
         workload,
@@ -68,7 +69,8 @@ def whole(workload: BotWorkload) -> BotWorkload:
 
 
 def shuffled(workload: BotWorkload) -> BotWorkload:
-    """Shuffle the run times of all tasks, so that they do not depend on the size of a bag."""
+    """Shuffle the run times among the tasks of all bags, so that run times do not depend on the
+    size of a bag. Estimates become the run times."""
     runtimes_s = [runtime_s for bag in workload.bags for runtime_s in bag.runtime_s]
     Random(0).shuffle(runtimes_s)
     bags, first = [], 0
@@ -81,7 +83,7 @@ def shuffled(workload: BotWorkload) -> BotWorkload:
 
 
 def with_common_users(workload: BotWorkload) -> BotWorkload:
-    """Make the users of the same rank at all clusters one user."""
+    """Give the users of equal rank at all clusters one name, so that they count as one user."""
     return replace(
         workload,
         bags=tuple(
@@ -96,7 +98,7 @@ def with_common_users(workload: BotWorkload) -> BotWorkload:
 
 
 def with_equal_speeds(catalog: Catalog) -> Catalog:
-    """Make all processors as fast as the mean of the sites."""
+    """Give all sites the same speed: the mean speed of their processors."""
     slots = sum(site.slots for site in catalog.sites)
     speed = sum(site.slots * site.speed_ratio for site in catalog.sites) / slots
     sites = (msgspec.structs.replace(site, speed_ratio=speed) for site in catalog.sites)
@@ -125,11 +127,13 @@ CHANGES: dict[str, BagChange] = {
     "replicas": BagChange("no replicas", settings={"replicas": 0}),
     "speeds": BagChange("equal speeds", sites=with_equal_speeds),
 }
-"""By name. ``base`` is the study's model, with its monitoring period."""
+"""The changes by name. ``base`` changes nothing: it is the study's model, with its monitoring
+period."""
 
 
 def simulate(log: LogOfBags | None, cell: BagCauseCell) -> BagCauseRow:
-    """Simulate one run with its change. Raises InvalidError."""
+    """Simulate the run of ``cell`` with its change. Raises InvalidError for a workload that cannot
+    be read or generated."""
     change = CHANGES[cell.change]
     experiment = experiment_of(log)
     subject = msgspec.structs.replace(subject_of(log), **change.subject)

@@ -63,7 +63,8 @@ _WHERE = "5.4.1, real load"
 
 
 def _sizes(s: BagSamples, measure: str, policy: str) -> dict[str, Sample]:
-    """The measure by class of size, for classes with at least MANY bags, under real load."""
+    """A measure of a policy under real load, by class of bag size. Classes with fewer than MANY
+    bags are absent."""
     real = {"workload": s.real, "load": 0.25}
     return {
         name: s.sample_of_size(size, measure, policy=policy, **real)
@@ -73,8 +74,8 @@ def _sizes(s: BagSamples, measure: str, policy: str) -> dict[str, Sample]:
 
 
 def _against_all_bags(s: BagSamples, names: Iterable[str], *, higher: bool) -> Finding:
-    """The finding that the NSL of classes of bags is on one side of that of all bags, for every
-    policy."""
+    """The finding that with every policy, the NSL of each size class in ``names`` is higher (or
+    lower, if not ``higher``) than the NSL of all bags."""
     statements: list[Statement] = []
     texts = []
     for policy in SHOWN:
@@ -115,8 +116,8 @@ _WHERE = "5.4.1, loads 20-95%"
 @CLAIMS.add(_WHERE, "ECT, FPLT and FPF have the best balance between makespan and NSL: the "
             "smallest products of the two")  # fmt: skip
 def _ect_fplt_fpf_best(s: BagSamples) -> Finding:
-    """*The (K, K) and the (K, U) policies have the best balance between MS and NSL*: the product
-    ranks policies without a mean over them."""
+    """*The (K, K) and the (K, U) policies have the best balance between MS and NSL*: policies are
+    ranked by the product of makespan and NSL."""
     makespans, nsl = overall(s, "makespan_s"), overall(s, "nsl")
     values = {p: combine(lambda a, b: log(a * b), makespans[p], nsl[p]) for p in SHOWN}
     products = {p: makespans[p].mean * nsl[p].mean for p in SHOWN}
@@ -177,7 +178,7 @@ def _wqr_4_x_poor(s: BagSamples) -> Finding:
 
 
 def _over_the_median(values: Mapping[str, Sample], policy: str) -> Sample:
-    """A policy's value over the median of the other policies' values, in each repetition."""
+    """A policy's value divided by the median of the other policies' values, in each repetition."""
     rest = without(values, policy).values()
     return combine(lambda own, *others: own / median(others), values[policy], *rest)
 
@@ -241,7 +242,7 @@ _WHERE = "5.4.2, size"
 
 
 def _growth(s: BagSamples, measure: str) -> dict[str, Sample]:
-    """The value for the largest median size over that for the smallest one, by policy."""
+    """The value for the largest median size divided by the value for the smallest, by policy."""
     sizes = s.scale.median_sizes
     first = by_policy(s, measure, median_size=sizes[0])
     last = by_policy(s, measure, median_size=sizes[-1])

@@ -110,8 +110,8 @@ def _loads_60_more_s(s: BagSamples) -> Finding:
 
 
 def _most(s: BagSamples, measure: str, one: str, others: Iterable[str]) -> Sample:
-    """For loads of 60% and more: the largest factor, in each repetition, by which another selection
-    policy is worse than ``one``."""
+    """The largest factor by which one of ``others``, at any load of 60% or more, is worse than the
+    selection policy ``one``; in each repetition."""
     names = list(others)
     tables = [by_selection(s, measure, load) for load in loads_between(s, 0.6)]
     ratios = [ratio_of(t[name], t[one]) for t in tables for name in names]
@@ -168,7 +168,9 @@ def _s_u_bot_bags(s: BagSamples) -> Finding:
 
 
 def _up_to(s: BagSamples, one: str, others: Iterable[str], claimed: float) -> Finding:
-    """The finding that the NSL of the others is higher than that of ``one``, by up to a share."""
+    """The finding that the NSL of the selection policies ``others`` exceeds that of ``one`` by up
+    to the share ``claimed``, at loads of 60% and more. The largest excess must be between half and
+    twice this share."""
     most = combine(lambda ratio: ratio - 1, _most(s, "nsl", one, others))
     return near(most, claimed), f"up to {percent(1 + most.mean)}"
 
@@ -245,7 +247,8 @@ def _independent_clusters_sep_c(s: BagSamples) -> Finding:
 
 
 def _like(s: BagSamples, loads: Iterable[float], other: str) -> Finding:
-    """The finding that the NSL of fcondor is similar to that of another architecture."""
+    """The finding that the NSL of fcondor is similar to that of the architecture ``other`` at each
+    of the loads."""
     tables = {f"{load:.0%}": by_architecture(s, "nsl", load) for load in loads}
     ratios = {load: t["fcondor"].mean / t[other].mean for load, t in tables.items()}
     statement = all_of(similar((t["fcondor"], t[other]), SIMILAR) for t in tables.values())

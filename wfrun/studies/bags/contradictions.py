@@ -61,5 +61,5 @@ The tables named here are those of the section on causes.
 
 
 def contradicted(found: Sequence[Answer]) -> int:
-    """The number of claims that do not hold and that contradict the thesis itself."""
+    """Number of the claims that do not hold here and are among `CONTRADICTED`."""
     return sum(one.number in CONTRADICTED and not one.holds for one in found)

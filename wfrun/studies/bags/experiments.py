@@ -31,7 +31,8 @@ ARCHITECTURES = ("csp", "sep-c", "fcondor")
 ARRIVALS = ("realistic", "even", "at-once")
 
 BASE_LOAD = 0.6
-"""Load of the experiments of Table 5.4 that have a single load of generated workloads."""
+"""The one load of generated workloads in those experiments of Table 5.4 that do not vary the
+load."""
 
 BASE = Cell(workload="average", selection="s-t", policy="fplt", load=BASE_LOAD, tasks=TASKS)
 """Common values of the experiments of Table 5.4; each experiment varies some of them."""
@@ -42,7 +43,7 @@ the page shows the results with other periods."""
 
 REAL_LOAD = 0.25
 STAND_IN = "grid5000"
-"""Workload that replaces a missing log: the row of Table 5.3 of the larger of the two grids."""
+"""Workload in place of a missing log: the row of Table 5.3 for the larger of the two grids."""
 
 
 class BagsScale(msgspec.Struct, frozen=True):
@@ -55,12 +56,11 @@ class BagsScale(msgspec.Struct, frozen=True):
     median_sizes: tuple[float, ...]
     mean_runtimes_s: tuple[float, ...]
     inaccuracies: tuple[float, ...]
-    """Inaccuracies in percent. 0 is always simulated, too."""
+    """Inaccuracies of estimates in percent, in addition to 0, which is always simulated."""
     rows: tuple[str, ...]
-    """Rows of Table 5.3 whose systems are simulated separately, in addition to the average
-    system."""
+    """Rows of Table 5.3 that are simulated in addition to the row of the average system."""
     cause_tasks: int = 20_000
-    """Number of tasks of the simulations that test causes: the smallest number of section 5.3.3."""
+    """Number of tasks of the simulations with changes: the smallest number of section 5.3.3."""
     cause_seeds: int = 1
 
 
@@ -92,7 +92,7 @@ not change. Here it learns the speeds, and is simulated only under the loads of 
 
 
 def subject_of(log: LogOfBags | None) -> Workloads:
-    """The workloads of the study, with their monitoring service."""
+    """The workloads of the study, with its monitoring period."""
     return Workloads(logs=() if log is None else (log,), monitoring_s=MONITORING_S)
 
 
@@ -158,14 +158,15 @@ def _variations(scale: BagsScale, real: str) -> Iterator[dict[str, object]]:
 
 
 def uses_estimates(policy: str) -> bool:
-    """Whether a policy uses the estimates of users. For other policies, runs that differ only in
-    their inaccuracy are equal."""
+    """Whether a policy uses the users' estimates of run times. With other policies, runs that
+    differ only in the inaccuracy of estimates are equal."""
     return placement_class(policy).information.task_runtime is Knowledge.KNOWN
 
 
 class BagSamples:
-    """The measures over the repetitions. ``measure`` is a field of Row. ``changes`` are fields of
-    Cell with values that differ from those of BASE."""
+    """The measures by cell, with their values in all repetitions. In its methods, ``measure`` is a
+    field of `Row`, and ``changes`` are fields of `Cell` with values that differ from those of
+    BASE."""
 
     def __init__(self, rows: Sequence[Row], scale: BagsScale, real: str) -> None:
         self.scale = scale
@@ -175,7 +176,7 @@ class BagSamples:
             self._groups.setdefault(_without_seed(row), []).append(row)
 
     def of(self, measure: str, **changes: object) -> Summary:
-        """Summary over the repetitions."""
+        """Mean and confidence interval of a measure over the repetitions."""
         return self.sample(measure, **changes).summary
 
     def sample(self, measure: str, **changes: object) -> Sample:
@@ -183,8 +184,8 @@ class BagSamples:
         return Sample({row.seed: getattr(row, measure) for row in self._rows(changes)})
 
     def sample_of_size(self, size: int, measure: str, **changes: object) -> Sample:
-        """Mean over the bags of a class of SIZES, by seed. Repetitions without such bags are
-        absent."""
+        """Mean of a measure over the bags of a size class, by seed. ``size`` is an index of SIZES.
+        Repetitions without bags of this class are absent."""
         return Sample(
             {
                 row.seed: getattr(row, f"class_{measure}")[size]
@@ -198,7 +199,8 @@ class BagSamples:
         return self.of(measure, **changes).mean
 
     def of_size(self, size: int, measure: str, **changes: object) -> float | None:
-        """Mean over the bags of a class of SIZES; None if there are no such bags."""
+        """Mean of a measure over the bags of a size class in all repetitions; None if there are no
+        such bags. ``size`` is an index of SIZES."""
         rows = self._rows(changes)
         counts = [row.class_bags[size] for row in rows]
         if not sum(counts):
@@ -207,7 +209,8 @@ class BagSamples:
         return sum(n * value for n, value in zip(counts, values, strict=True)) / sum(counts)
 
     def bags_of_size(self, size: int, **changes: object) -> float:
-        """Mean number of bags of a class of SIZES."""
+        """Number of bags of a size class, mean over the repetitions. ``size`` is an index of
+        SIZES."""
         return summarize(row.class_bags[size] for row in self._rows(changes)).mean
 
     def _rows(self, changes: Mapping[str, object]) -> list[Row]:

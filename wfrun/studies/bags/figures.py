@@ -22,7 +22,7 @@ MEASURES = (("makespan_s", "makespan [s]"), ("nsl", "NSL"))
 MARKS = "osv^D<>x"
 
 Value = Callable[[str, float], Summary]
-"""The value of a line at a place on its axis."""
+"""Gives the value of a line by its name and a place on the horizontal axis."""
 
 
 def draw_bags(samples: BagSamples, folder: Path) -> list[str]:
@@ -63,7 +63,8 @@ def _lines(
     values: Callable[[str], Value],
     measures: Sequence[tuple[str, str]] = MEASURES,
 ) -> str:
-    """A panel for each measure, a line for each name; the places are at equal distances."""
+    """Draw a panel for each measure, with a line for each name. The places on the horizontal axis
+    are at equal distances."""
     figure, grid = grid_of(1, len(measures))
     for axes, (measure, title) in zip(grid[0], measures, strict=True):
         value = values(measure)
@@ -88,13 +89,14 @@ def _lines(
 
 
 def _errors(found: Sequence[Summary]) -> list[float] | None:
-    """Half widths of the confidence intervals; None for single simulations."""
+    """Half widths of the confidence intervals; None if no value has one, as with a single
+    repetition."""
     errors = [value.half_width or 0.0 for value in found]
     return errors if any(errors) else None
 
 
 def _scale(axes: Any) -> None:
-    """Make the axis logarithmic if values span a wide range."""
+    """Make the vertical axis logarithmic if the values span a factor of more than 10."""
     low, high = axes.dataLim.intervaly
     if low > 0 and high > 10 * low:
         axes.set_yscale("log")

@@ -28,7 +28,8 @@ from wfrun.studies.common.numbers import number, shown
 from wfrun.studies.common.page import DETAILS, VERDICTS, claims_table, opening, table
 
 WITH_DFPLT = (*SHOWN[:2], "dfplt", *SHOWN[2:])
-"""The policies of the thesis, and DFPLT, which learns speeds here."""
+"""The policies of the thesis's figures, and DFPLT, which here learns the speeds and so differs from
+FPLT."""
 
 
 def bags_page(
@@ -178,11 +179,12 @@ def _systems(samples: BagSamples) -> Iterator[str]:
 
 
 Places = Sequence[tuple[str, Mapping[str, object]]]
-"""Headings, each with the fields of `Cell` that are varied."""
+"""Headings of columns, each with the varied fields of `Cell`."""
 
 
 def _tables(samples: BagSamples, field: str, names: Sequence[str], places: Places) -> Iterator[str]:
-    """Makespan and NSL, a row for each name."""
+    """Two tables, of makespan and of NSL. They have a row for each of ``names``, which are values
+    of ``field``, and a column for each of ``places``."""
     for title, measure in (("MS [s]", "makespan_s"), ("NSL", "nsl")):
         yield from _one_table(samples, title, field, names, places, _summary(samples, measure))
 

@@ -1,4 +1,5 @@
-"""The effects of the free choices on verdicts, saturation and changes of the response time."""
+"""The effects of free choices (parameters and criteria that the thesis leaves open) on verdicts,
+saturation and changes of the response time."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ SATURATING = (
     *((MPI, workload, policy) for workload, policy in paper.SATURATION),
     *((experiment, WAVES, policy) for experiment, _ in _LARGE for policy in (FCM, CA)),
 )
-"""Experiments, workloads and policies for which the thesis states the saturation."""
+"""(experiment, workload, policy) for which the thesis states the saturation."""
 SATURATING_NAMES = (
     *(f"{POLICIES[p]}: {'all' if p == WF else w.capitalize()}" for w, p in paper.SATURATION),
     *(f"{p.upper()}: Wave of 32 to 64 {place} Delft" for _, place in _LARGE for p in (FCM, CA)),
@@ -51,11 +52,12 @@ THESIS = (
     *paper.SATURATION.values(),
     *(paper.SATURATION_LARGE[place] for _, place in _LARGE for _ in (FCM, CA)),
 )
-"""The thesis's saturation intervals for `SATURATING`."""
+"""The thesis's saturation intervals, as net utilizations in percent, in the order of
+`SATURATING`."""
 
 
 class FreeChoice(NamedTuple):
-    """A free choice."""
+    """One choice that the thesis leaves open, and the results with it."""
 
     letter: str
     name: str
@@ -65,8 +67,8 @@ class FreeChoice(NamedTuple):
 
     @property
     def changes_responses(self) -> bool:
-        """Whether the choice changes response times, rather than only the criterion of
-        saturation."""
+        """Whether the choice changes response times. A choice that changes only the criterion of
+        saturation does not."""
         return self.name not in READINGS or self.samples.reading.response != RESPONSE
 
     @property
@@ -78,7 +80,8 @@ class FreeChoice(NamedTuple):
 
 
 def choices(s: CoallocationSamples, scale: CoallocationScale) -> list[FreeChoice]:
-    """All free choices."""
+    """The results with each free choice: the variants of the simulation, then the readings of its
+    runs."""
     known = [(variant, s.varied(variant)) for variant in scale.variants]
     known += [(name, s.read(reading)) for name, reading in READINGS.items()]
     return [
@@ -88,7 +91,8 @@ def choices(s: CoallocationSamples, scale: CoallocationScale) -> list[FreeChoice
 
 
 def causes(known: Sequence[FreeChoice], by_hand: dict[int, str]) -> dict[int, str]:
-    """For the number of a claim: the choices with which it holds, and what else is known."""
+    """The cause of each claim's verdict, by the number of the claim: the free choices with which
+    the claim holds, and the text in ``by_hand``. Claims without either are absent."""
     found = {}
     for number_ in range(1, len(CLAIMS) + 1):
         holding = [one.letter for one in known if one.found[number_ - 1].holds]
@@ -103,7 +107,7 @@ def choices_section(
     s: CoallocationSamples, scale: CoallocationScale, found: Sequence[Answer],
     known: Sequence[FreeChoice],
 ) -> Iterator[str]:  # fmt: skip
-    """Verdicts and saturation by choice."""
+    """The section of the page on verdicts and saturation by free choice."""
     yield from ("", "## Free choices", "")
     yield (
         "Each changes one thing, but one that is named after two. + holds, – does not hold, ? not "
@@ -144,7 +148,7 @@ def _saturations(s: CoallocationSamples) -> tuple[str, ...]:
 
 
 def changes_by_choice(s: CoallocationSamples, known: Sequence[FreeChoice]) -> Iterator[str]:
-    """Changes of the response time by choice, beside those of the thesis."""
+    """The table of changes of the response time by free choice, beside those of the thesis."""
     cases = [
         *((f"2.6 {w.capitalize()}", f"{paper.CHANGES[w][0]:+g}%", REAL, w, LOADED, WF, FCM)
           for w in (PRIME, POISSON, WAVES)),

@@ -1,11 +1,17 @@
 """The claims of chapter 2 of the thesis on its simulations, each with a test.
 
-These words are tested with these bounds. "No difference" is within 2%. Contention is "moderate"
-from 50 to 70%: the 40% and the 10 to 30% of other users of section 2.5.2. "Very advantageous" is a
-gain from 45% on, and a gain of at least 10% from 75% on. "Minor" is at most 10%, "matches" is
-within 5 percentage points, "almost all" is all but one in ten, "much larger" is by at least half. A
-number of a real experiment is met from its half to its double. A claim on an experiment is tested
-at each of its utilizations.
+The words of the claims are tested with these bounds:
+
+- "No difference" is within 2%.
+- Contention is "moderate" at net utilizations from 50 to 70%: the 40% and the 10 to 30% of other
+  users of section 2.5.2.
+- "Very advantageous" is a gain at net utilizations from 45% on, and a gain of at least 10% from 75%
+  on.
+- "Minor" is at most 10%, "matches" is within 5 percentage points, "almost all" is all but one in
+  ten, "much larger" is by at least half.
+- A number of a real experiment is met from its half to its double.
+
+A claim on an experiment is tested at each of its utilizations.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ from wfrun.studies.common.verdict import (
 
 CLAIMS: Claims[CoallocationSamples] = Claims()
 ABOVE = 45
-"""The lowest net utilization at which there is a difference [%]."""
+"""The lowest net utilization [%] at which co-allocation is claimed to make a difference."""
 MODERATE = 50, 70
 LOADED = 40
 """Net utilization of the experiments with other users [%]."""
@@ -69,19 +75,19 @@ def _changes(
 
 
 def _listed(values: Values, unit: str = "%") -> str:
-    """As ``45%: -2.1%, 65%: -5%, 90%: -30%``: at most five of the utilizations."""
+    """At most five of the values as text, such as ``45%: -2.1%, 65%: -5%, 90%: -30%``."""
     known = list(values)
     few = known if len(known) <= 5 else [known[i * (len(known) - 1) // 4] for i in range(5)]
     return ", ".join(f"{u}%: {number(values[u].mean)}{unit}" for u in few)
 
 
 def _gains(values: Values) -> Finding:
-    """The finding that the response time is shorter at each utilization."""
+    """The finding that the change of the response time is negative at each utilization."""
     return all_of(less(v, 0.0) for v in values.values()), _listed(values)
 
 
 def _losses(values: Values) -> Finding:
-    """The finding that the response time is longer at each utilization."""
+    """The finding that the change of the response time is positive at each utilization."""
     return all_of(less(0.0, v) for v in values.values()), _listed(values)
 
 
@@ -154,8 +160,8 @@ def _gain_grows(s: CoallocationSamples) -> Finding:
 def _between(
     s: CoallocationSamples, experiment: str, workload: str, policy: str, low: int, high: int
 ) -> tuple[list[Statement], str]:
-    """The statements that fewer than half of the runs are saturated at ``low``, and more than half
-    at ``high``."""
+    """Statements, and their numbers as text: fewer than half of the runs are saturated at the net
+    utilization ``low``, and more than half at ``high``."""
     before, after = (s.saturated(experiment, workload, policy, u) for u in (low, high))
     begins = interval(*s.majority(experiment, workload, policy))
     text = (
@@ -166,13 +172,14 @@ def _between(
 
 
 def interval(before: int, after: int | None) -> str:
-    """As ``80–85%``."""
+    """An interval of net utilizations as text, such as ``80–85%``, or ``above 80%`` if it has no
+    upper end."""
     return f"above {before}%" if after is None else f"{before}–{after}%"
 
 
 def _minus(saturated: Sample, sign: float = 1.0) -> Sample:
-    """A value that is negative for runs that are not saturated, or, with ``sign`` -1, for saturated
-    runs."""
+    """For each run, a value that is negative if the run is not saturated and positive if it is.
+    ``sign`` -1 exchanges the two."""
     return Sample({seed: sign * (value - 0.5) for seed, value in saturated.values.items()})
 
 
@@ -189,7 +196,8 @@ for (_workload, _policy), (_low, _high) in paper.SATURATION.items():
 
 
 def _saturates_before(s: CoallocationSamples, workload: str, early: str, late: str) -> Finding:
-    """The finding that ``early`` saturates before ``late`` in most repetitions."""
+    """The finding that in most repetitions, runs under the policy ``early`` are saturated from a
+    lower utilization on than runs under ``late``."""
     onsets = {policy: s.onset(MPI, workload, policy) for policy in (early, late)}
     text = ", ".join(f"{policy.upper()} {number(v.mean)}%" for policy, v in onsets.items())
     return usually_less(onsets[early], onsets[late]), f"mean onset {text}"
@@ -266,7 +274,8 @@ for _workload, (_change, _low, _high) in paper.CHANGES.items():
 
 
 def _met(value: Sample, wanted: float) -> Statement:
-    """The statement that a value is between half and double of ``wanted``."""
+    """The statement that a mean is between half of ``wanted`` and its double. ``wanted`` may be
+    negative."""
     least, most = sorted((wanted / FACTOR, wanted * FACTOR))
     return all_of((less(least, value, strict=False), less(value, most, strict=False)))
 

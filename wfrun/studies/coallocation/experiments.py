@@ -1,4 +1,4 @@
-"""The experiments of sections 2.5 and 2.6 of the thesis, and what is measured of them."""
+"""The experiments of sections 2.5 and 2.6 of the thesis, and the measures of their runs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ WF, FCM, LIMIT, CA = "wf", "fcm", "fcm2", "ca"
 
 
 class Plot(msgspec.Struct, frozen=True):
-    """An experiment: the jobs of one or two panels of a figure."""
+    """An experiment: the clusters, jobs and runs behind one or two panels of a figure."""
 
     clusters: tuple[str, ...]
     sizes: tuple[int, ...]
     utilizations: tuple[int, ...]
-    """Net utilizations [%]."""
+    """Net utilizations [%] that are simulated without a variant."""
     varied: tuple[int, ...]
-    """Net utilizations [%] of the variants."""
+    """Net utilizations [%] that are simulated with a variant."""
     runs: tuple[tuple[str, str], ...]
     """(workload, policy) of each run."""
     slowdown: Slowdown = "number"
@@ -50,7 +50,7 @@ class Plot(msgspec.Struct, frozen=True):
     """Whether other users have jobs on the clusters."""
 
     def steps(self, variant: str) -> tuple[int, ...]:
-        """The net utilizations of a variant."""
+        """The net utilizations [%] that are simulated with a variant, or with `BASE`."""
         return self.utilizations if variant == BASE else self.varied
 
 
@@ -77,12 +77,12 @@ PLOTS = {
     WITHOUT: Plot(WITHOUT_DELFT, _LARGE, _LARGE_STEPS, _LARGE_VARIED, _PLACED, "slowest"),
     WITH: Plot(WITHOUT_LEIDEN, _LARGE, _LARGE_STEPS, _LARGE_VARIED, _PLACED, "slowest"),
 }  # fmt: skip
-"""The experiments by the number of their figure."""
+"""The experiments by the number of the thesis's figure."""
 
 
 def linear(count: int) -> float:
-    """The factor of the communication time over 2 or 3 clusters, interpolated between 1 and the
-    factor over four clusters."""
+    """The factor of the communication time over ``count`` clusters, 2 or 3, on the line between 1
+    for one cluster and `FOUR` for four."""
     return 1 + (FOUR - 1) * (count - 1) / 3
 
 
@@ -92,19 +92,20 @@ class CoallocationSetting(msgspec.Struct, frozen=True):
     two: float = linear(2)
     three: float = linear(3)
     slowdown: Slowdown | None = None
-    """The slowdown; None: that of the experiment."""
+    """The slowdown of the communication time over several clusters; None: the slowdown of the
+    experiment."""
     prime: Application = Application(WAVE.single_s, 0.0)
     poisson: Application = Application(WAVE.single_s, 0.25)
     poll_s: float | None = None
     blocks: bool = False
-    """Whether no job overtakes another in the queue."""
+    """Whether the queue is strictly first come, first served, so that no job overtakes another."""
     reverse: bool = False
-    """Whether the clusters are in the reverse order. The order decides between equal clusters."""
+    """Whether the clusters are listed in reverse order. A policy that finds clusters equal takes
+    the first."""
     load: float = 0.2
-    """Load of other users, in experiments that have them."""
+    """Share of the nodes that other users' jobs use, in experiments that have such jobs."""
     only: tuple[str, ...] = ()
-    """The experiments that are simulated with this setting; empty: all experiments that it
-    changes."""
+    """The experiments that are simulated with this setting; if empty, all whose runs it changes."""
 
     def application(self, workload: str) -> Application:
         """The application of a workload."""
@@ -113,7 +114,8 @@ class CoallocationSetting(msgspec.Struct, frozen=True):
         return {PRIME: self.prime, POISSON: self.poisson, WAVES: WAVE}[workload]
 
     def inputs(self, experiment: str, workload: str, policy: str) -> tuple[object, ...]:
-        """All that a run depends on besides utilization and seed."""
+        """All that a run depends on besides utilization and seed. Runs with equal inputs are
+        equal."""
         if self.only and experiment not in self.only:
             return CoallocationSetting().inputs(experiment, workload, policy)
         plot, application = PLOTS[experiment], self.application(workload)
@@ -155,23 +157,24 @@ class CoallocationCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoallocationRow(CoallocationCell, frozen=True, kw_only=True):
-    """The measures of a run. Means are over all jobs of the workload."""
+    """The measures of a run. Means are over all jobs of the workload, without other users' jobs."""
 
     response_s: float
     ended_response_s: float
-    """Mean response time of the jobs that end while jobs arrive."""
+    """Mean response time of the jobs that end within the arrival period."""
     wait_s: float
     run_s: float
     coallocated: float
-    """Share of the jobs on several clusters."""
+    """Share of the jobs that run on several clusters."""
     used: float
     """Observed utilization: share of the nodes that the workload used while jobs arrived."""
     quarter_waits_s: tuple[float, ...]
-    """Mean waits of the jobs that arrive in each quarter of the time."""
+    """Mean wait of the jobs that arrive in each quarter of the arrival period."""
 
 
 class CoallocationScale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: numbers of repetitions without and with a variant, and the
+    variants."""
 
     seeds: int
     varied_seeds: int
@@ -190,9 +193,9 @@ def setting_of(variant: str) -> CoallocationSetting:
 def cell_of(
     experiment: str, workload: str, policy: str, utilization: int, seed: int, variant: str
 ) -> CoallocationCell:
-    """The cell for a run of a variant. Equal runs have the same cell: under WF all applications
-    with the same run time on one cluster count as one workload, and a variant that changes nothing
-    has the cells of an earlier variant."""
+    """The cell for a run of a variant. Equal runs have the same cell. Under WF all applications
+    with the same run time on one cluster count as one workload. A run that the variant does not
+    change has the cell of the base, or of the earlier variant with equal inputs."""
     setting = setting_of(variant)
     wanted = setting.inputs(experiment, workload, policy)
     variant = next(
@@ -212,7 +215,8 @@ def cell_of(
 
 
 def cells(scale: CoallocationScale) -> list[CoallocationCell]:
-    """All runs of a study: one seed after the other, then those of the variants."""
+    """All runs of a study without repetition: first those of the base, then those of each variant,
+    each by seed."""
     return list(dict.fromkeys(_cells(scale)))
 
 
@@ -232,8 +236,9 @@ def _repetition(seed: int, variant: str) -> Iterator[CoallocationCell]:
 
 
 def jobs_of(cell: CoallocationCell) -> list[tuple[CoallocatedJob, float]]:
-    """The jobs of a run in the order of arrival, each with a run time. The run time is 0 for the
-    jobs of the workload, and given only for those of other users."""
+    """The jobs of a run in the order of arrival, as (job, run time in seconds). The run time is 0
+    for jobs of the workload, because it depends on their placement; for other users' jobs it is
+    given."""
     plot, setting = PLOTS[cell.experiment], setting_of(cell.variant)
     nodes = [NODES[name] for name in _clusters(cell)]
     single_s = setting.application(cell.workload).single_s
@@ -257,7 +262,7 @@ def _clusters(cell: CoallocationCell) -> tuple[str, ...]:
 
 
 def run_cell(cell: CoallocationCell) -> CoallocationRow:
-    """Simulate one run."""
+    """Simulate one run, and measure it."""
     plot, setting, clusters = PLOTS[cell.experiment], setting_of(cell.variant), _clusters(cell)
     nodes = [NODES[name] for name in clusters]
     application = setting.application(cell.workload)

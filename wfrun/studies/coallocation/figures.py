@@ -33,8 +33,8 @@ APPLICATIONS = (PRIME, POISSON, WAVES)
 CHANGE = "change of the response time [%]"
 NET = "net utilization [%]"
 LIMITS = (100.0, -50.0)
-"""Limits of the axis of changes in percent, which is reversed as in the thesis. Saturated runs,
-which lie beyond, are left out."""
+"""Limits of the axis of changes in percent. The axis is reversed, as in the thesis. Saturated runs
+have larger changes and are left out."""
 
 
 def draw_coallocation(samples: CoallocationSamples, folder: Path) -> list[str]:
@@ -72,7 +72,7 @@ def _loaded(s: CoallocationSamples, folder: Path) -> str:
 def _plot(
     panel: Any, steps: Iterable[int], values: Iterable[Sample], label: str, most: float = inf
 ) -> None:
-    """Means up to ``most``, with the 95% confidence intervals."""
+    """Plot the means that are at most ``most``, with their 95% confidence intervals."""
     known = {u: v for u, v in zip(steps, values, strict=True) if v.mean <= most}
     panel.errorbar(
         list(known), [v.mean for v in known.values()],

@@ -1,4 +1,4 @@
-"""The numbers in the text of the thesis (chapter 2). Its figures are pictures without numbers."""
+"""Numbers that the text of thesis chapter 2 states. Its figures are pictures without numbers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LATENCIES_MS: dict[frozenset[str], float] = {
 """Latencies in ms between the nodes of two clusters, and of one cluster (Table 2.1)."""
 
 WAVE_S = {1: 200.0, 4: 750.0}
-"""Run times of Wave by the number of clusters (section 2.5.1)."""
+"""Run times of Wave in seconds, by the number of clusters (section 2.5.1)."""
 SYNTHETIC_S = 180.0
-"""Run time of the synthetic application on one cluster (section 2.5.3)."""
+"""Run time of the synthetic application on one cluster, in seconds (section 2.5.3)."""
 
 SATURATION = {
     ("wave", "wf"): (85, 90),
@@ -30,12 +30,14 @@ SATURATION = {
 }
 """Net utilizations [%] between which saturation sets in, by workload and policy (Table 2.3)."""
 SATURATION_LARGE = {"without": (75, 80), "with": (60, 70)}
-"""The same for both policies with large jobs, without and with Delft (section 2.6.2)."""
+"""Net utilizations [%] between which saturation sets in with large jobs, under both FCM and CA,
+without and with Delft (section 2.6.2)."""
 
 CHANGES = {"prime": (-16.0, 75, 80), "poisson": (-5.0, 65, 65), "wave": (50.0, 70, 70)}
-"""Change of the mean response time [%] with background load, and the two net utilizations [%]
-without background load between which the change is the same (Table 2.4)."""
+"""By application: the change of the mean response time [%] with background load, and the two net
+utilizations [%] between which the change without background load equals it (Table 2.4)."""
 GAPS_S = {"without": 50.0, "with": 230.0}
-"""Difference of the mean response times of FCM and CA (section 2.6.1)."""
+"""Mean response time under FCM less that under CA, in seconds, without and with Delft (section
+2.6.1)."""
 COALLOCATED = 0.3
 """Upper bound of the share of co-allocated jobs with background load (section 2.5.2)."""

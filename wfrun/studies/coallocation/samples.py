@@ -23,22 +23,26 @@ RESPONSE = "response_s"
 
 
 class CoallocationReading(msgspec.Struct, frozen=True):
-    """How the runs are measured. By default a run is saturated if waits grow: the mean wait of the
-    jobs that arrive in the second half of the time is ``growth`` times that of the first half, and
-    the mean wait in the last quarter is longer than the run time on one cluster."""
+    """The definitions of response time and saturation by which runs are measured.
+
+    By default a run is saturated if waits grow: the mean wait of the jobs that arrive in the second
+    half of the time is more than ``growth`` times that of the first half, and the mean wait in the
+    last quarter is longer than the run time on one cluster.
+    """
 
     response: str = RESPONSE
     growth: float = 1.5
     quarterly: bool = False
-    """A run is saturated instead if waits grow from each quarter to the next, and the last one is
-    longer than the run time."""
+    """Whether another criterion replaces the default: a run is saturated if mean waits grow from
+    each quarter to the next, and the mean wait in the last quarter is longer than the run time on
+    one cluster."""
     run_times: float | None = None
-    """A run is saturated instead if the mean wait of the second half is longer than this many run
-    times."""
+    """If given, another criterion replaces the default: a run is saturated if the mean wait in the
+    second half is longer than this multiple of the run time on one cluster."""
 
     def is_saturated(self, waits_s: Sequence[float], single_s: float) -> bool:
-        """Whether a run is saturated, from the mean waits of its quarters and its run time on one
-        cluster."""
+        """Whether a run is saturated. ``waits_s`` are the mean waits of its four quarters,
+        ``single_s`` the run time on one cluster, both in seconds."""
         first, second, third, last = waits_s
         if self.run_times is not None:
             return (third + last) / 2 > self.run_times * single_s
@@ -67,7 +71,7 @@ def is_changed(variant: str, experiment: str) -> bool:
 
 
 class CoallocationSamples:
-    """The runs of one variant. Runs that it does not change are those of the base."""
+    """The runs of one variant. A run that the variant does not change is that of the base."""
 
     def __init__(
         self,
@@ -88,7 +92,7 @@ class CoallocationSamples:
         return CoallocationSamples(self.rows, variant, self.reading)
 
     def read(self, reading: CoallocationReading) -> CoallocationSamples:
-        """The same runs, measured in another way."""
+        """The same runs, measured by other definitions of response time and saturation."""
         return CoallocationSamples(self.rows, self.variant, reading)
 
     def steps(self, experiment: str, low: int = 0, high: int = 90) -> tuple[int, ...]:
@@ -99,7 +103,7 @@ class CoallocationSamples:
     def runs(
         self, experiment: str, workload: str, policy: str, utilization: int
     ) -> dict[int, CoallocationRow]:
-        """The runs by seed."""
+        """The runs of one point, by seed."""
         cell = cell_of(experiment, workload, policy, utilization, 0, self.variant)
         return self._runs[experiment, cell.workload, policy, utilization, cell.variant]
 
@@ -107,14 +111,14 @@ class CoallocationSamples:
         self, experiment: str, workload: str, policy: str, utilization: int,
         value: Callable[[CoallocationRow], float],
     ) -> Sample:  # fmt: skip
-        """A value of each run."""
+        """The value of a function of the row, for each run of a point."""
         found = self.runs(experiment, workload, policy, utilization)
         return Sample({seed: value(row) for seed, row in found.items()})
 
     def of(
         self, experiment: str, workload: str, policy: str, utilization: int, measure: str = RESPONSE
     ) -> Sample:
-        """A measure of each run."""
+        """A measure (a field of `CoallocationRow`) of each run of a point."""
         name = self.reading.response if measure == RESPONSE else measure
         return self.each(
             experiment, workload, policy, utilization, lambda row: float(getattr(row, name))
@@ -123,7 +127,8 @@ class CoallocationSamples:
     def change(
         self, experiment: str, workload: str, utilization: int, policy: str = FCM, base: str = WF
     ) -> Sample:
-        """Change of the mean response time from one policy to another, in percent."""
+        """Change of the mean response time in percent if the policy ``base`` is replaced by
+        ``policy``."""
         return combine(
             lambda after, before: 100 * (after / before - 1),
             self.of(experiment, workload, policy, utilization),
@@ -131,7 +136,7 @@ class CoallocationSamples:
         )
 
     def gap(self, experiment: str, utilization: int) -> Sample:
-        """By how much the mean response time under FCM exceeds that under CA, in seconds."""
+        """Mean response time of Wave under FCM less that under CA, in seconds."""
         return combine(
             lambda fcm, ca: fcm - ca,
             *(self.of(experiment, "wave", policy, utilization) for policy in (FCM, CA)),
@@ -147,8 +152,8 @@ class CoallocationSamples:
         )  # fmt: skip
 
     def onset(self, experiment: str, workload: str, policy: str) -> Sample:
-        """The first utilization [%] at which the run of a seed is saturated, by seed. If it never
-        is, it is the step after the last utilization."""
+        """The lowest utilization [%] at which the run is saturated, by seed. For a seed without
+        saturated runs it is 5 above the last utilization."""
         steps = self.steps(experiment, high=100)
         found: dict[int, float] = {}
         for step in reversed(steps):
@@ -159,9 +164,11 @@ class CoallocationSamples:
         return Sample(found)
 
     def majority(self, experiment: str, workload: str, policy: str) -> tuple[int, int | None]:
-        """(last utilization at which at most half of the runs are saturated, or 0; next
-        utilization). The second is None if at most half of the runs are saturated at the last
-        utilization, too."""
+        """The pair of utilizations [%] between which a majority of runs becomes saturated.
+
+        The first is the last utilization at which at most half of the runs are saturated, or 0 if
+        there is none. The second is the next utilization, or None if the first is the last one.
+        """
         after = None
         for step in reversed(self.steps(experiment, high=100)):
             if self.saturated(experiment, workload, policy, step).mean <= 0.5:

@@ -18,22 +18,25 @@ WITHOUT_DELFT = tuple(name for name in NODES if name != "Delft")
 WITHOUT_LEIDEN = tuple(name for name in NODES if name != "Leiden")
 
 WAVE_CCR = 4.0
-"""The CCR for which the thesis finds that the model matches Wave."""
+"""The ratio of communication to computation time (CCR) with which, as the thesis finds, the model
+matches Wave."""
 FOUR = (WAVE_S[4] / WAVE_S[1] * (1 + WAVE_CCR) - 1) / WAVE_CCR
-"""Factor of the communication time over four clusters, 4.44. It is chosen such that Wave has the
-run times of the thesis."""
+"""Factor by which the communication time grows over four clusters, 4.44. With this factor and
+`WAVE_CCR` Wave has the run times of the thesis."""
 Slowdown = Literal["number", "slowest", "slowest alone"]
 """What the factor of the communication time depends on. ``number``: the number of clusters;
-``slowest``: this number and the slowest link between them; ``slowest alone``: that link only."""
+``slowest``: the number of clusters and the slowest link between them; ``slowest alone``: the
+slowest link only."""
 
 
 class Application(msgspec.Struct, frozen=True):
-    """A parallel program."""
+    """A parallel program, described by its run time on one cluster and its share of
+    communication."""
 
     single_s: float
     """Run time on one cluster."""
     ccr: float
-    """Communication time over computation time, on one cluster."""
+    """Ratio of communication time to computation time on one cluster."""
 
     def run_time_s(self, factor: float) -> float:
         """The run time in seconds if the communication time is multiplied by ``factor``."""
@@ -62,12 +65,15 @@ def factors(
     """The factor of the communication time for each combination of clusters, given by their
     indices.
 
-    With ``slowdown`` "number" the factor is 1, ``two``, ``three`` or `FOUR`, by the number of
-    clusters. With "slowest" the part above 1 is multiplied by a ratio of excess latencies (above
-    the latency within a cluster): that of the combination, over the mean of all combinations of as
-    many clusters without Delft (Figure 2.4). So the mean over these combinations is the factor by
-    number. With "slowest alone" the ratio is relative to all four clusters without Delft and
-    multiplies `FOUR` - 1; ``two`` and ``three`` have no effect.
+    - With ``slowdown`` "number" the factor is 1, ``two``, ``three`` or `FOUR`, by the number of
+      clusters.
+    - With "slowest" the part of this factor above 1 is multiplied by a ratio. The ratio is the
+      excess latency of the combination (`_excess_ms`), divided by the mean excess latency of all
+      combinations of as many clusters without Delft (Figure 2.4). Hence the mean factor of these
+      combinations is the factor by number.
+    - With "slowest alone" the factor is 1 plus `FOUR` - 1 multiplied by the excess latency of the
+      combination, divided by that of all four clusters without Delft. ``two`` and ``three`` have no
+      effect.
     """
     by_number = (1.0, two, three, FOUR)
     if slowdown == "slowest alone":
@@ -89,8 +95,8 @@ def factors(
 
 
 def _excess_ms(clusters: Sequence[str]) -> float:
-    """Latency of the slowest link between clusters in ms, less the smallest latency within a
-    cluster."""
+    """Excess latency of a combination of clusters in ms: the latency of the slowest link between
+    them, less the smallest latency within a cluster."""
     slowest_ms = max(LATENCIES_MS[frozenset(pair)] for pair in combinations(clusters, 2))
     return slowest_ms - min(LATENCIES_MS.values())
 
@@ -98,8 +104,9 @@ def _excess_ms(clusters: Sequence[str]) -> float:
 def arrivals(
     sizes: Sequence[int], rate: float, until_s: float, random: Random
 ) -> list[tuple[float, int]]:
-    """(time, size) of jobs that arrive as a Poisson process, ``rate`` a second. For equal seeds,
-    the sizes, and the times in units of the mean interval, are the same for all rates."""
+    """(arrival time in seconds, size) of jobs that arrive as a Poisson process, ``rate`` a second,
+    before ``until_s``. Runs with equal seeds and different rates have the same sizes, and arrival
+    times in proportion."""
     found = []
     unit = random.expovariate(1.0)
     while unit / rate < until_s:
@@ -109,12 +116,13 @@ def arrivals(
 
 
 def mean_rate(sizes: Sequence[int], nodes: int, utilization: float, run_time_s: float) -> float:
-    """Number of jobs a second that use this share of the nodes."""
+    """The arrival rate in jobs a second at which jobs use the share ``utilization`` of the
+    nodes."""
     return utilization * nodes / (fmean(sizes) * run_time_s)
 
 
 def request_maker(policy: str) -> Callable[[int], PlacementRequest]:
-    """The function that makes the request of a job of a given size under a policy of the study
+    """The function from the size of a job to its request under a policy of the study
     (`POLICIES`)."""
     if policy == "wf":
         return lambda size: PlacementRequest(size, (((size, None),),))
@@ -132,8 +140,8 @@ LOCAL_S = 600.0
 def local_jobs(
     nodes: Sequence[int], load: float, until_s: float, random: Random
 ) -> list[tuple[CoallocatedJob, float]]:
-    """Jobs of other users, each of one cluster, with their run times: sizes of `LOCAL_SIZES`,
-    exponential run times with the mean `LOCAL_S`."""
+    """Jobs of other users in the order of arrival, as (job, run time in seconds). Each runs on one
+    cluster, has one of `LOCAL_SIZES`, and an exponential run time with the mean `LOCAL_S`."""
     found = []
     for site, count in enumerate(nodes):
         rate = mean_rate(LOCAL_SIZES, count, load, LOCAL_S)

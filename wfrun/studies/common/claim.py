@@ -20,8 +20,8 @@ MUCH = 1.5
 """Minimum ratio of *much* worse, or of a *substantial* increase."""
 
 Finding = tuple[Statement | bool, str]
-"""The statement that must be true for a claim to hold, and the numbers as text. In a study without
-repetitions the statement is True or False."""
+"""(statement that must be true for the claim to hold, means that it is tested on as text). In a
+study without repetitions the statement is True or False."""
 
 
 SamplesT = TypeVar("SamplesT")
@@ -30,19 +30,21 @@ SamplesT = TypeVar("SamplesT")
 
 @dataclass(frozen=True)
 class Claim(Generic[SamplesT]):
-    """A statement of the thesis."""
+    """A claim of a paper, with the test whether it holds here."""
 
     where: str
     text: str
     test: Callable[[SamplesT], Finding]
-    """Its docstring, if any, has the words of the text that decide what is tested."""
+    """Makes the statement to test from the results. The docstring of the test, if it has one,
+    quotes the words of the text that decide what is tested."""
     always: str = ""
     """The reason why the claim cannot fail. Such claims are not counted. Empty if the claim can
     fail."""
     main: bool = False
     """Whether the claim is in the paper's abstract or conclusions; otherwise it is a detail."""
     cause: str = ""
-    """Why the claim does not hold here, with the numbers that show it. Empty if unexplained."""
+    """Why the claim does not hold here, with the numbers that show the cause. Empty if
+    unexplained."""
 
 
 class Claims(list[Claim[SamplesT]]):
@@ -55,7 +57,7 @@ class Claims(list[Claim[SamplesT]]):
 
 
 class Answer(NamedTuple):
-    """A claim, and whether it holds here."""
+    """A claim, and the verdict on it."""
 
     number: int
     claim: Claim[Any]
@@ -63,7 +65,8 @@ class Answer(NamedTuple):
     evidence: str
     """The means on which the answer rests, as text."""
     usually: bool = False
-    """Whether the claim holds in a weaker sense (on most workloads), in studies that have one."""
+    """Whether the claim holds in a weaker sense (on most workloads). False in studies without a
+    weaker sense."""
 
     @property
     def holds(self) -> bool:
@@ -73,7 +76,8 @@ class Answer(NamedTuple):
 def answer(
     claims: Iterable[Claim[SamplesT]], samples: SamplesT, weaker: SamplesT | None = None
 ) -> list[Answer]:
-    """Test every claim."""
+    """Test every claim on ``samples``. ``weaker`` are the samples for the weaker sense
+    (`Answer.usually`); None: the study has no weaker sense."""
     found = []
     for place, claim in enumerate(claims, 1):
         statement, evidence = claim.test(samples)
@@ -83,18 +87,19 @@ def answer(
 
 
 def verdict_on(statement: Statement | bool) -> Verdict:
-    """The verdict on a statement, with the error probability of all claims."""
+    """The verdict on the statement of one claim, wrong with a probability of at most `ERROR` in
+    each direction."""
     return as_statement(statement).verdict(ERROR)
 
 
 def as_statement(statement: Statement | bool) -> Statement:
-    """The statement itself; True and False become a decided statement."""
+    """The statement itself; for True and False a statement that is already decided."""
     return Decided(statement) if isinstance(statement, bool) else statement
 
 
 def tally(found: Sequence[Answer]) -> str:
-    """As ``20 of 42 claims hold, 12 do not hold, 10 are not distinguishable; 2 that cannot fail are
-    not counted``."""
+    """The counts of verdicts as text, such as ``20 of 42 claims hold, 12 do not hold, 10 are not
+    distinguishable; 2 that cannot fail are not counted``."""
     counted = [one for one in found if not one.claim.always]
     held, failed, unclear = (
         sum(one.verdict is verdict for one in counted)
@@ -108,7 +113,8 @@ def tally(found: Sequence[Answer]) -> str:
 
 
 def tally_by_kind(found: Sequence[Answer]) -> str:
-    """As ``3 of 5 main claims hold, …; of the details 10 of 17 claims hold, …``."""
+    """The counts of verdicts by kind of claim as text, such as ``3 of 5 main claims hold, …; of the
+    details 10 of 17 claims hold, …``."""
     main = tally([one for one in found if one.claim.main]).replace(" claims", " main claims", 1)
     return f"{main}; of the details {tally([one for one in found if not one.claim.main])}"
 
@@ -122,12 +128,12 @@ def listed(values: Mapping[str, Sample | float]) -> str:
 
 
 def mean(value: Sample | float) -> float:
-    """A value, or the mean of a sample."""
+    """The mean of a sample; a plain number is returned unchanged."""
     return value.mean if isinstance(value, Sample) else value
 
 
 def spread(values: Iterable[Sample | float]) -> float:
-    """Ratio of the largest to the smallest value. A sample counts with its mean."""
+    """Ratio of the largest to the smallest value. For a sample its mean is taken."""
     known = [mean(value) for value in values]
     return max(known) / min(known)
 
@@ -138,7 +144,8 @@ def ranked(values: Mapping[str, Sample | float]) -> list[str]:
 
 
 def both(findings: Iterable[tuple[str, Finding]]) -> Finding:
-    """A finding that holds if all findings hold, with the numbers of each."""
+    """A finding that holds if all ``findings`` hold. Its text has the numbers of each of them, by
+    name."""
     known = list(findings)
     numbers = "; ".join(f"{name}: {f[1]}" for name, f in known)
     return all_of(as_statement(f[0]) for _, f in known), numbers

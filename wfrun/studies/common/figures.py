@@ -19,7 +19,7 @@ def grid_of(rows: int, columns: int) -> tuple[Any, Any]:
 
 
 def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str = "C0") -> None:
-    """Bars of means, with the 95% confidence intervals."""
+    """Draw a bar for the mean of each sample, with its 95% confidence interval."""
     axes.bar(
         names,
         [v.mean for v in values],
@@ -33,8 +33,8 @@ def bars(axes: Any, names: Sequence[str], values: Sequence[Sample], colour: str 
 
 
 def label_powers(axis: Any) -> None:
-    """Label 1, 2 and 5 of each power of ten on a logarithmic axis with plain numbers. In wide
-    ranges only the powers are labelled."""
+    """Label 1, 2 and 5 times each power of ten on a logarithmic axis, as plain numbers. If the axis
+    spans a factor of 1000 or more, only the powers of ten are labelled."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
@@ -45,7 +45,7 @@ def label_powers(axis: Any) -> None:
 
 
 def save(figure: Any, folder: Path, name: str) -> str:
-    """Write a figure; returns its name. Raises OSError."""
+    """Write a figure to the file ``name`` in ``folder``, and return ``name``. Raises OSError."""
     with drafted(folder / name) as stream:
         figure.savefig(stream, format=name.rpartition(".")[2], dpi=110)
     return name

@@ -7,7 +7,8 @@ from wfrun.studies.common.verdict import Sample
 
 
 def shown(summary: Summary | Sample) -> str:
-    """The mean and the half width of the 95% confidence interval, as ``12.3 ± 0.4``."""
+    """The mean and the half width of the 95% confidence interval as text, such as ``12.3 ±
+    0.4``."""
     if isinstance(summary, Sample):
         summary = summary.summary
     text = number(summary.mean)

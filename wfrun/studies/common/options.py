@@ -1,4 +1,4 @@
-"""The options that all studies have, and what they mean for each."""
+"""The options that all studies share, and the steps of a study that depend on them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool = False
 
     def announce(self, length: str) -> None:
-        """Say how long the study takes (``length``, such as "some 5 min"), unless it is quiet."""
+        """Print how long the study takes, unless ``quiet`` is set. ``length`` is text such as "some
+        5 min"."""
         if not self.quiet:
             click.echo(f"this takes {length} in all; what is simulated is kept", err=True)
 
@@ -64,8 +65,9 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
         simulate: Callable[[CellT], RowT],
         files: Files | None = None,
     ) -> list[RowT]:
-        """The rows of all cells; those that ``results`` does not have are simulated, with ``files``
-        as input. See `simulate_shown`. Raises PolicyError for a policy that raises."""
+        """Return the rows of all cells. Cells that ``results`` lacks are simulated with ``files``
+        as input, and their rows are added to ``results``; see `simulate_shown`. Raises PolicyError
+        for a policy that raises."""
         rows = simulate_shown(
             cells, results, simulate,
             processes=self.processes, on=self.on, files=files, quiet=self.quiet,

@@ -21,9 +21,9 @@ def study_head(
     name: str, title: str, summary: str, runs: str, found: Sequence[Answer],
     length: str, source: str, *, quick: bool,
 ) -> Iterator[str]:  # fmt: skip
-    """The head of a page: its title, what the paper and the study found, the number of claims that
-    hold, the main claims, the number of ``runs`` of each point, and the command with its
-    ``length``."""
+    """The head of a page: its title, the ``summary`` of what the paper and the study found, the
+    numbers of claims that hold, the text ``runs`` on the number of runs, the main claims, the
+    command with its duration ``length``, and the text ``source`` on the paper."""
     yield f"# Study `{name}`: {title}"
     yield ""
     if quick:
@@ -70,11 +70,12 @@ def claims_table(found: Sequence[Answer], causes: Mapping[int, str] | None = Non
 
 
 DETAILS = ("", "## Details", "", "All tables and figures that the verdicts rest on.")
-"""Begins the part of a page that a reader interested only in the results can skip."""
+"""The first lines of the part of a page that has the details behind the results."""
 
 
 def opening(summary: str, found: Sequence[Answer]) -> Iterator[str]:
-    """What the paper and we found, the counts of main claims and details, and the main claims."""
+    """The first part of a page: the ``summary`` of what the paper and the study found, the counts
+    of main claims and details, and the main claims."""
     yield from summary.splitlines()
     yield ""
     yield f"{tally_by_kind(found)}. The main claims (abstract and conclusions):"
@@ -91,7 +92,8 @@ def main_claims(found: Sequence[Answer]) -> Iterator[str]:
 
 
 def verdict_cell(answer: Answer) -> str:
-    """The verdict; for a claim that cannot fail, the reason for that."""
+    """The text of the verdict. For a claim that cannot fail, the text says so and gives the
+    reason."""
     if answer.claim.always:
         return f"cannot fail: {answer.claim.always}"
     return answer.verdict.value if answer.holds else f"**{answer.verdict.value}**"

@@ -22,7 +22,7 @@ _COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNCLEAR: "yell
 
 @contextmanager
 def writing(options: StudyOptions) -> Iterator[None]:
-    """Wrap the writing of figures and page: an OSError becomes an InfeasibleError."""
+    """A context in which figures and page are written: an OSError becomes an InfeasibleError."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,7 @@ def writing(options: StudyOptions) -> Iterator[None]:
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed. Without it a message says how to install it."""
+    """Whether matplotlib is installed. If not, a message that says how to install it is printed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -51,8 +51,9 @@ def publish(
     draw: Callable[[], Sequence[str]],
     page: Callable[[Sequence[str]], str],
 ) -> None:
-    """Write the figures, and the page with their names, and print the verdicts. Raises
-    InfeasibleError if the folder cannot be written."""
+    """Draw the figures if matplotlib is installed, write the page, and print the verdicts. ``draw``
+    writes the figures and returns the names of their files; ``page`` makes the page from these
+    names. Raises InfeasibleError if the folder cannot be written."""
     with writing(options):
         write_page(options, page(draw() if can_draw() else []))
     print_verdicts(options, found)
@@ -70,13 +71,14 @@ def print_verdicts(options: StudyOptions, found: Sequence[Answer], remark: str =
 
 
 def print_table(options: StudyOptions, table: Table, summary: str) -> None:
-    """Print a table, and a summary that names the page."""
+    """Print a table and, on the next line, a summary that names the page."""
     make_console().print(table)
     click.echo(f"{summary}; see {options.output}/page.md")
 
 
 def _verdict_text(answer: Answer) -> Text:
-    """The verdict, in colour. For a claim that cannot fail, the text says only that."""
+    """The verdict as coloured text. For a claim that cannot fail, the text is only *cannot
+    fail*."""
     if answer.claim.always:
         return Text("cannot fail", "dim")
     return Text(answer.verdict.value, _COLOURS[answer.verdict])

@@ -1,14 +1,19 @@
 """Verdicts on statements about means, by paired differences over repetitions.
 
 All values of a repetition come from the same workload, background and random choices, so that two
-of them differ only by what is compared. A comparison of two means is decided by Student's interval
-of the mean difference (the paired t test), which is exact for normally distributed differences and
-approximate for others. The statement holds if the interval is on its side of zero, fails if the
-interval is on the other side, and is otherwise not distinguishable from chance. Some values have a
-floor or a long tail, as waits do. For these `Usual` applies the exact sign test to what happens in
-most repetitions. A statement of several comparisons divides its probability of error among them
-(Bonferroni), so that the confidence is that of the whole statement. Where the differences are all
-the same, as with one repetition, there is no interval, and their value decides.
+of them differ only by what is compared. A comparison of two means is decided by Student's
+confidence interval of the mean difference (the paired t test), which is exact for normally
+distributed differences and approximate for others. The statement holds if the interval is on its
+side of zero, fails if the interval is on the other side, and is otherwise not distinguishable from
+chance. If the differences of all repetitions are equal, or there is one repetition, there is no
+interval, and the difference itself decides.
+
+The t test does not suit measures with a floor or a long tail, such as waits. For these `Usual`
+applies the exact sign test to the statement that the difference has the right sign in most
+repetitions.
+
+A statement of several comparisons divides its probability of error among them (Bonferroni), so that
+the confidence is that of the whole statement.
 """
 
 from __future__ import annotations
@@ -22,11 +27,11 @@ from typing import Protocol
 from wfrun.runners.metrics.samples import Summary, summarize
 
 ERROR = 0.05
-"""Probability of error of a verdict; the confidence is 95%."""
+"""Maximum probability of error of a verdict: the confidence is 95%."""
 
 
 class Verdict(Enum):
-    """What the repetitions say about a statement."""
+    """The verdict of the repetitions on a statement."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -35,7 +40,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Sample:
-    """The value of a measure in each repetition, by its number."""
+    """The values of a measure, by the number of the repetition."""
 
     values: Mapping[int, float]
 
@@ -59,7 +64,7 @@ def combine(function: Callable[..., float], *samples: Sample) -> Sample:
 
 
 def mean_of(samples: Iterable[Sample]) -> Sample:
-    """The mean of several measures in each repetition."""
+    """The mean of several measures, taken in each repetition."""
     known = list(samples)
     return combine(lambda *values: sum(values) / len(values), *known)
 
@@ -68,7 +73,7 @@ class Statement(Protocol):
     """Something that repetitions can confirm or refute."""
 
     def verdict(self, error: float) -> Verdict:
-        """The verdict. In each direction it is wrong with a probability of at most ``error``."""
+        """The verdict. HOLDS and FAILS are each wrong with a probability of at most ``error``."""
         ...
 
 
@@ -129,9 +134,10 @@ def _half_or_more(count: int, of: int) -> float:
 class AtLeast:
     """The statement that at least ``count`` (1 or more) of n statements are true.
 
-    It is confirmed wrongly only if an untrue statement is confirmed. In the worst case count - 1 of
-    them are true and n - count + 1 are untrue, so the error is divided by n - count + 1. For a
-    refutation it is divided by ``count``.
+    The error is divided such that the verdict is wrong with a probability of at most ``error``.
+    HOLDS is wrong only if an untrue statement is confirmed. At worst count - 1 statements are true
+    and n - count + 1 are untrue, so each of the n statements is tested with error / (n - count +
+    1). For FAILS each statement is tested with error / ``count``.
     """
 
     count: int
@@ -147,18 +153,18 @@ class AtLeast:
 
 
 def all_of(statements: Iterable[Statement]) -> AtLeast:
-    """The statement that all of them are true."""
+    """The statement that all of ``statements`` are true."""
     known = list(statements)
     return AtLeast(len(known), known)
 
 
 def any_of(statements: Iterable[Statement]) -> AtLeast:
-    """The statement that at least one of them is true."""
+    """The statement that at least one of ``statements`` is true."""
     return AtLeast(1, list(statements))
 
 
 def most_of(statements: Iterable[Statement]) -> AtLeast:
-    """The statement that more than half of them are true."""
+    """The statement that more than half of ``statements`` are true."""
     known = list(statements)
     return AtLeast(len(known) // 2 + 1, known)
 
@@ -168,7 +174,7 @@ Value = Sample | float
 
 def less(one: Value, other: Value, *, times: float = 1.0, strict: bool = True) -> MeanComparison:
     """The statement that the mean of ``one`` is less than ``times`` that of ``other`` (or equal, if
-    not ``strict``). At least one of them must be a sample."""
+    not ``strict``). At least one of ``one`` and ``other`` must be a sample."""
     if isinstance(one, Sample) and isinstance(other, Sample):
         return MeanComparison(combine(lambda a, b: a - times * b, one, other), strict)
     if isinstance(one, Sample):
@@ -220,13 +226,14 @@ def all_more(
 
 
 def upper_half(values: Mapping[str, Sample], name: str) -> AtLeast:
-    """The statement that the mean of ``name`` is more than those of at least half of the others. An
-    extreme value of one of the others does not change it."""
+    """The statement that the mean of ``name`` is more than the means of at least half of the other
+    names. The size of an extreme mean does not matter."""
     others = [other for other in values if other != name]
     return AtLeast((len(others) + 1) // 2, [less(values[other], values[name]) for other in others])
 
 
 def lower_half(values: Mapping[str, Sample], name: str) -> AtLeast:
-    """The statement that the mean of ``name`` is less than those of at least half of the others."""
+    """The statement that the mean of ``name`` is less than the means of at least half of the other
+    names."""
     others = [other for other in values if other != name]
     return AtLeast((len(others) + 1) // 2, [less(values[name], values[other]) for other in others])

@@ -35,8 +35,8 @@ ALMOST = 0.9
 
 
 def _ratios(s: DemtSamples, workload: str, names: Iterable[str], criterion: str) -> str:
-    """The smallest and the largest ratio of each name over the points, as ``DEMT 1.5–1.9, SAF
-    1.2–1.3``."""
+    """For each algorithm, the smallest and the largest ratio over the numbers of jobs as text, such
+    as ``DEMT 1.5–1.9, SAF 1.2–1.3``."""
     found = []
     for name in names:
         values = [s.ratio(workload, tasks, name, criterion) for tasks in s.tasks]
@@ -77,7 +77,7 @@ def _rest(*names: str) -> list[str]:
 
 
 def _overall(s: DemtSamples, criterion: str, most: float) -> Finding:
-    """The finding that the mean over all points is at most ``most``."""
+    """The finding that the ratio of DEMT, mean over all points, is at most ``most``."""
     mean = mean_of(s.sample(w, t, DEMT, criterion) for w in WORKLOADS for t in s.tasks)
     return less(mean, most, strict=False), f"mean of all points {mean.mean:.2f}"
 
@@ -236,7 +236,7 @@ def _demt_alone_stable_w(s: DemtSamples) -> Finding:
 
 @CLAIMS.add("4.2, weakly", "For most cases both ratios will not be much worse than 2")
 def _most_cases_both_ratios(s: DemtSamples) -> Finding:
-    """The claim is tested on the means of the points, which is the worst case for the algorithm."""
+    """The claim is tested on the means of the points. This is the worst case for the algorithm."""
     means = [
         fmean(s.ratio(w, t, DEMT, criterion) for t in s.tasks)
         for w in WORKLOADS for criterion in CRITERIA

@@ -1,4 +1,4 @@
-"""The experiments of section 4 of the paper, and what is measured of them."""
+"""The experiments of section 4 of the paper, and the measures of their runs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ VARIANTS = {
 }
 _SIGMAS = {BALANCED: 0.0, UNEVEN: 2.0}
 VARIED_TASKS = 100
-"""Number of jobs of the variants."""
+"""Number of jobs in the runs of variants."""
 
 
 class DemtCell(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one run."""
+    """The jobs that one run packs."""
 
     workload: str
     tasks: int
@@ -57,13 +57,14 @@ class DemtRow(DemtCell, frozen=True, kw_only=True):
     makespan_bound: float
     weighted_bound: float
     printed_bound: float
-    """The value of the linear program as the paper prints it; 0 for a variant."""
+    """Lower bound of the weighted sum by the linear program as the paper prints it; 0 for a
+    variant."""
     demt_s: float
-    """Processor seconds that DEMT with the dual approximation takes on this machine."""
+    """Processor seconds of this machine that DEMT and the dual approximation took."""
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: the number of repetitions and the numbers of jobs."""
 
     seeds: int
     tasks: tuple[int, ...]
@@ -87,7 +88,7 @@ def _repetition(scale: Scale, seed: int) -> Iterator[DemtCell]:
 
 
 def variants_of(workload: str) -> list[str]:
-    """The changes that concern a workload."""
+    """The variants that change the jobs or the packing of a workload."""
     return [v for v in VARIANTS if (v in _SIGMAS) <= (workload == CIRNE)
             and (v != PRINTED or workload != CIRNE)]  # fmt: skip
 
@@ -141,13 +142,13 @@ CRITERIA = (MAKESPAN, WEIGHTED)
 
 @dataclass(frozen=True)
 class DemtSamples:
-    """The rows of a study, by point."""
+    """The rows of a study by point. A point is a workload, a number of jobs and a variant."""
 
     rows: Sequence[DemtRow]
 
     @property
     def tasks(self) -> list[int]:
-        """The numbers of jobs."""
+        """The numbers of jobs of the points without a variant, ascending."""
         return sorted({row.tasks for row in self.rows if row.variant == BASE})
 
     @property
@@ -165,7 +166,8 @@ class DemtSamples:
     def ratio(
         self, workload: str, tasks: int, algorithm: str, criterion: str, variant: str = BASE
     ) -> float:
-        """Σ criterion / Σ bound over the runs of a point (section 4.2)."""
+        """The sum of the criterion over the runs of a point, divided by the sum of its lower bound
+        (section 4.2)."""
         rows = self.of(workload, tasks, variant)
         return sum(value(r, algorithm, criterion) for r in rows) / sum(
             bound(r, criterion) for r in rows
@@ -174,14 +176,14 @@ class DemtSamples:
     def sample(
         self, workload: str, tasks: int, algorithm: str, criterion: str, variant: str = BASE
     ) -> Sample:
-        """The criterion of each run divided by the mean bound of the point. Hence the mean of the
-        sample is the ratio of the sums."""
+        """The criterion of each run, divided by the mean lower bound of the point. The mean of the
+        sample therefore equals `ratio`."""
         rows = self.of(workload, tasks, variant)
         mean = sum(bound(row, criterion) for row in rows) / len(rows)
         return Sample({row.seed: value(row, algorithm, criterion) / mean for row in rows})
 
     def single(self, algorithm: str, criterion: str) -> list[float]:
-        """The ratios of all single runs."""
+        """The criterion divided by its lower bound, for each run without a variant."""
         return [
             value(row, algorithm, criterion) / bound(row, criterion)
             for row in self.rows

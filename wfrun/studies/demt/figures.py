@@ -19,7 +19,8 @@ from wfrun.studies.demt.experiments import (
 from wfrun.studies.demt.workloads import TITLES, WORKLOADS
 
 TOP = {MAKESPAN: 3.0}
-"""Upper end of the axis of C_max. Gang is far above it with weakly parallel jobs."""
+"""Upper end of the axis of C_max. The ratios of Gang with weakly parallel jobs are far above it and
+are cut off."""
 WEIGHTED_TOP = 5.0
 
 

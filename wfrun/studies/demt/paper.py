@@ -6,12 +6,13 @@ from __future__ import annotations
 WEAKLY_MOST = 2.0
 """Maximum C_max ratio of DEMT with weakly parallel jobs."""
 WEAKLY_OTHERS = 1.5
-"""C_max ratio of all other algorithms but Gang with weakly parallel jobs: "around"."""
+"""Approximate C_max ratio ("around") of all algorithms but DEMT and Gang with weakly parallel
+jobs."""
 LISTS_MOST = 2.0
 """Maximum C_max ratio of the list algorithms with highly parallel jobs."""
 MIXED = 2.0
-"""Ratio of both criteria of DEMT with mixed jobs: "around"."""
+"""Approximate ratio ("around") of DEMT with mixed jobs, for both criteria."""
 WEIGHTED_MOST, WEIGHTED_MEAN = 2.5, 2.0
 MAKESPAN_MOST, MAKESPAN_MEAN = 2.0, 1.9
 SECONDS = 2.0
-"""Execution time for the largest instances."""
+"""Maximum execution time in seconds for the largest instances."""

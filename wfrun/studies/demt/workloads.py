@@ -15,10 +15,10 @@ TITLES = {
     CIRNE: "Downey's (in place of Cirne and Berman's)",
 }  # fmt: skip
 CENTRES = {WEAKLY: 0.1, HIGHLY: 0.9}
-"""Mean of X; its standard deviation is 0.2."""
+"""Mean of the random number X of the recurrence, by workload. The standard deviation is 0.2."""
 SMALL_SHARE = 0.7
 SIGMA = 1.0
-"""Variance of the parallelism in Downey's model."""
+"""Default variance of the parallelism, σ, in Downey's model."""
 
 
 def make_jobs(
@@ -26,9 +26,10 @@ def make_jobs(
 ) -> list[PackedJob]:
     """Jobs with weights U[1, 10] and a run time for each of 200 sizes.
 
-    ``as_printed`` takes the recurrence with X, in which an X near 1 makes a job weakly parallel.
-    Otherwise it is taken with 1 - X, so that highly parallel jobs are highly parallel. ``sigma`` is
-    the variance of parallelism of jobs of the model of Cirne and Berman.
+    In the recurrence as the paper prints it, an X near 1 makes a job weakly parallel. Therefore 1 -
+    X takes the place of X, so that jobs called highly parallel are highly parallel. ``as_printed``
+    takes X itself. ``sigma`` is the variance of parallelism of the jobs that stand for the model of
+    Cirne and Berman.
     """
     random = Random(f"{workload} {count} {seed}")
 
@@ -58,7 +59,8 @@ def make_jobs(
 
 
 def recurrence_times(serial_s: float, x: float) -> list[float]:
-    """p(j) = p(j-1)·(x + j)/(1 + j)."""
+    """Run times in seconds on 1, 2, … processors by the recurrence p(j) = p(j-1)·(x + j)/(1 + j),
+    where p(1) is ``serial_s``."""
     times_s = [serial_s]
     for size in range(2, PROCESSORS + 1):
         times_s.append(times_s[-1] * (x + size) / (1 + size))
@@ -66,15 +68,16 @@ def recurrence_times(serial_s: float, x: float) -> list[float]:
 
 
 def _normal(random: Random, mean: float, deviation: float, fits: Callable[[float], bool]) -> float:
-    """A normally distributed value. A value that does not fit is drawn again."""
+    """A normally distributed value for which ``fits`` is true. Other values are drawn again."""
     while not fits(value := random.gauss(mean, deviation)):
         pass
     return value
 
 
 def downey_speedup(size: int, parallelism: float, sigma: float) -> float:
-    """The speedup on ``size`` processors of a job with this average parallelism, A, and variance of
-    parallelism, σ (A. B. Downey, *A Model For Speedup of Parallel Programs*, UCB/CSD-97-933)."""
+    """The speedup on ``size`` processors of a job with average parallelism A (``parallelism``) and
+    variance of parallelism σ (``sigma``). Source: A. B. Downey, *A Model For Speedup of Parallel
+    Programs*, UCB/CSD-97-933."""
     a, n = parallelism, float(size)
     if sigma <= 1:
         if n <= a:

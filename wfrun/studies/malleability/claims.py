@@ -37,7 +37,8 @@ WORST = 2.0
 def _egs_more(
     s: MalleabilitySamples, experiment: str, measure: str, mixes: Iterable[str]
 ) -> Finding:
-    """The finding that EGS has a larger value than FPSMA with each workload."""
+    """The finding that EGS has a larger value of the measure than FPSMA with each workload in
+    ``mixes``."""
     statement = all_of(
         less(s.of(experiment, FPSMA, mix, measure), s.of(experiment, EGS, mix, measure))
         for mix in mixes
@@ -48,7 +49,8 @@ def _egs_more(
 def _all_malleable_more(
     s: MalleabilitySamples, measure: str, *, times: float = 1.0, fewer: bool = False
 ) -> Finding:
-    """The finding that W_m has a larger (or smaller) value than W_mr with each policy under PRA."""
+    """The finding that, with each policy under PRA, the measure with W_m is more than ``times``
+    that with W_mr. With ``fewer`` the two workloads are exchanged."""
     parts: list[Statement] = []
     for policy in MALLEABILITY:
         pair = [s.of(PRA, policy, mix, measure) for mix in (HALF_RIGID, ALL_MALLEABLE)]
@@ -61,7 +63,8 @@ def _each(
     s: MalleabilitySamples, experiment: str, measure: str, *,
     least: float | None = None, most: float | None = None,
 ) -> Finding:  # fmt: skip
-    """The finding that the mean of each combination is within bounds."""
+    """The finding that the mean of the measure is from ``least`` to ``most`` for each combination
+    of policy and workload."""
     values = s.all(experiment, measure)
     parts: list[Statement] = []
     for value in values.values():
@@ -95,8 +98,8 @@ def _alike_under_pwa(s: MalleabilitySamples) -> Finding:
 
 @CLAIMS.add("3.6", "PWA behaves exactly as PRA unless the load is high", main=True)
 def _pwa_is_pra(s: MalleabilitySamples) -> Finding:
-    """With the workloads of PRA there are no shrinks, and response times are within 2% of those of
-    PRA."""
+    """Tested with PWA on the workloads of PRA: there are no shrinks, and response times are within
+    2% of those under PRA."""
     parts: list[Statement] = []
     for policy in MALLEABILITY:
         for mix in MIXES:

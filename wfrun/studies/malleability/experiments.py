@@ -1,4 +1,4 @@
-"""The experiments of section 3.4 of the thesis, and what is measured of them."""
+"""The experiments of section 3.4 of the thesis, and the measures of their runs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MALLEABILITY = (FPSMA, EGS)
 PRA, PWA = "pra", "pwa"
 INTERVALS_S = {PRA: 120.0, PWA: 30.0}
 LOW = "pwa at low load"
-"""PWA with the workloads of PRA."""
+"""The experiment that runs the workloads of PRA under PWA."""
 EXPERIMENTS = (PRA, PWA, LOW)
 
 
 class MalleabilitySetting(msgspec.Struct, frozen=True):
-    """What the text leaves open."""
+    """Parameters that the text leaves open."""
 
     processors: int = 64
-    """Number of processors that KOALA may use, in all five clusters."""
+    """Number of processors that KOALA may use in all five clusters together."""
     optimum_share: float = 0.5
-    """The size with the shortest run time, as a share of the maximum size."""
+    """The size with the shortest run time, relative to a program's maximum size."""
     poll_s: float | None = 10.0
     resize_s: float = 0.0
     threshold: int = 0
@@ -56,7 +56,7 @@ COSTLY = (
     (48, 20.0),
     *((processors, cost_s) for processors in (64, 96) for cost_s in (5.0, 20.0, 60.0)),
 )
-"""(processors of one cluster, seconds that a change of size costs)."""
+"""(processors of the one cluster, seconds that a change of size costs) of variants."""
 
 
 def costly_name(processors: int, resize_s: float) -> str:
@@ -113,30 +113,31 @@ class MalleabilityRow(MalleabilityCell, frozen=True, kw_only=True):
     tail_s: float
     """99th percentile of the response times."""
     gadget_s: float
-    """Mean execution time of GADGET."""
+    """Mean execution time of the jobs that run GADGET."""
     near_600: float
     """Share of the GADGET jobs with an execution time from 540 to 660 s."""
     groups_run: float
-    """Share, in all jobs, of the FT jobs that run for less than 200 s and the GADGET jobs that run
-    for more than 400 s."""
+    """Share of all jobs that are FT jobs with an execution time below 200 s or GADGET jobs with one
+    above 400 s."""
     groups_response: float
     mean_size: float
-    """Mean size of malleable jobs over their execution times."""
+    """Mean over the malleable jobs of their mean size while they run."""
     largest_size: float
-    """Mean of the largest sizes of malleable jobs."""
+    """Mean over the malleable jobs of their largest size."""
     stuck: float
-    """Share of the malleable jobs that stay at 2 processors."""
+    """Share of the malleable jobs that never have more than 2 processors."""
     grows: int
     shrinks: int
     late: float
-    """Share, in the grow and shrink operations during all arrivals, of those in the second half of
-    the arrivals; 0 if there are none."""
+    """Of the grow and shrink operations while jobs arrive, the share in the second half of this
+    time; 0 if there are no operations."""
     utilization: float
-    """Utilization while jobs arrive."""
+    """Share of the processors that are used while jobs arrive."""
 
 
 class MalleabilityScale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: numbers of repetitions without and with a variant, and the
+    variants."""
 
     seeds: int
     varied_seeds: int
@@ -177,7 +178,7 @@ def simulated(cell: MalleabilityCell) -> tuple[MalleableLoad, MalleableOutcome]:
 
 
 def run_cell(cell: MalleabilityCell) -> MalleabilityRow:
-    """Simulate one run."""
+    """Simulate one run, and measure it."""
     load, outcome = simulated(cell)
     lives = outcome.lives
     runs_s = [life.end_s - life.start_s for life in lives]
@@ -215,7 +216,7 @@ def _grouped(gadget: Iterable[bool], times_s: Iterable[float]) -> float:
 
 
 def _used(life: Life, until_s: float) -> float:
-    """Processor seconds that a job uses until a time."""
+    """Processor seconds that a job uses before the time ``until_s``."""
     ends = [at_s for at_s, _ in life.sizes[1:]] + [life.end_s]
     return sum(
         size * max(0.0, min(end, until_s) - at_s)
@@ -231,7 +232,7 @@ class MalleabilitySamples:
     variant: str = BASE
 
     def of(self, experiment: str, policy: str, mix: str, measure: str) -> Sample:
-        """A measure of each run of a combination."""
+        """A measure of each run of a policy and a workload in an experiment."""
         return Sample(
             {
                 row.seed: float(getattr(row, measure))
@@ -242,7 +243,8 @@ class MalleabilitySamples:
         )
 
     def all(self, experiment: str, measure: str) -> dict[str, Sample]:
-        """A measure of the four combinations of an experiment, by name."""
+        """A measure of the four combinations of policy and workload in an experiment, by
+        `label`."""
         return {
             label(policy, mix, experiment): self.of(experiment, policy, mix, measure)
             for policy in MALLEABILITY
@@ -255,5 +257,6 @@ class MalleabilitySamples:
 
 
 def label(policy: str, mix: str, experiment: str) -> str:
-    """As ``EGS/W'm``."""
+    """The name of a combination of policy and workload as the thesis writes it, such as
+    ``EGS/W'm``."""
     return f"{policy.upper()}/W{chr(39) if experiment == PWA else ''}{mix}"

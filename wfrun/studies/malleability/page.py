@@ -98,7 +98,8 @@ def _measures(samples: MalleabilitySamples, pictures: Sequence[str]) -> Iterator
 
 
 def _costs(samples: MalleabilitySamples, scale: MalleabilityScale) -> Iterator[str]:
-    """The cause of the main conclusion: costs of changes where jobs share a cluster."""
+    """The part of the page on the cause of the main conclusion: changes of size that cost time
+    where jobs share a cluster."""
     yield ""
     yield "## FPSMA and EGS under PRA in one cluster, by the cost of a change of size"
     yield ""

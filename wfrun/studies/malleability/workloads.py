@@ -23,9 +23,9 @@ class MalleableProgram(msgspec.Struct, frozen=True):
 
     most: int
     two_s: float
-    """Run time with 2 processors."""
+    """Run time with 2 processors, in seconds."""
     best_s: float
-    """The shortest run time."""
+    """The shortest run time of all sizes, in seconds."""
     shape: str
 
 
@@ -38,8 +38,8 @@ MIXES = (ALL_MALLEABLE, HALF_RIGID)
 
 
 def run_times(program: MalleableProgram, optimum: float) -> Callable[[int], float]:
-    """The run time T(n) = a/n + b + c·n on n processors. With 2 processors it is the program's run
-    time, and its minimum is at ``optimum`` processors."""
+    """The run time T(n) = a/n + b + c·n in seconds on n processors. T(2) is the program's run time
+    with 2 processors. The minimum of T is the program's shortest run time, at n = ``optimum``."""
     a = (program.two_s - program.best_s) / (0.5 - 2 / optimum + 2 / optimum**2)
     c = a / optimum**2
     return partial(_time, a, program.best_s - 2 * a / optimum, c)
@@ -50,7 +50,7 @@ def _time(a: float, b: float, c: float, processors: int) -> float:
 
 
 class MalleableLoad(msgspec.Struct, frozen=True):
-    """A workload with the programs of its jobs."""
+    """A workload, and the program of each job."""
 
     jobs: tuple[ScaledJob, ...]
     gadget: tuple[bool, ...]
@@ -61,8 +61,12 @@ class MalleableLoad(msgspec.Struct, frozen=True):
 def make_load(
     mix: str, interval_s: float, optimum_share: float, seed: int, *, random_arrivals: bool = False
 ) -> MalleableLoad:
-    """A workload of 300 jobs. The minimum of T is at ``optimum_share`` of the maximum size. For
-    equal seeds the programs are the same in all workloads."""
+    """A workload of 300 jobs. Run times are shortest at ``optimum_share`` of a program's maximum
+    size. Workloads with equal seeds have the same programs.
+
+    Jobs arrive every ``interval_s`` seconds, or at random with this mean interval
+    (``random_arrivals``).
+    """
     random = Random(f"malleability {seed}")
     times = [run_times(program, program.most * optimum_share) for program in PROGRAMS]
     jobs, gadget, malleable = [], [], []
@@ -81,8 +85,8 @@ def make_load(
 
 
 def sites_of(processors: int) -> list[int]:
-    """Number of processors that KOALA may use in each of the five clusters, in proportion to their
-    sizes."""
+    """Number of processors that KOALA may use in each of the five clusters: ``processors`` divided
+    in proportion to the sizes of the clusters."""
     shares = [processors * nodes / sum(NODES) for nodes in NODES]
     sizes = [int(share) for share in shares]
     rest = sorted(range(len(NODES)), key=lambda n: sizes[n] - shares[n])

@@ -49,13 +49,14 @@ def _legacy(s: OptionalSamples, scenario: str, measure: str, counts: Iterable[in
 
 
 def _guessed(s: OptionalSamples, scenario: str, measure: str) -> Sample:
-    """The mean over all n_submit, as for a client who guesses n_submit blindly."""
+    """The mean of a measure over all values of n_submit, as for a client who guesses n_submit
+    blindly."""
     return mean_of(s.legacy(scenario, n, measure) for n in s.counts(scenario))
 
 
 @CLAIMS.add("abstract, 7", "User unhappiness can be reduced to 0", main=True)
 def _nobody_unhappy(s: OptionalSamples) -> Finding:
-    """Nobody is unhappy in any run of the five scenarios."""
+    """Tested on the number of unhappy users, which must be 0 in each of the five scenarios."""
     statement = all_of(
         less(s.ethic(scenario, "unhappy"), 0.0, strict=False) for scenario in SCENARIOS
     )
@@ -124,8 +125,8 @@ def _small_is_suboptimal(s: OptionalSamples) -> Finding:
 
 @CLAIMS.add("5.1.1", "Simultaneous: with a high enough n_submit it behaves fairly well")
 def _fairly_well(s: OptionalSamples) -> Finding:
-    """For each n_submit from 100 on: nobody is unhappy, the unfairness is almost ideal, and as many
-    tasks are completed."""
+    """For each n_submit from 100 on: nobody is unhappy, the unfairness is almost ideal, and at
+    least 98% as many tasks are completed as with DIET-ethic."""
     counts = [n for n in s.counts(SIMULTANEOUS) if n >= paper.IDEAL]
     parts: list[Statement] = []
     for n in counts:
@@ -160,7 +161,8 @@ def _above_ideal_unfair(s: OptionalSamples) -> Finding:
 
 @CLAIMS.add("5.1.2", "Consecutive: DIET-ethic behaves as if all users chose n_ideal")
 def _as_if_ideal(s: OptionalSamples) -> Finding:
-    """As many tasks are completed, and the unfairness is almost ideal."""
+    """As many tasks are completed as with n_submit = n_ideal in the legacy system, and the
+    unfairness is almost ideal."""
     pair = [s.ethic(CONSECUTIVE, "completed"), s.legacy(CONSECUTIVE, paper.IDEAL, "completed")]
     unfair = s.ethic(CONSECUTIVE, "unfairness")
     statement = all_of([similar(pair, AS_IF), less(unfair, IDEAL, strict=False)])
@@ -268,8 +270,8 @@ def _slightly_decreases(s: OptionalSamples) -> Finding:
 
 
 def _good_guess(s: OptionalSamples, scenario: str) -> dict[int, int]:
-    """The n_submit with which the legacy system completes the most tasks with nobody unhappy, by
-    seed."""
+    """By seed, the n_submit with which the legacy system completes the most tasks while nobody is
+    unhappy. If somebody is always unhappy, it is the smallest n_submit."""
     counts = s.counts(scenario)
     unhappy = {n: s.legacy(scenario, n, "unhappy").values for n in counts}
     completed = {n: s.legacy(scenario, n, "completed").values for n in counts}

@@ -1,4 +1,4 @@
-"""The experiments of section 5 of the paper, and what is measured of them."""
+"""The experiments of section 5 of the paper, and the measures of their runs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from wfrun.studies.optional.systems import (
 )
 
 OVERHEAD_S = 0.005
-"""Maximum overhead of a task in seconds. With 190 tasks of each client the paper's servers complete
-1,890 of 1,900 tasks in 190 s, that is 189 each. Hence the mean overhead is above 0 and at most 5.3
-ms."""
+"""Maximum overhead of a task in seconds. In the paper each server completes 189 tasks in 190 s,
+since the ten servers complete 1,890 of the 1,900 tasks that clients submit. Hence the mean overhead
+is above 0 and at most 5.3 ms."""
 
 BASE = "base"
 
@@ -51,7 +51,7 @@ RULES = {
     "nothing is killed": OptionalChange(WithoutKills.name),
     "all clients find the servers in the same order": OptionalChange(same_order=True),
 }
-"""Changes that are simulated in all scenarios."""
+"""Changes that are simulated in all scenarios with a queue at each server."""
 BY_RATE, FAIR_QUEUE, RANDOM, NO_KILLS, SAME_ORDER = RULES
 OVERHEADS = {
     "no overhead": OptionalChange(overhead_s=0.0),
@@ -59,7 +59,7 @@ OVERHEADS = {
     "overhead up to 10 ms": OptionalChange(overhead_s=0.010),
     "overhead up to 30 ms": OptionalChange(overhead_s=0.030),
 }
-"""Changes that are simulated for regular arrivals."""
+"""Changes that are simulated only for regular arrivals."""
 VARIANTS = {**RULES, **OVERHEADS}
 
 
@@ -81,7 +81,7 @@ class OptionalRow(OptionalCell, frozen=True, kw_only=True):
     unhappy: int
     unfairness: float
     lowest: float
-    """Smallest satisfaction."""
+    """Smallest satisfaction of a client."""
     highest: float
     completed: int
     killed: int
@@ -89,22 +89,22 @@ class OptionalRow(OptionalCell, frozen=True, kw_only=True):
 
 
 class OptionalScale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: numbers of repetitions, and values of n_submit."""
 
     seeds: int
     legacy_seeds: int
-    """Number of seeds of the legacy system. With the same clients its runs differ only by overheads
-    of milliseconds."""
+    """Number of repetitions of the legacy system. In the scenarios whose clients do not depend on
+    the seed, its repetitions differ only by overheads of milliseconds."""
     varied_seeds: int
     large_seeds: int
     submitted: tuple[int, ...]
-    """The values of n_submit."""
+    """The values of n_submit that are simulated in scenarios that are not diurnal."""
     by_day: tuple[int, ...]
-    """The values of n_submit in the diurnal scenarios, which have three to five times as many
-    clients."""
+    """The values of n_submit that are simulated in the diurnal scenarios, which have three to five
+    times as many clients."""
 
     def counts(self, scenario: str) -> tuple[int, ...]:
-        """The values of n_submit of a scenario."""
+        """The values of n_submit that are simulated in a scenario."""
         return self.by_day if scenario in DAYS else self.submitted
 
 
@@ -170,8 +170,8 @@ def run_cell(cell: OptionalCell) -> OptionalRow:
 
 @dataclass(frozen=True)
 class OptionalSamples:
-    """The rows of a study. Claims are tested on the ``system`` and the ``variant`` of
-    DIET-ethic."""
+    """The rows of a study. DIET-ethic is represented by ``system`` (a queue at each server, or one
+    queue) and ``variant``."""
 
     rows: Sequence[OptionalRow]
     system: str = SERVERS
@@ -180,7 +180,7 @@ class OptionalSamples:
     def of(
         self, scenario: str, measure: str, system: str, submitted: int = 0, variant: str = BASE
     ) -> Sample:
-        """A measure of each run."""
+        """A measure of each run of a scenario and a system."""
         return Sample(
             {
                 row.seed: float(getattr(row, measure))
@@ -199,14 +199,14 @@ class OptionalSamples:
         return self.of(scenario, measure, LEGACY, submitted)
 
     def counts(self, scenario: str) -> list[int]:
-        """The values of n_submit, ascending; n_max is a variation."""
+        """The values of n_submit of the legacy system in a scenario, ascending, without n_max."""
         found = {row.submitted for row in self.rows if row.scenario == scenario}
         return sorted(found - {0, paper.MOST})
 
     def varied(self, variant: str) -> OptionalSamples:
-        """The same samples, with a variant of DIET-ethic."""
+        """The same rows, with DIET-ethic represented by a variant."""
         return replace(self, variant=variant)
 
     def in_core(self) -> OptionalSamples:
-        """The same samples, with one queue for all slots."""
+        """The same rows, with DIET-ethic represented by one queue for all slots."""
         return replace(self, system=QUEUE)

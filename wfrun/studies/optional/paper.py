@@ -19,7 +19,7 @@ IDEAL = 100
 """n_ideal of simultaneous and consecutive submissions: the number of tasks of all slots in 100 s
 (5.1.2)."""
 TIMES_FAIRER = 150.0
-"""Unfairness decreases by up to this factor (abstract, 5.1.2)."""
+"""Maximum factor by which unfairness decreases (abstract, 5.1.2)."""
 BEST_REGULAR = 190
 """The n_submit with which the legacy system is best for regular arrivals (5.1.3)."""
 LEGACY_REGULAR, ETHIC_REGULAR = 1890, 1842

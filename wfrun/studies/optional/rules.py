@@ -1,8 +1,9 @@
-"""Readings of the fourth rule of the queue (section 4.1.1), each one change of the engine's policy.
+"""Readings of the fourth rule of the queue (section 4.1.1). Each is a policy that differs from the
+engine's in one rule.
 
-The rule prefers "requests of users who had the fewest allocated resources so far". The engine takes
-that as printed: the sum since the user arrived. The policies here serve to find causes, and are
-registered only while this study simulates.
+The fourth rule prefers "requests of users who had the fewest allocated resources so far". The
+engine takes it as printed: the resources allocated since the user arrived. The policies here serve
+to find causes of differences, and are registered only while this study simulates.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ PRINTED = SelectEthic.name
 
 
 class ByRate(SelectEthic):
-    """Prefers the user with the least allocated core seconds per time in the system. That time is
-    measured in the core seconds of all owners, since the slots are always busy."""
+    """Prefers the user with the fewest allocated core seconds relative to the user's time in the
+    system. This time is measured by the core seconds that all users were allocated meanwhile, since
+    the slots are always busy."""
 
     name = "ethic-by-rate"
     summary = "study: the least usage over the time in the system"
@@ -42,8 +44,8 @@ class ByRate(SelectEthic):
 
 
 class SincePresent(SelectEthic):
-    """A new user begins with the least account of the users present (start-time fair queueing),
-    instead of with 0."""
+    """A new user's account begins with the smallest account of the users present (start-time fair
+    queueing), instead of with 0."""
 
     name = "ethic-since-present"
     summary = "study: new owners begin with the least account of those present"
@@ -65,9 +67,8 @@ class SincePresent(SelectEthic):
 
 
 class AtRandom(SelectEthic):
-    """Drops the fourth rule: an optional task of any user is chosen at random, as among users with
-    the same allocation. This is also the outcome if "allocated" counts only what runs at the server
-    now."""
+    """Drops the fourth rule: the user whose optional task runs next is drawn at random. A rule that
+    counts only the tasks that run at the server now would have the same outcome."""
 
     name = "ethic-at-random"
     summary = "study: optional tasks of any owner at random"
@@ -77,7 +78,8 @@ class AtRandom(SelectEthic):
 
 
 class WithoutKills(SelectEthic):
-    """Mandatory tasks wait for a slot, and kill no optional task."""
+    """Drops the kills: a mandatory task waits for a free slot instead of killing an optional
+    task."""
 
     name = "ethic-without-kills"
     summary = "study: ethic, and nothing is killed"
@@ -86,7 +88,7 @@ class WithoutKills(SelectEthic):
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Make these policies available by name for the time of the block."""
+    """Register these policies by name until the block ends."""
     own = {each.name: each for each in (ByRate, SincePresent, AtRandom, WithoutKills)}
     SELECTION.update(own)
     try:

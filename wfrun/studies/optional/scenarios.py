@@ -28,7 +28,8 @@ class OptionalClient(msgspec.Struct, frozen=True):
 
 
 def clients_of(scenario: str, seed: int) -> list[OptionalClient]:
-    """The clients, in the order of their arrivals. Only diurnal ones depend on the seed."""
+    """The clients of a scenario, in the order of their arrivals. Only in diurnal scenarios do they
+    depend on the seed."""
     random = Random(f"clients {scenario} {seed}")
     if scenario in DAYS:
         clients = []
@@ -52,6 +53,7 @@ def servers_of(scenario: str) -> int:
 
 
 def arrival_rate(second: float) -> float:
-    """The polynomial P of the daily cycle, scaled to 100 s."""
+    """The polynomial P of the arrival rate over the day, with the day scaled to 100 s. ``second``
+    is from 0 to 100."""
     x = second / paper.DEADLINE_S - 0.5
     return sum(factor * x**power for power, factor in enumerate(paper.POLYNOMIAL))

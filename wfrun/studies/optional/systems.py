@@ -1,8 +1,9 @@
 """The three systems, all run by the engine's own rules.
 
 - *Servers*: the paper's DIET-ethic. Each server is an engine of its own with one slot and a queue.
-  There, a client's bag has the mandatory tasks that its dispatcher sends, and so many optional
-  tasks that one of them is always waiting. This is the effect of the dispatcher's one-for-one rule.
+  There, a client's bag has the mandatory tasks that the client's dispatcher sends, and so many
+  optional tasks that one of them is always waiting. This has the effect of the dispatcher's rule,
+  which replaces each optional task that is done by another one.
 - *Queue*: the core as users run it, with one queue for all slots.
 - *Legacy*: servers as above that serve first come, first served, with n_submit tasks for each
   client.
@@ -31,24 +32,24 @@ SYSTEMS = (SERVERS, QUEUE, LEGACY)
 _POLICY = "fpf"
 _ENOUGH = 150
 """Number of tasks of a client's bag at a server. At most 134 tasks of 0.75 s fit before a deadline,
-so the tasks are never used up. All servers together never reach n_max."""
+so a bag always has tasks left. The tasks completed at all servers together never reach n_max."""
 _IN_TURN, _IN_ORDER = "s-u-rr", "s-bot"
-"""First come, first served: the policy for clients that come at the same time, whose requests
-interleave, and the policy for other clients."""
+"""Selection policies for first come, first served. The first is for clients that come at the same
+time, whose requests interleave; the second is for other clients."""
 
 
 class SystemSetting(msgspec.Struct, frozen=True):
-    """How tasks are served."""
+    """The parameters with which a system serves tasks."""
 
     selection: str
     overhead_s: float
-    """Maximum overhead of a task in seconds. It holds the slot, and is uniformly distributed from
-    0."""
+    """Maximum overhead of a task in seconds. The overhead occupies the slot, and is uniformly
+    distributed from 0 to this maximum."""
     submitted: int | None = None
-    """n_submit of the legacy system; None: n_max."""
+    """n_submit, the number of tasks that each client of the legacy system submits; None: n_max."""
     same_order: bool = False
-    """Whether all clients find the servers in the same order; otherwise each client has its own
-    order."""
+    """Whether all clients deal out their tasks to the servers in the same order; otherwise each
+    client begins at a random server."""
 
 
 class OptionalOutcome(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class OptionalOutcome(msgspec.Struct, frozen=True):
     completed: tuple[int, ...]
     allocated_s: tuple[float, ...]
     mandatory_s: tuple[float, ...]
-    """Time at which the last mandatory task was done."""
+    """Time in seconds at which the last mandatory task was done."""
     killed: int
     """Number of tasks that were killed to make room for mandatory ones."""
 
@@ -67,7 +68,7 @@ class OptionalOutcome(msgspec.Struct, frozen=True):
         return sum(done_s > client.deadline_s for done_s, client in pairs)
 
     def satisfactions(self, clients: Sequence[OptionalClient], servers: int) -> list[float]:
-        """Allocated time over deserved time, by client."""
+        """The satisfaction of each client: allocated time divided by deserved time."""
         spans = {str(i): [(c.arrival_s, c.deadline_s)] for i, c in enumerate(clients)}
         deserved = deserved_core_s(spans, servers)
         return [used_s / deserved[str(i)] for i, used_s in enumerate(self.allocated_s)]
@@ -90,12 +91,14 @@ def one_queue(
 def queue_at_each_server(
     clients: Sequence[OptionalClient], servers: int, setting: SystemSetting, seed: int
 ) -> OptionalOutcome:
-    """Run the bags with a queue at each server, and tasks dealt out in turn.
+    """Run the bags with a queue at each server. Each client deals out its tasks to the servers in
+    turn.
 
-    Servers do not communicate. But when a client's deadline has passed and its last mandatory task
-    is done at any server, the client cancels its optional tasks at all servers. Therefore the
-    servers are run again with the ends that were found, until the ends do not change. Each round
-    gets at least the next of these times right.
+    Servers do not communicate, but clients do: when a client's deadline has passed and all its
+    mandatory tasks are done, it cancels its optional tasks at all servers. The time of this
+    cancellation depends on all servers. Therefore all servers are simulated again and again with
+    the times found in the round before, until these times do not change. Each round gets at least
+    one further time right, in the order of time.
     """
     shares = [_shares(i, servers, setting, seed) for i in range(len(clients))]
     ends_s = [client.deadline_s for client in clients]
@@ -114,7 +117,7 @@ def queue_at_each_server(
 
 
 def _shares(client: int, servers: int, setting: SystemSetting, seed: int) -> list[tuple[int, int]]:
-    """(number of mandatory tasks, number of all tasks) of a client at each server."""
+    """(number of mandatory tasks, number of all tasks) that a client sends to each server."""
     first = 0 if setting.same_order else Random(f"servers {seed} {client}").randrange(servers)
     places = [(server - first) % servers for server in range(servers)]
     mandatory = [len(range(place, paper.MANDATORY, servers)) for place in places]
@@ -128,7 +131,8 @@ def _run(
     clients: Sequence[OptionalClient], shares: Sequence[tuple[int, int]], ends_s: Sequence[float],
     slots: int, setting: SystemSetting, seed: str,
 ) -> OptionalOutcome:  # fmt: skip
-    """Simulate one engine."""
+    """Simulate one engine with ``slots`` slots. ``shares`` has the (mandatory, all) numbers of
+    tasks of each client, ``ends_s`` the time at which its optional tasks are cancelled."""
     bags = [
         _bag(i, client, share, end_s)
         for i, (client, share, end_s) in enumerate(zip(clients, shares, ends_s, strict=True))
@@ -179,7 +183,8 @@ def _outcome(state: RunState) -> OptionalOutcome:
 
 
 def _joined(parts: Sequence[OptionalOutcome]) -> OptionalOutcome:
-    """The outcome over all servers."""
+    """The outcome summed over all servers. A client's last mandatory task is the last of all
+    servers."""
     return OptionalOutcome(
         completed=tuple(map(sum, zip(*(p.completed for p in parts), strict=True))),
         allocated_s=tuple(map(sum, zip(*(p.allocated_s for p in parts), strict=True))),

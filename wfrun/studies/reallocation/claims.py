@@ -1,10 +1,12 @@
 """The claims of RR-7365, sections 5 and 6, and their tests.
 
 A *case* is an algorithm on a trace, one box of a figure of the paper. Its value is the mean over
-the seeds. A statement about *all* cases, or about *always*, is tested on each case. A statement
-about *almost all* (90%) or *most* (more than half) of the cases is tested on the share of the cases
-for which it is true, which has a value for each seed. A statement about averages is tested on the
-mean over the traces, which also has a value for each seed.
+the seeds. Statements are tested by their words:
+
+- about *all* cases, or about *always*: on each case;
+- about *almost all* (90%) or *most* (more than half) of the cases: on the share of the cases for
+  which the statement is true, which has a value for each seed;
+- about averages: on the mean over the traces, which has a value for each seed.
 """
 
 from __future__ import annotations
@@ -42,17 +44,17 @@ from wfrun.studies.reallocation.samples import (
 CLAIMS: Claims[ReallocationSamples] = Claims()
 _PAIRS = (("mct-reg", "mct-can"), ("minmin-reg", "minmin-can"))
 ALMOST_ALL, MOST, A_LOT = 90.0, 50.0, 25.0
-"""Minimum percentage of the cases for which the text's words are true; for *most* it must be
-exceeded."""
+"""Minimum percentage of the cases for which a statement with these words is true. For *most* it
+must be exceeded."""
 BY_FAR = 2.0
 """Minimum ratio of two numbers of which one is larger *by far*."""
 CLOSE = 10.0
-"""Maximum difference in percentage points of two percentages that are *close*, or one of which is
-behind *by a few percents*."""
+"""Maximum difference in percentage points between two percentages that are *close*, or that differ
+*by a few percents*."""
 _NO_CASE = "no trace of these cases is simulated"
 _NO_DIFFERENCE = 1.1
-"""Maximum ratio of two numbers with *no notable difference*. The smallest step of the text is "a
-few percent"."""
+"""Maximum ratio of two numbers with *no notable difference*. The smallest difference that the text
+mentions is "a few percent"."""
 DEDICATED, OTHERS = PLATFORMS[:2], PLATFORMS[2:]
 NOT_MINMIN_REG = ("mct-reg", *CANCELLING)
 
@@ -74,7 +76,8 @@ def _cases(
     *,
     without: Sequence[str] = (),
 ) -> dict[GridCase, Sample]:
-    """The measure by case, without the cases of the traces ``without``."""
+    """A measure by case, for all platforms and algorithms given. The traces ``without`` are left
+    out."""
     return {
         GridCase(platform, trace, name): samples.case(platform, trace, measure, name)
         for platform in platforms
@@ -87,7 +90,8 @@ def _cases(
 def _each(
     found: dict[GridCase, Sample], test: Callable[[Sample], Iterable[MeanComparison]]
 ) -> Finding:
-    """The finding that the statements are true in each case."""
+    """The finding that in each case all statements that ``test`` makes from the measure are
+    true."""
     statement = all_of(one for value in found.values() for one in test(value))
     false = [
         f"{case.title} {number(value.mean)}"
@@ -105,8 +109,8 @@ def _each_pair(
     *,
     without: Sequence[tuple[str, str]] = (),
 ) -> Finding:
-    """The finding that a statement on a regular algorithm and its all-cancellation is true on each
-    trace, except for the (trace, regular algorithm) pairs in ``without``."""
+    """The finding that ``test`` is true on each trace for each regular algorithm and its
+    all-cancellation. The (trace, regular algorithm) pairs in ``without`` are left out."""
     tested = {
         (trace, a, b): test(*(samples.case(platform, trace, measure, n) for n in (a, b)))
         for trace in samples.traces
@@ -464,7 +468,8 @@ def _percent(found: dict[str, Sample]) -> str:
 
 
 def _ratios(samples: ReallocationSamples, platform: GridPlatform) -> dict[str, Sample]:
-    """Moves of all-cancellation divided by those of the regular algorithm."""
+    """Number of moves of the all-cancellation algorithm divided by that of the regular algorithm,
+    for MCT and MinMin."""
     return {
         name: combine(
             lambda regular, all_: all_ / regular if regular else 1.0,
@@ -481,8 +486,8 @@ def _pairs(
     measure: str,
     test: Callable[[Sample, Sample], MeanComparison],
 ) -> Finding:
-    """The finding that a statement on the means of a regular algorithm and of its all-cancellation
-    is true on each platform."""
+    """The finding that ``test`` is true on each platform for each regular algorithm and its
+    all-cancellation, on the means over the traces."""
 
     def statements() -> Iterator[MeanComparison]:
         for platform in platforms:

@@ -28,7 +28,7 @@ from wfrun.studies.reallocation.traces import LOGS, SIX_MONTHS_DAYS, days_of, lo
 TRACE_MINUTES = 0.4
 """Processor time in minutes that ten days of a trace take with one seed."""
 GROWTH = 1.15
-"""Exponent with which this time grows with the number of days."""
+"""Exponent with which the processor time of a trace grows with its number of days."""
 
 
 def study_reallocation(options: StudyOptions) -> None:
@@ -72,7 +72,7 @@ def study_reallocation(options: StudyOptions) -> None:
 
 
 def scale_of(options: StudyOptions) -> ReallocationScale:
-    """The scale that the options request."""
+    """The scale that the options ask for: quick or full, with their days and seeds."""
     scale = QUICK if options.quick else FULL
     days = scale.days if options.days is None else min(options.days, SIX_MONTHS_DAYS)
     seeds = scale.seeds if options.seeds is None else options.seeds
@@ -80,7 +80,7 @@ def scale_of(options: StudyOptions) -> ReallocationScale:
 
 
 def words_of(options: StudyOptions) -> str:
-    """The command that requests the same scale."""
+    """The command line that asks for the same scale, for the page."""
     words = ["wfrun study reallocation"]
     words += ["--quick"] if options.quick else []
     words += [f"--days {options.days:g}"] if options.days is not None else []

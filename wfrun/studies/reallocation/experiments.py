@@ -1,4 +1,4 @@
-"""The experiments of RR-7365 (section 4.5), and what is measured of them (section 4.4)."""
+"""The experiments of RR-7365 (section 4.5), and the measures of their runs (section 4.4)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from wfrun.studies.reallocation.traces import (
 )
 
 TYPES = ((0.8, 32, 0.5), (0.9, 96, 0.3), (0.99, 256, 0.15), (0.999, 650, 0.05))
-"""(parallel share, limit of processors, share of the jobs) of t1 to t4 (Table 2)."""
+"""(parallel share, limit of processors, share of the jobs) of the job types t1 to t4 (Table 2)."""
 MIDDLEWARE_SHARE = 1 / 3
 """Share of the jobs that belong to the middleware on platforms that are not dedicated (section
 4.3.2)."""
 LRM = Replanned.name
 """The queue policy of the paper's simulator."""
 SAME_S = 1e-3
-"""Completion times count as equal if they differ by less than this, in seconds."""
+"""Two completion times count as equal if they differ by less than this, in seconds."""
 
 
 BASE = "base"
@@ -57,26 +57,26 @@ VARIANTS = {
     HELD: "a departure lets jobs start earlier only, where the queues of the base plan all waiting "
     "jobs again",
 }
-"""The changes, each of which is made alone, on the dedicated platforms."""
+"""The changes. Each is simulated alone, on the dedicated platforms."""
 LOADS = {LOW: 0.1, HIGH: 0.4}
 OTHER_SEED = -1
-"""Seed of the job types of the single reference in variant ``OTHER``."""
+"""Seed that draws the job types of the single reference in the variant ``OTHER``."""
 LIMITS = Limits(most_moves=3, keeps_oldest=True)
 
 
 class ReallocationCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One platform, trace and seed. It stands for a reference without reallocation, and an
-    experiment with each algorithm."""
+    """One platform, trace and seed: the reference without reallocation, and an experiment with each
+    of ``ALGORITHMS``."""
 
     trace: str
     heterogeneous: str
-    """``yes`` or ``no``."""
+    """``yes`` or ``no``: whether the clusters have different speeds."""
     dedicated: str
     days: float
-    """Length of the trace that is simulated."""
+    """Maximum length of the simulated part of the trace, in days."""
     seed: int
     variant: str = BASE
-    """A name of `VARIANTS`, or the base."""
+    """The change, a key of `VARIANTS`; or `BASE`."""
 
 
 class ReallocationRow(ReallocationCell, frozen=True, kw_only=True):
@@ -85,28 +85,30 @@ class ReallocationRow(ReallocationCell, frozen=True, kw_only=True):
     jobs: int
     """Number of jobs of the middleware."""
     wait_s: float
-    """Mean wait of these jobs without reallocation."""
+    """Mean wait of the middleware's jobs without reallocation, in seconds."""
     size: float
-    """Mean number of processors of these jobs without reallocation."""
+    """Mean number of processors of the middleware's jobs without reallocation."""
     impacted: tuple[float, ...]
-    """Percentage of the jobs whose completion changed."""
+    """Percentage of the middleware's jobs that are impacted: their completion times differ from
+    those without reallocation."""
     moves: tuple[float, ...]
-    """Number of moves in percent of the number of jobs."""
+    """Number of moves in percent of the number of the middleware's jobs."""
     early: tuple[float, ...]
     """Percentage of the impacted jobs that completed earlier."""
     response: tuple[float, ...]
-    """Mean response time of the impacted jobs over that of the same jobs without reallocation."""
+    """Mean response time of the impacted jobs, divided by that of the same jobs without
+    reallocation."""
 
 
 class ReallocationScale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: the number of repetitions, and the length and names of the traces."""
 
     seeds: int
     days: float
-    """Maximum length of a trace."""
+    """Maximum length of a trace in days."""
     traces: tuple[str, ...] = TRACES
     changed: tuple[str, ...] = ("January",)
-    """The traces of the variants."""
+    """The traces that are simulated with the variants, too."""
 
 
 FULL = ReallocationScale(10, SIX_MONTHS_DAYS)
@@ -134,14 +136,15 @@ def _repetition(scale: ReallocationScale, seed: int) -> Iterator[ReallocationCel
 
 
 class Study(msgspec.Struct, frozen=True):
-    """Simulates cells; sent to other processes."""
+    """Simulates cells, possibly in other processes."""
 
     ctc: Path | None
     sdsc: Path | None
-    """The logs of CTC and SDSC. A log that is None is generated."""
+    """Paths of the logs of CTC and SDSC. A log whose path is None is generated."""
 
     def simulate(self, cell: ReallocationCell) -> ReallocationRow:
-        """The reference and the four algorithms, for the same jobs."""
+        """Simulate the reference and the four algorithms on the jobs of a cell, and measure them.
+        In the variant ``OTHER`` the reference has job types of its own."""
         days = cell.days
         if cell.variant == SHORT:
             days = min(days, days_of(cell.trace)) / 2
@@ -182,10 +185,11 @@ class Study(msgspec.Struct, frozen=True):
 def moldable_jobs(
     trace: Sequence[TracedJob], seed: int, *, dedicated: bool
 ) -> tuple[MoldableJob, ...]:
-    """The jobs of a trace with types and origins drawn by the seed.
+    """The jobs of a trace as moldable jobs. Types and origins are drawn with ``seed``.
 
-    Parallel jobs get a type, whose speedup gives the walltime on one processor (section 4.2.2).
-    Sequential jobs stay sequential. Local jobs stay as they are.
+    A parallel job of the middleware gets a type. The speedup of the type turns the walltime of the
+    job into the walltime on one processor (section 4.2.2). Sequential jobs and local jobs keep
+    their size and walltime. On a ``dedicated`` platform all jobs are the middleware's.
     """
     types, origins = Random(f"types/{seed}"), Random(f"origins/{seed}")
     weights = list(accumulate(share for _, _, share in TYPES))
@@ -206,8 +210,9 @@ def moldable_jobs(
 def _compare(
     one: MoldableSchedule, reference: MoldableSchedule, ours: Sequence[int]
 ) -> tuple[float, float, float, float]:
-    """Impacted jobs, moves, early jobs (in percent) and relative response time. Without impacted
-    jobs the share of early jobs is 50% and the relative response time is 1."""
+    """(impacted jobs, moves, early jobs, relative response time) of the schedule ``one`` against
+    the reference, for the jobs ``ours``. The first three are percentages. Without impacted jobs
+    early jobs are 50% and the relative response time is 1."""
     impacted = [n for n in ours if abs(one.end_s[n] - reference.end_s[n]) > SAME_S]
     moves = 100 * one.moves / len(ours)
     if not impacted:

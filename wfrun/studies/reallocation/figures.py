@@ -1,4 +1,5 @@
-"""Figures 5 to 20 of RR-7365 with our results (matplotlib): a picture for each platform."""
+"""Figures 5 to 20 of RR-7365 with our results (matplotlib). One picture has the four figures of a
+platform."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _head(
 
 
 def _summary(samples: ReallocationSamples) -> Iterator[str]:
-    """The findings of the paper and of the study, in a few lines."""
+    """The part of the page with the findings of the paper and of the study."""
 
     def means(platforms: Sequence[GridPlatform], measure: str, names: Sequence[str]) -> str:
         values = [samples.mean(p, measure, name).mean for p in platforms for name in names]
@@ -228,7 +228,7 @@ def _platform(samples: ReallocationSamples, platform: GridPlatform, picture: str
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Mean, minimum and maximum."""
+    """Mean, minimum and maximum as text, such as ``12 (8–17)``."""
     low, high = min(values), max(values)
     return f"{number(fmean(values))} ({number(low)}–{number(high)})"
 
@@ -276,14 +276,16 @@ def _variants(samples: ReallocationSamples, found: Sequence[Answer]) -> Iterator
 
 
 def _tested(found: Sequence[Answer]) -> list[Answer]:
-    """The claims that variants test: claims on the dedicated platforms that do not hold."""
+    """The claims that are tested again with the variants: those on the dedicated platforms that do
+    not hold."""
     return [one for one in found if one.claim.where.startswith(("5.1", "5.2")) and not one.holds]
 
 
 def _with_variants(
     samples: ReallocationSamples, tested: Sequence[Answer]
 ) -> dict[str, list[Answer]]:
-    """The answers to these claims, by variant, including the base."""
+    """The answers to the claims in ``tested`` by variant, including the base, on the traces of the
+    variants."""
     return {
         name: answer([one.claim for one in tested], changed)
         for name, changed in samples.variants().items()
@@ -291,8 +293,8 @@ def _with_variants(
 
 
 def linked_causes(samples: ReallocationSamples, found: Sequence[Answer]) -> dict[int, str]:
-    """For the number of a claim that does not hold: what the changed simulations tell about the
-    cause."""
+    """The cause of each claim that does not hold on the dedicated platforms, by the number of the
+    claim: the variants with which it holds, or *unexplained*. Empty if no variant was simulated."""
     tested = _tested(found)
     answers = _with_variants(samples, tested)
     if not answers:

@@ -1,4 +1,4 @@
-"""The samples from which claims, figures and page are made."""
+"""The results of the study, from which claims, figures and page are made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLES = {
 
 
 class GridPlatform(NamedTuple):
-    """One of the four platforms."""
+    """One of the four platforms of the paper."""
 
     title: str
     section: str
@@ -61,7 +61,7 @@ class ReallocationSamples:
         self.seeds = sorted({row.seed for row in rows})
 
     def of(self, platform: GridPlatform, trace: str) -> list[ReallocationRow]:
-        """The rows of the seeds."""
+        """The rows of a platform and a trace, one for each seed."""
         return [
             row
             for row in self.rows
@@ -76,12 +76,12 @@ class ReallocationSamples:
         return [value(row, measure, algorithm) for row in self.of(platform, trace)]
 
     def case(self, platform: GridPlatform, trace: str, measure: str, algorithm: str) -> Sample:
-        """A measure of one case, for each seed."""
+        """A measure of one case, by seed."""
         rows = self.of(platform, trace)
         return Sample({row.seed: value(row, measure, algorithm) for row in rows})
 
     def mean(self, platform: GridPlatform, measure: str, algorithm: str) -> Sample:
-        """The mean over the traces in each repetition, that is, for each seed."""
+        """The mean of a measure over the traces, by seed."""
         rows = [row for trace in self.traces for row in self.of(platform, trace)]
         return Sample(
             {
@@ -91,8 +91,8 @@ class ReallocationSamples:
         )
 
     def variants(self) -> dict[str, ReallocationSamples]:
-        """The samples of the base and of each variant by name, for the traces that the variants
-        have. The result is empty without variants."""
+        """The samples of the base and of each variant, by name, restricted to the traces that the
+        variants have. Empty without variants."""
         traces = {row.trace for row in self._every if row.variant != BASE}
         rows = [row for row in self._every if row.trace in traces]
         names = dict.fromkeys(row.variant for row in rows)
