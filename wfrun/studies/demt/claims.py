@@ -236,7 +236,8 @@ def _demt_alone_stable_w(s: DemtSamples) -> Finding:
 
 @CLAIMS.add("4.2, weakly", "For most cases both ratios will not be much worse than 2")
 def _most_cases_both_ratios(s: DemtSamples) -> Finding:
-    """The claim is tested on the means of the points. This is the worst case for the algorithm."""
+    """Tested on the ratio of each workload and criterion, mean over the numbers of jobs. This is
+    the worst case for the algorithm."""
     means = [
         fmean(s.ratio(w, t, DEMT, criterion) for t in s.tasks)
         for w in WORKLOADS for criterion in CRITERIA

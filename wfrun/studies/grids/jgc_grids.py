@@ -28,14 +28,14 @@ GRIDS: dict[str, tuple[str, ...]] = {
     "Grid1": tuple(MACHINES),
     "Grid2": ("KTH-SP2", "HPC2N", "CTC-SP2", "LANL-CM5"),
 }
-"""The logs of each grid, which are also its machines. Grid2 of Table 3 also has the five clusters
-of the DAS-2 (400 of 2,194 processors), whose trace is not public here."""
+"""The logs of each grid, which are also the names of its machines. Grid2 of Table 3 also has the
+five clusters of the DAS-2 (400 of 2,194 processors), whose trace is not public here."""
 _EASTERNMOST = "Europe/Stockholm"
-"""The time zone of KTH and HPC2N."""
+"""The time zone of KTH and HPC2N, the easternmost machines."""
 WEEK_S = 7 * 86_400.0
 
 Logs = tuple[tuple[str, str], ...]
-"""The title and the path of each log."""
+"""(title, path) of each log."""
 
 
 def sites(grid: str = "Grid1") -> tuple[SiteSpec, ...]:
@@ -52,9 +52,13 @@ def logs_of(paths: Mapping[str, str | None], grid: str = "Grid1") -> Logs | None
 
 @lru_cache(maxsize=2)
 def jobs_of(logs: Logs, weeks: int) -> tuple[GridJob, ...]:
-    """The jobs of the first weeks: filtered, aligned on a Monday with the differences between the
-    time zones, and merged (section 5.2). Jobs larger than every machine are left out. Raises
-    InvalidError for a log that cannot be read."""
+    """The jobs of the first ``weeks`` weeks of all logs, merged in order of submission (section
+    5.2).
+
+    Jobs that `JGC_RULES` drop, and jobs larger than every machine, are left out. Each log begins on
+    a Monday at midnight local time; the differences between the time zones are kept. Raises
+    InvalidError for a log that cannot be read.
+    """
     parts = {}
     widest = max(MACHINES[name] for name, _ in logs)
     for name, path in logs:

@@ -65,7 +65,8 @@ def _unobtrusive(s: ScavengingSamples) -> Finding:
 @CLAIMS.add("4.5", "The system is efficient in scheduling overhead: with launchers makespans are "
             "shorter than with separate tasks, for each number of tasks", main=True)  # fmt: skip
 def _efficient(s: ScavengingSamples) -> Finding:
-    """From 64 tasks on: with 32 each node gets one task, and there is nothing to save."""
+    """Tested from 64 tasks on. With 32 tasks each node gets one task, and launchers save
+    nothing."""
     counts = [2**power for power in range(6, 13)]
     samples = {count: _separate(s, count) for count in counts}
     text = ", ".join(
@@ -128,8 +129,8 @@ def _preemptions_vary(s: ScavengingSamples) -> Finding:
             "tasks than who is preempted least, and by more than with PerSite")  # fmt: skip
 def _suffer(s: ScavengingSamples) -> Finding:
     """*This phenomenon, on the other hand, does not affect the CS users when the
-    Equipartition-PerSite policy is used*: under any policy the owner who is preempted most by
-    chance completes fewer tasks. With both workloads."""
+    Equipartition-PerSite policy is used*: by chance some owner is preempted most under any policy
+    and completes fewer tasks, so All is compared with PerSite. Tested with both workloads."""
 
     def finding(workload: str) -> Finding:
         values = {p: s.of(workload, p, _gain_of_least) for p in (ALL, PER_SITE)}
@@ -165,7 +166,8 @@ def _same_tasks(s: ScavengingSamples) -> Finding:
 
 
 def _within(s: ScavengingSamples, measure: str, bound: float) -> Finding:
-    """With WBlock."""
+    """The finding that with WBlock under PerSite, the largest value of an owner is at most
+    ``bound`` times the smallest."""
     value = s.of(WBLOCK, PER_SITE, ratio(measure))
     return less(value, bound, strict=False), f"largest by smallest {number(value.mean)}"
 
@@ -228,7 +230,7 @@ def _grid_delays(s: ScavengingSamples) -> Finding:
 
 
 def delays(s: ScavengingSamples, poll_s: float = paper.POLL_S) -> dict[int, LocalDelays]:
-    """Delays of local jobs, by seed."""
+    """The statistics of delays of local jobs, by seed."""
     return {seed: _delays(seed, poll_s) for seed in s.seeds}
 
 

@@ -1,4 +1,4 @@
-"""The experiments of section 4.3.2 of the thesis, and what is measured of them."""
+"""The experiments of section 4.3.2 of the thesis, and the measures of their runs."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ PER_SITE, ALL = "persite", "all"
 
 class ScavengingSetting(msgspec.Struct, frozen=True):
     """Parameters that the text leaves open. `run_s`, `gap_s`, `local_share` and `task_s` are
-    calibrated such that the means of the PerSite column of Table 4.1 are met."""
+    calibrated such that our means meet those of the PerSite column of Table 4.1."""
 
     run_s: float = 180.0
-    """Run time of grid jobs in seconds. With the default a block has three jobs, one after another,
-    for each node of its load."""
+    """Run time of grid jobs in seconds. With the default, each node that a block loads runs three
+    jobs, one after another."""
     gap_s: float = 20.0
     job_nodes: int = 1
     arrivals: str = KEPT
@@ -54,24 +54,25 @@ class ScavengingSetting(msgspec.Struct, frozen=True):
     local_share: float = 0.4
     """Share of the nodes of each site that local users hold."""
     local_uneven: bool = False
-    """Whether the local share of each site is drawn at random, with the same mean."""
+    """Whether the share that local users hold differs between sites. It is then drawn at random,
+    with the mean `local_share`."""
     poll_s: float = paper.POLL_S
     start_s: float = paper.START_S
     task_s: float = 600.0
     task_spread: float = 0.2
-    """Maximum deviation of the run times of tasks, as a share of the mean. They are uniformly
+    """Maximum deviation of the run times of tasks, relative to their mean. Run times are uniformly
     distributed."""
     first_s: float = 600.0
     """Start of the first block or burst, in seconds."""
     reading: str = IN_TURN
     """The reading of Equipartition-All; see `division_of`."""
     apart_s: float = 0.0
-    """Time between the arrivals of owners."""
+    """Seconds between the arrivals of two owners."""
     burst_run_s: float = paper.BURST_S
     """Seconds for which the jobs of a burst keep their nodes."""
 
     def load(self, workload: str) -> GridLoad:
-        """The grid jobs of a workload."""
+        """The grid jobs of a workload, WBlock or WBurst."""
         if workload == WBLOCK:
             windows = Windows(self.first_s, paper.BLOCK_PERIOD_S, paper.BLOCK_S)
             return GridLoad(
@@ -87,7 +88,7 @@ LENGTHS_S = (600.0, 300.0, 180.0, 120.0, 60.0)
 JOB_NODES = (1, 8, 16)
 POLLS_S = (10.0, 60.0)
 WAYS = {"kept": (KEPT, False), "paced": (PACED, False), "paced, exponential": (PACED, True)}
-"""How grid jobs arrive, and whether their run times are exponential."""
+"""(rule by which grid jobs arrive, whether their run times are exponential), by name."""
 
 
 def grid_name(run_s: float, nodes: int, way: str, poll_s: float) -> str:
@@ -103,8 +104,8 @@ GRID = {
         LENGTHS_S, JOB_NODES, WAYS.items(), POLLS_S
     )
 }
-"""Variants of the grid jobs of WBlock: their lengths and sizes, how they arrive, and when free
-nodes are noticed."""
+"""Variants of the grid jobs of WBlock: their run times and sizes, the rule by which they arrive,
+and the period after which scavengers notice free nodes."""
 
 SITES, SITES_LARGEST = "All gives whole sites", "whole sites, load at the largest"
 OWNER = "All gives idle nodes to one owner, drawn"
@@ -162,19 +163,20 @@ class ScavengingCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScavengingRow(ScavengingCell, frozen=True, kw_only=True):
-    """The measures of a run. Tuples have a value for each owner, in the order of mean nodes."""
+    """The measures of a run. Tuples have a value for each owner; the owner with the most nodes on
+    average is first."""
 
     throughput: tuple[float, ...]
     """Tasks completed per minute."""
     preemptions: tuple[int, ...]
     nodes: tuple[float, ...]
-    """Mean number of nodes."""
+    """Mean number of nodes that an owner holds."""
     started: int
-    """Total number of nodes of the grid jobs that started."""
+    """Total number of nodes of all grid jobs that started."""
 
 
 class ScavengingScale(msgspec.Struct, frozen=True):
-    """What is simulated."""
+    """The size of the study: numbers of repetitions, and the variants."""
 
     seeds: int
     varied_seeds: int
@@ -210,7 +212,8 @@ def setting_of(variant: str) -> ScavengingSetting:
 
 def simulated(cell: ScavengingCell) -> tuple[list[GridUserJob], list[Scavenged]]:
     """The grid jobs of a run, and the result of each owner. The order of the sites is drawn for
-    each seed. It decides between equal sites, and is the order in which they are given away."""
+    each seed. Idle nodes of sites are given away in this order, and of sites that a policy finds
+    equal the first is taken."""
     setting = setting_of(cell.variant)
     random = Random(f"scavenging {cell.seed}")
     nodes = random.sample(list(NODES.values()), len(NODES))
@@ -240,7 +243,7 @@ def _local(nodes: Sequence[int], setting: ScavengingSetting, random: Random) -> 
 
 
 def run_cell(cell: ScavengingCell) -> ScavengingRow:
-    """Simulate one run."""
+    """Simulate one run, and measure it."""
     jobs, owners = simulated(cell)
     owners.sort(key=lambda one: -one.processor_s)
     return ScavengingRow(
@@ -260,7 +263,7 @@ class ScavengingSamples:
     variant: str = BASE
 
     def of(self, workload: str, policy: str, measure: Callable[[ScavengingRow], float]) -> Sample:
-        """A measure of each run."""
+        """The value of a function of the row, for each run of a workload and a policy."""
         return Sample({row.seed: measure(row) for row in self.some(workload, policy)})
 
     @property
@@ -269,7 +272,7 @@ class ScavengingSamples:
         return sorted({row.seed for row in self.rows if row.variant == BASE})
 
     def some(self, workload: str, policy: str) -> list[ScavengingRow]:
-        """The rows of a workload and a policy."""
+        """The rows of a workload and a policy in this variant."""
         wanted = (workload, policy, self.variant)
         return [row for row in self.rows if (row.workload, row.policy, row.variant) == wanted]
 
@@ -279,17 +282,17 @@ class ScavengingSamples:
 
 
 def owner_value(measure: str, place: int) -> Callable[[ScavengingRow], float]:
-    """A function that returns a measure of the owner at a place in the order of mean nodes, largest
-    first."""
+    """The function that returns the measure of one owner of a row. ``place`` is the owner's index
+    in the order of mean nodes, the most first."""
     return lambda row: float(getattr(row, measure)[place])
 
 
 def total(measure: str) -> Callable[[ScavengingRow], float]:
-    """A function that returns the sum of a measure over the owners."""
+    """The function that returns the sum of the measure over the owners of a row."""
     return lambda row: float(sum(getattr(row, measure)))
 
 
 def ratio(measure: str) -> Callable[[ScavengingRow], float]:
-    """A function that returns the largest value of an owner over the smallest. A smallest value of
-    0 counts as 1/60, a task an hour."""
+    """The function that returns, for a row, the largest measure of an owner divided by the
+    smallest. A smallest measure below 1/60 (one task an hour) counts as 1/60."""
     return lambda row: max(getattr(row, measure)) / max(min(getattr(row, measure)), 1 / 60)

@@ -1,4 +1,5 @@
-"""Figure 4.4 of the thesis with our results, and what All can give (matplotlib)."""
+"""Figure 4.4 of the thesis with our results, and the ratios between owners that All reaches
+(matplotlib)."""
 
 from __future__ import annotations
 

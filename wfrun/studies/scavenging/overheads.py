@@ -12,23 +12,24 @@ from wfrun.studies.scavenging import paper
 
 
 class LocalDelays(NamedTuple):
-    """Additional delays of local jobs, in seconds."""
+    """Statistics of the additional delays of local jobs that scavenging causes, in seconds."""
 
     lowest_s: float
     """5th percentile."""
     highest_s: float
     """95th percentile."""
     within: float
-    """Share of the delays within the range that the thesis states."""
+    """Share of the delays that are within the range that the thesis states."""
     noticing_s: float
-    """Mean time until a poll notices the job."""
+    """Mean time from the arrival of a job to the poll that notices it."""
     reclaiming_s: float
-    """Mean time from the poll until the nodes are reclaimed."""
+    """Mean time from the poll that notices a job to the end of the reclaiming of its nodes."""
 
 
 def local_delays(poll_s: float, count: int, random: Random) -> LocalDelays:
-    """Delays of jobs that arrive at random times. The next poll of the batch system notices a job;
-    from then on its nodes are reclaimed as for a grid job."""
+    """Statistics of the delays of ``count`` jobs that arrive at random times. A job is noticed by
+    the next poll of the batch system, which polls every ``poll_s`` seconds. Reclaiming its nodes
+    then takes as long as for a grid job."""
     noticing = [random.uniform(0.0, poll_s) for _ in range(count)]
     reclaiming = [random.uniform(*paper.GRID_DELAYS_S) for _ in range(count)]
     both = sorted(a + b for a, b in zip(noticing, reclaiming, strict=True))
@@ -40,9 +41,9 @@ def local_delays(poll_s: float, count: int, random: Random) -> LocalDelays:
 
 
 def separate_makespan_s(tasks: int, *, in_step: bool, random: Random) -> float:
-    """Makespan of tasks that are submitted one by one to idle nodes. A node that a task leaves is
-    known to be idle at the next multiple of the monitoring period (``in_step``), or after a random
-    time of up to this period, which is drawn for each task."""
+    """Makespan in seconds of tasks that are submitted one by one to idle nodes. When a task has
+    left a node, the scheduler knows that the node is idle at the next multiple of the monitoring
+    period (``in_step``), or after a random part of this period."""
     nodes = [0.0] * paper.LAUNCHER_NODES
     period_s = paper.MONITOR_S
     for number in range(tasks):
@@ -59,10 +60,11 @@ def separate_makespan_s(tasks: int, *, in_step: bool, random: Random) -> float:
 
 
 def launcher_makespan_s(tasks: int) -> float:
-    """Makespan with launchers, each of which starts once and runs one task after another."""
+    """Makespan in seconds with launchers. Each launcher starts once and runs one task after
+    another."""
     return paper.START_S + ideal_makespan_s(tasks)
 
 
 def ideal_makespan_s(tasks: int) -> float:
-    """Makespan without any overhead."""
+    """Makespan in seconds without any overhead."""
     return -(-tasks // paper.LAUNCHER_NODES) * paper.LAUNCHER_TASK_S

@@ -63,7 +63,8 @@ NODES_RATIO, PREEMPTIONS_RATIO = (
         [row.preemptions for row in paper.TABLE_4_1[ALL]],
     )
 )
-"""Ratios of the largest to the smallest value in Table 4.1, under All."""
+"""Largest divided by smallest value of the owners in Table 4.1 under All, for nodes and for
+preemptions."""
 
 
 def scavenging_page(
@@ -181,7 +182,8 @@ def _both_ratios(s: ScavengingSamples, scale: ScavengingScale, picture: str) -> 
 
 
 def _nearest(runs: Sequence[ScavengingRow]) -> str:
-    """The run whose ratios are nearest to those of the thesis, by their logarithms."""
+    """A sentence on the run whose two ratios between owners are nearest to those of the thesis,
+    with distances between logarithms."""
 
     def distance(row: ScavengingRow) -> float:
         return hypot(

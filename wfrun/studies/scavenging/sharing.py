@@ -12,11 +12,15 @@ IN_TURN, WHOLE_SITES, ONE_OWNER, EACH_NODE = "in turn", "whole sites", "one owne
 
 
 def division_of(reading: str, random: Random) -> str | Division:
-    """The division of idle nodes under a reading of Equipartition-All. `IN_TURN`: the engine's
-    division. `WHOLE_SITES`: owners that arrive together get their shares one after the other, site
-    by site. `ONE_OWNER`: like the engine at first, but all nodes that become idle at one time go to
-    one owner, who is drawn each time. `EACH_NODE`: the same, but an owner is drawn for each
-    node."""
+    """The division of idle nodes under a reading of Equipartition-All.
+
+    - `IN_TURN`: the engine's division.
+    - `WHOLE_SITES`: owners that arrive together get their shares one after the other. A share is
+      filled from one site after another.
+    - `ONE_OWNER`: owners that arrive get their shares as in the engine. Later, all nodes that
+      become idle at the same time go to one owner, who is drawn at random.
+    - `EACH_NODE`: as `ONE_OWNER`, but an owner is drawn for each node.
+    """
     if reading == WHOLE_SITES:
         return whole_sites
     if reading in (ONE_OWNER, EACH_NODE):
@@ -27,8 +31,8 @@ def division_of(reading: str, random: Random) -> str | Division:
 def whole_sites(
     idle: Sequence[int], before: Partition, wanted: Sequence[int], again: bool
 ) -> Partition:
-    """The division `WHOLE_SITES` of `division_of`. Owners that arrive later are treated as in the
-    engine."""
+    """The division `WHOLE_SITES` of `division_of`. Owners that arrive when others already hold
+    nodes get their shares as in the engine."""
     found = all_sites(idle, before, wanted, again=again)
     if not again or any(map(sum, before.held)):
         return found

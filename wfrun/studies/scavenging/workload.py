@@ -1,7 +1,8 @@
 """The jobs of regular grid users (thesis section 4.3.2), and the nodes that they leave idle.
 
 Scavengers delay a grid job by seconds at most, so grid jobs do not depend on scavengers. Therefore
-grid jobs are simulated first. The owners then share the nodes that are left.
+grid jobs are simulated first. The owners of scavenging tasks then share the nodes that grid jobs
+leave.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ KEPT, PACED = "kept", "paced"
 
 
 class Windows(msgspec.Struct, frozen=True):
-    """The times in which a workload imposes its load."""
+    """The times in which a workload imposes its load: windows of ``length_s`` seconds that begin at
+    ``first_s`` and every ``period_s`` seconds from then on."""
 
     first_s: float
     period_s: float
@@ -47,17 +49,17 @@ class GridLoad(msgspec.Struct, frozen=True):
     nodes: int = 1
     """Number of nodes of each job."""
     spread: str = WORST_FIT
-    """The site that a job goes to. `WORST_FIT`: the site with the most nodes without other jobs, as
-    in KOALA; `BY_SIZE`: the site with the largest share of such nodes; otherwise the first site
-    with room, in the order of size."""
+    """Rule that chooses the site of a job. `WORST_FIT`: the site with the most idle nodes, as in
+    KOALA; `BY_SIZE`: the site with the largest idle share of its nodes; `LARGEST_FIRST` and
+    `SMALLEST_FIRST`: the largest or smallest site with room."""
     arrivals: str = KEPT
-    """How jobs arrive. `KEPT`: all at once, and a further job whenever one ends within the window,
-    at whose end all jobs end. `PACED`: at equal intervals that give the load on average; jobs run
-    on after the window."""
+    """Rule by which jobs arrive. `KEPT`: all jobs start when the window begins; a job that ends
+    within the window is replaced by another, and all jobs end with the window. `PACED`: jobs arrive
+    at equal intervals that give the load on average, and run on after the window."""
     gap_s: float = 0.0
     """Seconds from the end of a job to the start of the job that takes its place."""
     random: bool = False
-    """Whether run times are exponential; otherwise all run times are the mean."""
+    """Whether run times are exponentially distributed; otherwise all are equal to `run_s`."""
 
 
 class GridUserJob(NamedTuple):
@@ -72,9 +74,9 @@ class GridUserJob(NamedTuple):
 def grid_jobs(
     nodes: Sequence[int], local: Sequence[int], load: GridLoad, end_s: float, random: Random
 ) -> list[GridUserJob]:
-    """The jobs that start before ``end_s``, in the order of their starts. ``nodes`` has the number
-    of nodes of each site, of which local users hold ``local`` all the time. A job for which no site
-    has room is left out."""
+    """The grid jobs that start before ``end_s``, in the order of their starts. ``nodes`` has the
+    number of nodes of each site, and ``local`` the number of those that local users hold all the
+    time. A job for which no site has room is left out."""
     return _Grid(nodes, local, load, random).run(end_s)
 
 
@@ -108,7 +110,7 @@ class _Grid:
             self._end(at_s)
 
     def _pace(self, begin_s: float, window_end_s: float) -> None:
-        """Submit jobs at equal intervals. The first one starts half an interval after the window
+        """Start jobs at equal intervals. The first starts half an interval after the window
         begins."""
         count = round(self.most * (window_end_s - begin_s) / self.load.run_s)
         gap_s = (window_end_s - begin_s) / count
@@ -123,7 +125,7 @@ class _Grid:
             self.idle[site] += self.load.nodes
 
     def _start(self, at_s: float, window_end_s: float) -> bool:
-        """Start a job. Return whether a site had room."""
+        """Start a job if a site has room for it. Return whether one had."""
         site = self._site()
         if site is None:
             return False
@@ -151,9 +153,9 @@ class _Grid:
 def left_idle(
     nodes: Sequence[int], local: Sequence[int], jobs: Sequence[GridUserJob], poll_s: float
 ) -> list[IdleChange]:
-    """The nodes of each site that scavengers may hold, over time. A starting job first takes nodes
-    that no scavenger holds. Nodes that a job releases are offered at the next multiple of
-    ``poll_s``, or at once if ``poll_s`` is 0."""
+    """The numbers of nodes that scavengers may hold at each site, over time. A starting job first
+    takes nodes that are not offered to scavengers. Nodes that a job releases are offered at the
+    next multiple of ``poll_s``, or at once if ``poll_s`` is 0."""
     idle = [all_ - held for all_, held in zip(nodes, local, strict=True)]
     offered = list(idle)
     changes = [IdleChange(0.0, tuple(offered))]

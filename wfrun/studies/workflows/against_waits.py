@@ -1,10 +1,11 @@
 """Claims of thesis section 6.3 that contradict the waits in its own tables.
 
-A makespan consists of run times and waits. According to these claims one policy is better than
-another, although its tasks wait longer in Table 6.3 or 6.5. Our waits and makespans are shown
-beside them. Mean waits of a task do not decide makespans. Therefore a claim is here only if the
-policy that waits longer is the slower one in our simulations, too. (Coarsening for wf-large1 with
-background load, claim 24, waits longer than File-Aware and has the shorter makespan.)
+A makespan consists of run times and waits. Each of these claims states that one policy is better
+than another, but in Table 6.3 or 6.5 the tasks of the better policy wait longer. The page shows our
+waits and makespans beside those of the thesis. Mean waits alone do not decide makespans. Therefore
+a claim is listed only if the policy whose tasks wait longer is also the slower one in our
+simulations. (Not listed, for example, is claim 24 on wf-large1 with background load: tasks wait
+longer under Coarsening than under File-Aware, but the makespan is shorter.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WAITS = ("held_s", "qwt_s", "ftd_s")
 
 
 class Single(NamedTuple):
-    """A policy of Table 6.3."""
+    """An entry of Table 6.3: a policy with single workflows."""
 
     workload: str
     loaded: bool
@@ -42,7 +43,7 @@ class Single(NamedTuple):
 
 
 class Multi(NamedTuple):
-    """A policy of Table 6.5."""
+    """An entry of Table 6.5: a policy with several workflows."""
 
     size: int
     instances: int
@@ -65,7 +66,8 @@ class Multi(NamedTuple):
 
 
 class PolicyPair(NamedTuple):
-    """A claim that one policy is better than another, whose tasks wait less."""
+    """A claim that one policy is better than another, although in the thesis's table tasks wait
+    less under the other."""
 
     claim: int
     better: Single | Multi
@@ -95,21 +97,23 @@ PAIRS = (
 )
 
 CLAIMS_AGAINST_WAITS = frozenset(pair.claim for pair in PAIRS)
-"""Numbers of the claims."""
+"""Numbers of the claims in `PAIRS`."""
 
 
 def thesis_wait_s(one: Single | Multi) -> float:
-    """Mean wait of a task in the thesis: at the grid, in queues and for files."""
+    """Mean wait of a task in the thesis in seconds: at the level of the grid, in queues and for
+    files."""
     return sum(float(getattr(one.thesis, measure)) for measure in WAITS)
 
 
 def our_wait_s(samples: Samples, one: Single | Multi) -> float:
-    """Mean wait of a task in our simulations."""
+    """Mean wait of a task in our simulations in seconds, with the parts of `thesis_wait_s`."""
     return sum(one.sample(samples, measure).mean for measure in WAITS)
 
 
 def rows(samples: Samples) -> Iterator[tuple[str, ...]]:
-    """By pair: claim, workload, policies, waits in the thesis and here, and makespans here."""
+    """Yield a row of the page's table for each pair: claim, workload, policies, waits in the thesis
+    and here, and makespans here."""
     for claim, better, worse in PAIRS:
         two = (better, worse)
         yield (

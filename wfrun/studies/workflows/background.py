@@ -1,7 +1,7 @@
 """The load that other users put on the DAS-3 of the thesis.
 
 Source: O. O. Sonmez, "Application-oriented scheduling in multicluster grids", TU Delft 2010,
-section 6.2.3 and Figure 6.2; Tables 6.3, 7.1, 7.2 and 7.6 for what they say of the same logs.
+section 6.2.3 and Figure 6.2, and what Tables 6.3, 7.1, 7.2 and 7.6 state about the same logs.
 """
 
 from __future__ import annotations
@@ -25,36 +25,38 @@ UTILIZATION: Mapping[str, float] = {
     "multimedian": 0.42,
     "leiden": 0.05,
 }
-"""Share of each cluster that other users use in the long term; 0.30 of the whole system."""
+"""Long-term share of each cluster that other users use; 0.30 of the whole system."""
 
 WARM_UP_S = 48 * 3600.0
-"""Time for which the background runs alone before workflows arrive, in seconds."""
+"""Seconds for which the background runs alone, before workflows arrive."""
 HORIZON_S = 48 * 3600.0
-"""Length of the background after that, in seconds."""
+"""Seconds for which background jobs are submitted after workflows have arrived."""
 
 _SIZES, _SIZE_WEIGHTS = (2, 4, 8, 16, 32, 64), (35, 30, 20, 15, 10, 5)
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Parameters of the load of other users. ``background`` states where the numbers come from."""
+    """Parameters of the load of other users. The docstring of `background` states where the numbers
+    come from."""
 
     median_s: float = 670.0
-    """Median of the run times, which are log-normal with ``sigma`` and at most ``longest_s``."""
+    """Median of the run times in seconds. Run times are log-normal with ``sigma``, and cut at
+    ``longest_s``."""
     sigma: float = 1.1
     """Standard deviation of the logarithms of the run times. Half of the variance is between
     applications."""
     longest_s: float = 4 * 3600.0
     parallel: float = 0.15
-    """Share of jobs that ask for more than one processor. Their sizes are those of _SIZES up to
-    ``widest``."""
+    """Share of jobs that ask for more than one processor. Their sizes are drawn from _SIZES and cut
+    at ``widest``."""
     widest: int = 64
     burst_median: float = 2.0
-    """Median of the number of sequential jobs that a user submits at once. It is log-normal with
-    ``burst_sigma`` and at most ``largest_burst``. Parallel jobs come one by one."""
+    """Median of the number of sequential jobs that a user submits at once. The number is log-normal
+    with ``burst_sigma``, and at most ``largest_burst``. Parallel jobs are submitted one by one."""
     burst_sigma: float = 1.0
     largest_burst: int = 1000
     applications: int = 60
-    """Number of sequential applications at each cluster, and number of parallel ones."""
+    """Number of sequential applications at each cluster. There are as many parallel ones."""
 
 
 def background(
@@ -92,7 +94,7 @@ def background(
 
 
 def total_utilization() -> float:
-    """UTILIZATION of the whole system, weighted by slots."""
+    """Share of the whole system that other users use: the mean of UTILIZATION weighted by slots."""
     sites = das3().sites
     work = sum(UTILIZATION[site.name] * site.slots for site in sites)
     return work / sum(site.slots for site in sites)
@@ -100,8 +102,8 @@ def total_utilization() -> float:
 
 @cache
 def utilizations(repetitions: int) -> Mapping[str, Sequence[float]]:
-    """The share of its capacity that the background submits in each repetition, by cluster and for
-    ``all`` of them. The seeds are the numbers of the repetitions."""
+    """By cluster and, under ``all``, for all clusters together: the work that the background
+    submits in each repetition, relative to capacity. The seed of a repetition is its number."""
     sites = das3().sites
     slots = {site.name: site.slots for site in sites}
     slots["all"] = sum(slots.values())
@@ -127,8 +129,9 @@ class _Application(msgspec.Struct, frozen=True):
 
 @cache
 def _applications(site: str, slots: int, load: Load) -> tuple[list[_Application], ...]:
-    """Sequential and parallel applications of a cluster, equally many of each. Typical run times
-    are quantiles of their distribution, so that every cluster has the same mean."""
+    """The sequential and the parallel applications of a cluster, equally many of each. Typical run
+    times are equally spaced quantiles of their distribution, so that every cluster has the same
+    mean."""
     random = Random(f"das3/applications/{site}")
     normal, count = NormalDist(), load.applications
     found: list[list[_Application]] = []
@@ -190,7 +193,8 @@ def _mean_burst(load: Load) -> float:
 
 @cache
 def _mean_runtime_s(load: Load) -> float:
-    """E[min(X, longest)] of a log-normal X."""
+    """Mean of a log-normal run time X that is cut at ``longest_s``, E[min(X, longest_s)], in
+    seconds."""
     normal, sigma = NormalDist(), load.sigma
     z = log(load.longest_s / load.median_s) / sigma
     below = load.median_s * exp(sigma**2 / 2) * normal.cdf(z - sigma)

@@ -1,7 +1,7 @@
-"""Causes of differences from thesis section 6.3: one thing is changed, and the claims are tested
-again.
+"""Tests of causes of differences from thesis section 6.3. One thing is changed in the simulations,
+and the claims are tested again.
 
-Only the runs of the policies that a change concerns are simulated again, on the same seeds. The
+Only the runs of the policies that a change concerns are simulated again, with the same seeds. All
 other runs are taken from the study.
 """
 
@@ -35,23 +35,23 @@ from wfrun.studies.workflows.variants import (
 )
 
 REPETITIONS = 20
-"""Maximum number of repetitions of a change."""
+"""Default of the maximum number of repetitions that are simulated with a change."""
 
 
 class WorkflowChange(NamedTuple):
-    """One thing that is changed."""
+    """One change of the simulations, and the claims that it may explain."""
 
     title: str
     claims: tuple[int, ...]
-    """Numbers of the claims that are tested again."""
+    """Numbers of the claims that are tested again with the change."""
     concerns: Callable[[WorkflowsCase], bool]
-    """Whether a case of the study is simulated again."""
+    """Whether a case of the study is simulated again with the change."""
     policies: Mapping[str, str] = {}
-    """The variant that replaces a policy, by policy."""
+    """Names of the variants that replace policies, by the name of the policy."""
     setup: CaseSetup = CaseSetup()
     run: Callable[[WorkflowsCase, Path | None, CaseSetup], WorkflowsOutcome] = run_case
     repetitions: int = REPETITIONS
-    """Maximum number of repetitions."""
+    """Maximum number of repetitions that are simulated with the change."""
 
 
 _BY_IDLE = (paper.FILE_AWARE, paper.COARSENING, paper.CLUSTER_MIN)
@@ -107,13 +107,13 @@ class CauseCase(WorkflowsCase, frozen=True):
 
 
 class CauseOutcome(WorkflowsOutcome, frozen=True):
-    """The metrics of a case with one thing changed."""
+    """The metrics of a case that was simulated with a change."""
 
     change: str
 
 
 def cause_cases(made: Sequence[WorkflowsCase]) -> list[CauseCase]:
-    """The cases of all changes. ``made`` are the cases of the study."""
+    """The cases to simulate with each change. ``made`` are the cases of the study."""
     return [
         CauseCase(**msgspec.structs.asdict(case), change=name)
         for case in made
@@ -123,7 +123,8 @@ def cause_cases(made: Sequence[WorkflowsCase]) -> list[CauseCase]:
 
 
 def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
-    """Simulate a case with its change. The outcome names the policy that was replaced."""
+    """Simulate a case with its change. If a variant replaces the policy of the case, the outcome
+    has the name of the replaced policy."""
     change = CHANGES[case.change]
     fields = {f: getattr(case, f) for f in WorkflowsCase.__struct_fields__}
     changed = WorkflowsCase(**{**fields, "policy": change.policies.get(case.policy, case.policy)})
@@ -133,7 +134,8 @@ def run_cause(case: CauseCase, corpus: Path | None) -> CauseOutcome:
 
 
 def with_change(rows: Sequence[WorkflowsOutcome], changed: Sequence[CauseOutcome]) -> Samples:
-    """The samples of the study, in which the runs with a change replace the original ones."""
+    """The samples of the study, in which runs with a change take the place of all runs of the same
+    workload, policy and setting."""
     again = {_group(row) for row in changed}
     return Samples([*(row for row in rows if _group(row) not in again), *changed])
 
@@ -154,7 +156,8 @@ class Tested(NamedTuple):
 def tested(
     rows: Sequence[WorkflowsOutcome], changed: Sequence[CauseOutcome], found: Sequence[Answer]
 ) -> Iterator[Tested]:
-    """Yield the claims of each change. ``found`` are the answers of the study."""
+    """Test the claims of each change again, and yield them. ``found`` are the answers of the
+    study."""
     for name, change in CHANGES.items():
         samples = with_change(rows, [row for row in changed if row.change == name])
         for number in change.claims:
@@ -163,7 +166,7 @@ def tested(
 
 
 def holding(all_tested: Sequence[Tested]) -> set[int]:
-    """Numbers of the claims that hold with a change, but not without."""
+    """Numbers of the claims that hold with some change, but not without one."""
     return {
         one.before.number
         for one in all_tested

@@ -52,17 +52,17 @@ MEASURES = ("makespan_s", "nsl")
 
 
 def percent(changes: Iterable[Sample]) -> str:
-    """As ``-15%/+16%``, in ascending order, best first."""
+    """The means of the changes as text in ascending order, such as ``-15%/+16%``."""
     return "/".join(f"{mean:+.0f}%" for mean in sorted(change.mean for change in changes))
 
 
 def _limits(s: Samples, workload: str, measure: str, *, loaded: bool) -> list[Sample]:
-    """The relative changes with each limit, of both policies."""
+    """The changes of a measure with each limit in percent, for both policies in `DYNAMIC`."""
     return [c for p in DYNAMIC for c in s.changes(workload, p, measure, loaded=loaded)]
 
 
 def _best(s: Samples, workload: str, measure: str, *, loaded: bool) -> Sample:
-    """The best change over both policies and all limits."""
+    """The change with the smallest mean, over both policies in `DYNAMIC` and all limits."""
     return min(_limits(s, workload, measure, loaded=loaded), key=lambda change: change.mean)
 
 
@@ -71,8 +71,8 @@ _WHERE = "6.3.1, throttling"
 
 @CLAIMS.add(_WHERE, "wf-large1, idle system: some limit improves makespan and NSL")
 def _wf_large_1_idle(s: Samples) -> Finding:
-    """*The makespan (NSL) performance can be improved by 15% (20%)*: in Table 6.4 by a limit of
-    File-Aware, and by one of Cluster Minimization."""
+    """*The makespan (NSL) performance can be improved by 15% (20%)*: in Table 6.4 the makespan by a
+    limit of File-Aware, the NSL by one of Cluster Minimization."""
     statement = all_of(
         any_of(less(change, 0.0) for change in _limits(s, "wf-large1", m, loaded=False))
         for m in MEASURES
@@ -108,8 +108,8 @@ def _wf_large_2_every(s: Samples) -> Finding:
 
 @CLAIMS.add(_WHERE, "wf-large2: throttling costs less in a loaded system than in an idle one")
 def _wf_large_2_throttling(s: Samples) -> Finding:
-    """*The performance degradation is smaller when background load is imposed*: the mean over the
-    limits."""
+    """*The performance degradation is smaller when background load is imposed*: tested on the mean
+    over the limits."""
 
     def one(policy: str, measure: str) -> Finding:
         idle = s.changes("wf-large2", policy, measure, loaded=False)
@@ -149,8 +149,9 @@ def _each(experiments: tuple[tuple[int, int], ...], findings: list[Finding]) -> 
 
 
 def _small(s: Samples, test: Callable[[dict[str, Sample]], Finding]) -> Finding:
-    """A claim on 5 and 50 CyberShake-100, by total makespan and by NSL: the text names both
-    metrics of Figure 6.6, and one of them only for CyberShake-1000."""
+    """The finding of ``test`` on 5 and 50 CyberShake-100, for both total makespan and NSL: for
+    CyberShake-100 the text names both metrics of Figure 6.6, for CyberShake-1000 only one of
+    them."""
     return both(
         (f"{instances} x CS-{size}, {name}", test(_named(s, size, instances, measure)))
         for size, instances in _SMALL
@@ -249,13 +250,13 @@ MORE_INFORMATION = (
     *((p, q) for p in (SINGLE, ALL) for q in (FILE_AWARE, CLUSTER_MIN, HEFT)),
     *((p, HEFT) for p in (FILE_AWARE, CLUSTER_MIN)),
 )
-"""Pairs of policies, by Table 6.1: the second policy uses all the information of the first, and
-more. File-Aware and Cluster Minimization use different information; Coarsening does not run on all
-workloads."""
+"""Pairs of policies of which the second uses all the information of the first, and more (Table
+6.1). File-Aware and Cluster Minimization are no pair, because they use different information.
+Coarsening is absent, because it does not run on all workloads."""
 
 
 def _over_all(s: Samples, policies: tuple[str, ...]) -> dict[str, Sample]:
-    """Mean NSL over the workloads, with background load."""
+    """Mean NSL over all workloads with background load, by policy."""
     tables = [samples_of(s, w, "nsl", loaded=True, policies=policies) for w in paper.WORKLOADS]
     return {p: mean_of(table[p] for table in tables) for p in policies}
 
@@ -263,7 +264,8 @@ def _over_all(s: Samples, policies: tuple[str, ...]) -> dict[str, Sample]:
 @CLAIMS.add(_WHERE, "In general, a policy that uses more information is better: by NSL, in most of "
             "the 13 pairs of policies of which one knows more (Table 6.1)")  # fmt: skip
 def _general_policy_uses_more(s: Samples) -> Finding:
-    """*In general, increasing information usage … improves the performance*: not in every pair."""
+    """*In general, increasing information usage … improves the performance*: tested on most pairs,
+    not on every pair."""
     values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT))
     better = [less(values[more], values[fewer]) for fewer, more in MORE_INFORMATION]
     count = sum(values[more].mean < values[fewer].mean for fewer, more in MORE_INFORMATION)
@@ -272,8 +274,8 @@ def _general_policy_uses_more(s: Samples) -> Finding:
 
 @CLAIMS.add(_WHERE, "HEFT-P is a good alternative to HEFT: better than at least half of the others")
 def _heft_p_good_alternative(s: Samples) -> Finding:
-    """*A good alternative to be used provided that the application characteristics are known*: not
-    the next after HEFT."""
+    """*A good alternative to be used provided that the application characteristics are known*:
+    HEFT-P need not be the best after HEFT."""
     values = _over_all(s, (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN, HEFT_P))
     return lower_half(values, HEFT_P), f"mean NSL, loaded: {listed(values)}"
 
@@ -294,7 +296,7 @@ def _policies_consider_communication_file(s: Samples) -> Finding:
             "All-Clusters, File-Aware and Cluster Minimization", main=True)  # fmt: skip
 def _wf_large_1_coarsening(s: Samples) -> Finding:
     """*Good alternatives that can be considered in the absence of complete task and resource
-    information*: not the two best."""
+    information*: they need not be the two best."""
     rest = (ROUND_ROBIN, SINGLE, ALL, FILE_AWARE, CLUSTER_MIN)
     values = samples_of(s, "wf-large1", "makespan_s", loaded=True, policies=rest)
     coarsening = s.single("wf-large1", COARSENING, "makespan_s", loaded=True)
@@ -321,8 +323,9 @@ def _wf_large_1_coarsening(s: Samples) -> Finding:
 def _many_tasks_balancing_workflows(s: Samples) -> Finding:
     """*When many workflow applications are submitted together, balancing the workflows … or
     applying task throttling improves the performance, since both approaches prevent high
-    inter-cluster network traffic … when many tasks are distributed*: both, not the better of the
-    two; 5 x CyberShake-100 are not many tasks."""
+    inter-cluster network traffic … when many tasks are distributed*: balancing and throttling must
+    both improve the makespan. 5 x CyberShake-100 is not tested, because it does not have many
+    tasks."""
 
     def one(size: int, instances: int) -> Finding:
         values = _named(s, size, instances, "makespan_s")

@@ -53,7 +53,8 @@ CLAIMS = Claims[Samples]()
 def samples_of(
     s: Samples, workload: str, measure: str, *, loaded: bool, policies: Iterable[str] = ()
 ) -> dict[str, Sample]:
-    """A measure of single workflows by policy; by default of all policies of Table 6.3."""
+    """A measure of single workflows by policy. ``policies`` are by default all those of Table
+    6.3."""
     chosen = tuple(policies) or tuple(paper.TABLE_6_3[workload, loaded])
     return {p: s.single(workload, p, measure, loaded=loaded) for p in chosen}
 
@@ -217,8 +218,8 @@ def _wf_large_2_heft(s: Samples) -> Finding:
 
 @CLAIMS.add(_WHERE, "Round Robin, All-Clusters and Cluster Minimization transfer many files")
 def _round_robin_clusters_cluster(s: Samples) -> Finding:
-    """*Perform many inter-cluster file transfers*: not the most; more than at least half of the
-    other policies."""
+    """*Perform many inter-cluster file transfers*: they need not have the most, but more than at
+    least half of the other policies."""
 
     def one(workload: str) -> Finding:
         values = samples_of(s, workload, "nft", loaded=False)
@@ -325,8 +326,8 @@ def _wf_large_1_coarsening(s: Samples) -> Finding:
 
 @CLAIMS.add(_WHERE, "Round Robin and All-Clusters suffer from large queue waits")
 def _round_robin_clusters_suffer(s: Samples) -> Finding:
-    """*Suffer from … large queue wait times*: not the largest; larger than those of at least half
-    of the other policies."""
+    """*Suffer from … large queue wait times*: they need not have the largest, but larger ones than
+    at least half of the other policies."""
 
     def one(workload: str) -> Finding:
         values = samples_of(s, workload, "qwt_s", loaded=True)

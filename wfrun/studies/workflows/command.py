@@ -61,7 +61,8 @@ def study_workflows(options: StudyOptions) -> None:
 
 
 def _origins(corpus: Path | None) -> list[tuple[str, int]]:
-    """Workflows for which ``corpus`` has a document."""
+    """(family, size) of each workflow for which ``corpus`` has a document; empty without a corpus.
+    Raises InvalidError for a corpus without any of them."""
     if corpus is None:
         return []
     wanted = dict.fromkeys(w for workload in paper.WORKLOADS.values() for w in workload)
@@ -76,7 +77,7 @@ def _origins(corpus: Path | None) -> list[tuple[str, int]]:
 
 
 def _files(corpus: Path | None, origins: list[tuple[str, int]]) -> Files:
-    """The documents that simulations read."""
+    """The documents in ``corpus`` that simulations read."""
     if corpus is None:
         return {}
     found = (document_of(corpus, *origin) for origin in origins)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from wfrun.engine.model import Catalog, LinkSpec, SiteSpec
 
 _GHZ = 2.4
-"""Clock rate of three of the five clusters, which are the reference processor."""
+"""Clock rate in GHz of three of the five clusters. Their processors are the reference processor."""
 
 _LINKS = (
     ("vrije", "amsterdam", 185.0, 0.4),
@@ -23,16 +23,17 @@ _LINKS = (
     ("delft", "leiden", 10.0, 1.45),
     ("multimedian", "leiden", 115.0, 0.6),
 )
-"""(cluster, cluster, MB/s, ms). Delft-Leiden could not be measured (section 2.4.1); it has the
-values of Delft-MultimediaN, the slowest link of Delft."""
+"""(cluster, cluster, bandwidth in MB/s, latency in ms). Delft-Leiden could not be measured (section
+2.4.1); it has the values of Delft-MultimediaN, the slowest link of Delft."""
 
 
 def das3(processors_per_node: int = 1) -> Catalog:
     """The five clusters, fully connected, in the order of Table 1.2.
 
-    By default a node runs one task. Table 7.4 also states the number of nodes as the size of the
-    simulated clusters. With 272 places the queue waits of Single Cluster for large workflows are
-    those of Table 6.3; with 544 or 816 (two processors a node, dual cores) they are far below.
+    By default a node runs one task. Table 7.4, too, states the number of nodes as the size of the
+    simulated clusters. With 272 slots the queue waits of Single Cluster for large workflows are
+    those of Table 6.3. With 544 or 816 slots (two processors a node, dual cores) they are far
+    below.
     """
     clusters = (
         ("vrije", 85, 2.4),

@@ -1,4 +1,4 @@
-"""The experiments of thesis section 6.3: what is simulated, and what is measured."""
+"""The experiments of thesis section 6.3: the simulated runs and their metrics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from wfrun.studies.workflows.background import WARM_UP_S, Load, background
 from wfrun.studies.workflows.das3 import das3
 
 MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
-"""Section 6.2.1: all LRMs are FCFS. The monitoring service is assumed to report within 1 s."""
+"""All LRMs are FCFS (section 6.2.1). We assume that the monitoring service reports every second."""
 
 
 OPTIONS = {policy: {"ties": "catalog"} for policy in (paper.FILE_AWARE, paper.COARSENING)}
-"""Each workflow of the thesis has a broker of its own (section 6.1.2). A broker does not know yet
-what the brokers of workflows submitted at the same time do, so all of them begin in the same
-cluster."""
+"""Options of policies. In the thesis each workflow has a broker of its own (section 6.1.2). A
+broker does not know yet where the brokers of workflows submitted at the same time place tasks, so
+all of them begin in the same cluster. Ties therefore go to the first cluster of the catalog."""
 
 
 class CaseSetup(msgspec.Struct, frozen=True):
@@ -38,16 +38,16 @@ class CaseSetup(msgspec.Struct, frozen=True):
     model: SiteModel = MODEL
     load: Load = Load()
     options: tuple[tuple[str, str], ...] = ()
-    """Options of the policy, instead of OPTIONS."""
+    """Options of the policy. If given, they replace OPTIONS."""
 
 
 class WorkflowsCase(msgspec.Struct, frozen=True):
     """One simulated run."""
 
     experiment: str
-    """``single``, ``multi``, or ``places``, which varies the number of tasks per node."""
+    """``single``; ``multi``; or ``places``, in which nodes run several tasks at a time."""
     workload: str
-    """A workload of Table 6.2, or the application of a multi-workflow experiment."""
+    """A workload of Table 6.2; in the experiment ``multi`` a name such as ``5 x CS-100``."""
     family: str
     size: int
     instances: int
@@ -66,20 +66,22 @@ class WorkflowsOutcome(WorkflowsCase, frozen=True):
     """The metrics of section 6.2.4. They are means over the workflows of the run."""
 
     makespan_s: float
-    """Makespan; for several instances, the total makespan."""
+    """Makespan in seconds; for several instances, the total makespan."""
     nsl: float
     held_s: float
     qwt_s: float
     ftd_s: float
     nft: float
     once_s: float
-    """File transfer delay when each transfer is charged to one task alone; see the page."""
+    """Mean file transfer delay of a task in seconds, when each transfer is charged to only one of
+    the tasks that need the file; see the page."""
     main_share: float
-    """Share of a workflow's tasks in the cluster that ran most of them."""
+    """Share of a workflow's tasks that ran in the cluster that ran most of them."""
 
 
 class WorkflowsScale(msgspec.Struct, frozen=True):
-    """Numbers of repetitions, each with other workflows, background and random choices."""
+    """Numbers of repetitions. Each repetition has other workflows, background and random
+    choices."""
 
     idle: int
     """Repetitions without background load."""
@@ -92,7 +94,7 @@ FULL = WorkflowsScale(idle=100, loaded=100)
 
 
 def cases(scale: WorkflowsScale, origins: Sequence[tuple[str, int]] = ()) -> list[WorkflowsCase]:
-    """All simulated runs of the study, in an order in which all experiments progress evenly.
+    """All simulated runs of the study, ordered such that all experiments progress evenly.
     ``origins`` are the (family, size) of the workflows that the corpus has."""
     made = [*_single(scale), *_throttled(scale), *_multi(scale), *_places(scale)]
     replace = msgspec.structs.replace
@@ -104,7 +106,8 @@ def cases(scale: WorkflowsScale, origins: Sequence[tuple[str, int]] = ()) -> lis
 
 
 def _single(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
-    """Figure 6.3 and Table 6.3. Coarsening is for large workflows, HEFT-P for background load."""
+    """The runs of Figure 6.3 and Table 6.3. Coarsening runs only on large workflows, HEFT-P only
+    with background load."""
     for workload in paper.WORKLOADS:
         for loaded in (False, True):
             for policy in paper.TABLE_6_3[workload, loaded]:
@@ -112,7 +115,8 @@ def _single(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
 
 
 def _throttled(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
-    """Figure 6.5 and Table 6.4, beside the unthrottled runs of ``_single``."""
+    """The runs of Figure 6.5 and Table 6.4 with a throttle. Those without one are in
+    ``_single``."""
     for policy, workload, loaded in paper.TABLE_6_4:
         for limit in paper.LIMITS:
             yield from _workload(workload, policy, limit, scale, loaded=loaded)
@@ -139,7 +143,7 @@ def _workload(
 
 
 def _multi(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
-    """Figure 6.6 and Table 6.5; without background load, as section 6.2.3 says."""
+    """The runs of Figure 6.6 and Table 6.5, without background load (section 6.2.3)."""
     for family, size, instances in paper.MULTI:
         for policy, throttled in paper.MULTI_VARIANTS:
             for repetition in range(scale.idle):
@@ -159,12 +163,12 @@ def _multi(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
 
 
 def multi_name(size: int, instances: int) -> str:
-    """As ``5 x CS-100``."""
+    """The name of the workload of several CyberShake workflows, such as ``5 x CS-100``."""
     return f"{instances} x CS-{size}"
 
 
 def _places(scale: WorkflowsScale) -> Iterator[WorkflowsCase]:
-    """Single Cluster with nodes that run two or four tasks at a time."""
+    """Runs of Single Cluster with nodes that run two or four tasks at a time."""
     for workload in ("wf-large1", "wf-large2"):
         for case in _workload(workload, paper.SINGLE, None, scale, loaded=False):
             for places in (2, 4):
@@ -179,17 +183,18 @@ _DOCUMENTS = {"cybershake": "CyberShake", "montage": "Montage", "inspiral": "Ins
 
 
 def document_of(corpus: Path, family: str, size: int) -> Path | None:
-    """The workflow's document in ``corpus`` or a folder below it, under the name that the workflow
-    generator of the thesis (its reference 19) gives it; None if it is absent."""
+    """The document of a workflow in ``corpus`` or a folder below it; None if there is none. It must
+    have the file name that the workflow generator used by the thesis (its reference 19) gives
+    it."""
     name = f"{_DOCUMENTS[family]}_{size}.xml"
     return next(iter(sorted(corpus.rglob(name))), None)
 
 
 @lru_cache(maxsize=24)
 def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Workflow:
-    """A workflow as the thesis models it: from its document, or else generated.
+    """A workflow as the thesis models it: read from ``document``, or generated if that is None.
 
-    In section 6.1.1 a task passes one file to each successor. Therefore the outputs of a task
+    In section 6.1.1 a task passes one file to all its successors. Therefore the outputs of a task
     become one file of their total size. Inputs that no task writes are dropped, since they cost
     nothing. Raises InvalidError for a document that cannot be read or has no run times.
     """
@@ -201,7 +206,7 @@ def workflow_of(family: str, size: int, seed: int, document: Path | None) -> Wor
 
 
 def one_file_per_task(workflow: Workflow) -> Workflow:
-    """The workflow with all outputs of a task as one file, and without initial inputs."""
+    """The workflow with all outputs of a task joined into one file, and without initial inputs."""
     replace = msgspec.structs.replace
     files: list[File] = []
     merged: dict[int, int] = {}
@@ -249,7 +254,7 @@ def _background(seed: int, places: int, load: Load) -> Mapping[str, Sequence[Sim
 def run_case(
     case: WorkflowsCase, corpus: Path | None, setup: CaseSetup | None = None
 ) -> WorkflowsOutcome:
-    """Simulate one case and measure it, from its log."""
+    """Simulate one case, and measure the run from its log."""
     setup = setup or CaseSetup()
     workflow = documented_workflow(case, corpus)
     catalog = das3(case.places)
@@ -307,7 +312,8 @@ def outcome_of(
 
 
 def _main_share(timings: RunTimings) -> float:
-    """Share of a workflow's tasks in its main cluster, mean over the workflows."""
+    """Share of a workflow's tasks that ran in its main cluster, the one that ran most of them; mean
+    over the workflows."""
     counts = [[0] * len(timings.sites) for _ in timings.workflows]
     for task in timings.tasks:
         counts[task.workflow][task.site] += 1

@@ -35,8 +35,9 @@ def page(
     origins: Sequence[tuple[str, int]],
     pictures: Sequence[str],
 ) -> str:
-    """The page in Markdown. ``tests`` are claims tested with one thing changed, ``origins`` the
-    workflows that come from the corpus, ``pictures`` the names of files beside the page."""
+    """The page in Markdown. ``tests`` are the claims tested again with a change, ``origins`` the
+    (family, size) of the workflows that come from the corpus, ``pictures`` the names of files
+    beside the page."""
     parts = [
         *_head(found, tests, scale, origins),
         *_setting(samples),
@@ -90,7 +91,8 @@ def _head(
 
 
 def _explained(found: Sequence[Answer], tests: Sequence[Tested]) -> str:
-    """Which of the claims that do not hold here are contradicted by the thesis's own numbers."""
+    """A text that names, of the claims that do not hold here, those that contradict the waits in
+    the thesis's own tables, and those that hold with one rule changed."""
     open_ = {a.number for a in found if not a.holds and not a.claim.always}
     against = sorted(open_ & CLAIMS_AGAINST_WAITS)
     changed = sorted((open_ & holding(tests)) - set(against))

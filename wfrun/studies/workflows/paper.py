@@ -26,8 +26,9 @@ WORKLOADS: dict[str, tuple[tuple[str, int], ...]] = {
     "wf-large1": (("cybershake", 1000), ("montage", 1000)),
     "wf-large2": (("sipht", 1000), ("inspiral", 1000)),
 }
-"""Table 6.2: the families and sizes of each workload. Its Montage-100 is replaced by Inspiral-100,
-which has the makespan and sizes of the table; see the page of the study of brokers."""
+"""Table 6.2: the families and sizes of each workload. The thesis's Montage-100 is replaced by
+Inspiral-100, which has the makespan and sizes of the table; see the page of the study of
+brokers."""
 
 SMALL = ("wf-small1", "wf-small2")
 LARGE = ("wf-large1", "wf-large2")
@@ -38,20 +39,21 @@ CHARACTERISTICS: dict[str, tuple[float, float]] = {
     "wf-large1": (410, 2866),
     "wf-large2": (3290, 1150),
 }
-"""Table 6.2: mean makespan on a reference cluster in s, mean size of the output files in MB."""
+"""Table 6.2: mean makespan on a reference cluster in seconds, and mean total size of the output
+files in MB."""
 
 
 class WaitEntry(NamedTuple):
     """One entry of Table 6.3 or 6.5."""
 
     qwt_s: float
-    """Mean queue wait of a task, at the clusters."""
+    """Mean wait of a task in the queue of its cluster, in seconds."""
     ftd_s: float
-    """Mean file transfer delay of a task."""
+    """Mean file transfer delay of a task, in seconds."""
     nft: float
     """Transfers between clusters per workflow."""
     held_s: float = 0.0
-    """Mean wait of a task at the level of the grid, because of the throttle."""
+    """Mean time in seconds for which the throttle holds back a task at the level of the grid."""
 
 
 TABLE_6_3: dict[tuple[str, bool], dict[str, WaitEntry]] = {
@@ -128,7 +130,7 @@ TABLE_6_3: dict[tuple[str, bool], dict[str, WaitEntry]] = {
         HEFT_P: WaitEntry(28, 0.4, 501),
     },
 }
-"""Entries by policy; the tables by workload and by whether there is background load."""
+"""Entries of Table 6.3 by (workload, whether there is background load), then by policy."""
 
 CDF_WORKLOADS = ("wf-small1", "wf-large1")
 """Figure 6.4: the workloads whose distributions are drawn."""
@@ -146,8 +148,8 @@ TABLE_6_4: dict[tuple[str, str, bool], tuple[float, float, float, float]] = {
     (CLUSTER_MIN, "wf-large1", True): (-30, -11, -27, -13),
     (CLUSTER_MIN, "wf-large2", True): (4, 43, 15, 75),
 }
-"""By policy, workload and background: the best and the worst change of the makespan, and those of
-the NSL, over the limits, in percent of the run without a throttle."""
+"""By (policy, workload, whether there is background load): the best and the worst change of the
+makespan, then of the NSL, over the limits; in percent of the run without a throttle."""
 
 MULTI = (("cybershake", 100, 5), ("cybershake", 100, 50), ("cybershake", 1000, 5))
 """Section 6.3.2: family, size, and number of instances submitted together."""
@@ -163,7 +165,7 @@ MULTI_VARIANTS = (
     (CLUSTER_MIN, True),
     (HEFT, False),
 )
-"""Table 6.5: policy, and whether it is throttled."""
+"""The rows of Table 6.5: policy, and whether it is throttled."""
 
 TABLE_6_5: dict[tuple[int, int], tuple[WaitEntry, ...]] = {
     (100, 5): (

@@ -1,4 +1,4 @@
-"""Means over the repetitions of the study."""
+"""The measures of the study by point, with a value for each repetition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEASURES = ("makespan_s", "nsl", "held_s", "qwt_s", "ftd_s", "nft", "once_s", "m
 class Samples:
     """The measures of the study. Each ``measure`` is one of MEASURES.
 
-    A repetition's value for a workload is the mean over the workflows in it (Table 6.2). Means and
-    confidence intervals are over repetitions.
+    A workload of Table 6.2 consists of several workflows. The value of a repetition is the mean
+    over these workflows.
     """
 
     def __init__(self, rows: Sequence[WorkflowsOutcome]) -> None:
@@ -45,8 +45,8 @@ class Samples:
         return self._sample((experiment, workload, paper.SINGLE, None, False, places), measure)
 
     def changes(self, workload: str, policy: str, measure: str, *, loaded: bool) -> list[Sample]:
-        """The change of a measure in percent of its mean without a throttle, for each of
-        paper.LIMITS."""
+        """The relative change of a measure with each of paper.LIMITS, in percent of the mean
+        without a throttle."""
         free = self.single(workload, policy, measure, loaded=loaded)
         mean = free.mean
         return [
@@ -59,7 +59,8 @@ class Samples:
         ]
 
     def runs(self, workload: str, policy: str, measure: str) -> list[float]:
-        """A measure of each single workflow with background load, unsorted."""
+        """A measure of each single run of a workload and a policy with background load,
+        unsorted."""
         rows = self._groups["single", workload, policy, None, True, 1].values()
         return [float(getattr(row, measure)) for several in rows for row in several]
 

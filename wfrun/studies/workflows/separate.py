@@ -1,4 +1,5 @@
-"""Several workflows with a broker each, which knows late what the others have placed."""
+"""Simulations of several workflows with a broker for each. A broker learns only after a delay what
+the other brokers have placed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from wfrun.studies.workflows.experiments import (
 def run_separately(case: WorkflowsCase, corpus: Path | None, setup: CaseSetup) -> WorkflowsOutcome:
     """Simulate one case of several workflows with a broker for each, and without head nodes. The
     brokers begin at the same time, learn of each other's tasks whenever the monitoring service
-    reports, and share the bandwidth of the links."""
+    reports, and share the bandwidth of the links. The total makespan is that of the last workflow;
+    other metrics are means over the workflows."""
     workflow = documented_workflow(case, corpus)
     catalog = das3(case.places)
     world = BrokerWorld(

@@ -38,15 +38,15 @@ class BalancedOverflow(ClusterMin):
 
 
 class CountedIdle(Fcfs):
-    """A FCFS queue whose free processors count as idle even while a job waits at its head. The
-    engine treats a queue with another name than Fcfs's as one that backfills."""
+    """A FCFS queue whose free processors count as idle even while a job waits at its head. Only its
+    name differs from `Fcfs`: the engine assumes that queues with other names backfill."""
 
     name = "fcfs:counted-idle"
 
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Let simulations find the variants by name, until the end of the block."""
+    """Register the variants by name until the block ends."""
     for variant in (WholeLoads, BalancedOverflow):
         PLACEMENT[variant.name] = variant
     LRMS[CountedIdle.name] = CountedIdle
