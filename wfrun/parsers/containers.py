@@ -34,9 +34,9 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 def to_image(value: Any) -> str:
     """The normal form of the name of an image: a URL, or a path.
 
-    A name without a scheme is a file's if it begins with ``/``, ``./`` or ``../`` or has the suffix
-    of an image file; otherwise it belongs to a Docker registry. Raises ValueError with the end of a
-    message.
+    A name without a scheme is a path if it begins with ``/``, ``./`` or ``../`` or has the suffix
+    of an image file; otherwise it is an image of a Docker registry. Raises ValueError with the end
+    of a message.
     """
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"an image is a name or a path, not {in_words(value)}")

@@ -64,8 +64,8 @@ _REMOTE = re.compile(
     r"([a-z]+)://(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?"
     r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(/.*)?"
 )
-"""The authority may contain only characters that all clients interpret alike. With others, such as
-``?``, ``#``, ``\\`` and ``%``, clients differ on where the host ends."""
+"""The authority may contain only characters that all clients interpret alike. With other
+characters, such as ``?``, ``#``, ``\\`` and ``%``, clients differ on where the host ends."""
 
 
 def remote_url(url: str) -> RemoteUrl:

@@ -1,6 +1,6 @@
 """Numbers in foreign text: answers of sites, batch systems and servers, and documents.
 
-`str.isdigit` accepts ``²``, for which `int` raises ValueError, as it does for more than 4,300
+`int` raises ValueError for ``²``, although `str.isdigit` accepts it, and for more than 4,300
 digits. Numbers above 64 bits fit neither the log nor a file. `tools/check_foreign_numbers.py`
 checks that no other module converts such text.
 """

@@ -1,6 +1,7 @@
-"""Types of the records that a Python program makes. `msgspec` checks types only in documents.
+"""Checks of the types in records that a Python program makes, since `msgspec` checks types only
+when it reads documents.
 
-Only types are checked here. Values are checked together with those of documents, by the same rules.
+Values are not checked here, but together with the values of documents, by the same rules.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def _check_all(records: Sequence[object], kind: type, what: str, source: str) ->
 
 
 def check_record(record: Any, what: str, source: str) -> None:
-    """Raise InvalidError for the first field of a record whose value is not of the type that the
-    field declares. A list is accepted where a tuple is declared."""
+    """Raise InvalidError for the first field of a record whose value does not have the declared
+    type. A list is accepted where a tuple is declared."""
     if _is_exact(record):
         return
     for field in msgspec.structs.fields(record):

@@ -27,7 +27,7 @@ _SHOWN = 12
 
 
 def check_bag(bag: Bag, refuse: Refuse) -> None:
-    """Check names and requests: raise InvalidError for those beyond
+    """Raise InvalidError for names and requests of a bag that exceed the limits of
     `wfrun.parsers.syntax.limits`."""
     labels = {
         "the name of the bag": bag.name,

@@ -1,8 +1,8 @@
 """Checks of the names of a bag's files: each is inside the sandbox, and outputs have different
 names. The lengths of names are checked before any template is expanded.
 
-A bag may have millions of tasks. In most cases templates and columns suffice for a decision; only
-in the others all names are compared one by one.
+A bag may have millions of tasks. In most cases the templates and the columns of values suffice for
+the checks. Only in other cases are all names compared one by one.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _LETTERS = {
 def check_names(expansion: Expansion, columns: Mapping[str, Column], refuse: Refuse) -> None:
     """Raise InvalidError for file names that cannot be used.
 
-    These are names outside the sandbox, equal names of two files of a task, and outputs of any two
-    tasks whose names are equal or one of which is inside the other.
+    These are names outside the sandbox, equal names of two files of a task, equal names of outputs
+    of two tasks, and names of outputs of which one is a folder of the other.
     """
     bag = expansion.bag
     for file in (*bag.inputs, *bag.outputs):

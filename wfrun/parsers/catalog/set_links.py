@@ -36,8 +36,8 @@ def as_written(link: LinkSpec) -> LinkSpec:
 
 
 def with_links(document: str, links: Sequence[LinkSpec], source: str) -> str:
-    """Return ``document``, a valid catalog, with ``links`` in place of its links between the same
-    places. Each of ``links`` must have a bandwidth.
+    """Return ``document``, a valid catalog, in which ``links`` replace the links that it has
+    between the same places. Each of ``links`` must have a bandwidth.
 
     Raises InvalidError, with the lines to write by hand, if the links cannot be edited. Some YAML
     layouts may not be foreseen here, so the caller must compare the resulting catalog.

@@ -15,7 +15,8 @@ from wfrun.parsers.generate.bots_model import Fit, TraceFits, Zipf
 
 QUANTILES = (0.1, 0.5, 0.9)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""The smallest sizes of the classes: bags of one task, then those of section 5.2.4."""
+"""Smallest number of tasks of each size class. The first class has bags of one task; the others are
+those of section 5.2.4."""
 _STEEPEST_ZIPF = 8.0
 
 

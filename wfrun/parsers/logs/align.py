@@ -1,4 +1,4 @@
-"""Time zones of logs: several logs that begin on the same weekday at the same time of day.
+"""Alignment of logs in different time zones, so that all begin on a Monday at midnight.
 
 Source: J. M. Ramírez-Alcaraz et al., Journal of Grid Computing 9, 2011, section 5.2: "we removed
 all jobs until the first Monday at midnight", in local time, with the differences between the time

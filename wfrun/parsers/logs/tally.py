@@ -18,8 +18,8 @@ TOLERANT_HINT = f"Mend the line; or {DROP_HINT}"
 class BadLineError(Exception):
     """A line without a readable job.
 
-    ``reason`` is a short text, which is equal for all lines with the same fault. ``message``
-    describes this line.
+    ``reason`` is a short text, equal for all lines with the same fault. ``message`` describes the
+    fault of this line.
     """
 
     def __init__(self, reason: str, message: str, hint: str = TOLERANT_HINT) -> None:

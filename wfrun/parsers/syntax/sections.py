@@ -141,7 +141,8 @@ def to_truth(value: Any) -> bool:
 
 
 def in_words(value: Any) -> str:
-    """The value as messages show it: YAML's name for it, or its text."""
+    """The value as text for messages: the kind of a mapping, list or empty value, otherwise the
+    value itself."""
     if isinstance(value, bool):
         return str(value).lower()
     for kind, words in ((dict, "a mapping"), (list, "a list"), (type(None), "nothing")):

@@ -59,10 +59,11 @@ class YamlDocument:
         self._lines = lines
 
     def line(self, *path: str | int) -> int:
-        """The 1-based line of the part at this path of keys and indices.
+        """The 1-based line of the part of the document at this path of keys and indices.
 
-        For an entry of a mapping it is the line of its key, for an item of a list the line where
-        the item starts. If there is nothing at the path, it is the line of the nearest part above.
+        For an entry of a mapping it is the line of the key, for an item of a list the line where
+        the item starts. If the path leads to no part, it is the line of the last part that the path
+        leads to.
         """
         line, value = self._root_line, self.value
         for step in path:

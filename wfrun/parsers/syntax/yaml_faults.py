@@ -62,7 +62,8 @@ def _is_key(text: str) -> bool:
 
 
 def _indentation_fault(above: list[str], indent: int) -> str | None:
-    """Compare the indentation of a line with those that the lines above leave open."""
+    """The fault of the indentation ``indent`` of a line, after the lines ``above``; None if the
+    indentation is valid."""
     open_: list[int] = []
     for line in above:
         own = _indent(line)

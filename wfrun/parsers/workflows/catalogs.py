@@ -33,8 +33,8 @@ class PhysicalNames(msgspec.Struct):
     places: list[tuple[str, str]] = []
     env: dict[str, str] = {}
     container: Container | None = None
-    """The container that an executable runs in. The executable is inside it, unless it is
-    staged."""
+    """The container that an executable runs in. The image contains the executable, unless the
+    executable is staged."""
     is_staged: bool = False
     """Whether an executable is copied to where it runs."""
 

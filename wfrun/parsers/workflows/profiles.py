@@ -42,7 +42,8 @@ NO_REQUESTS = ProfileRequests()
 
 
 class ProfileError(ValueError):
-    """A value of a profile that its key does not allow, or that contradicts others."""
+    """Raised for the value of a profile that is invalid for its key, or contradicts another
+    profile."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)

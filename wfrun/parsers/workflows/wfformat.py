@@ -77,7 +77,7 @@ def _no_constant(text: str) -> NoReturn:
 def line_of(text: str, *path: str | int) -> int:
     """The line at which the part of a JSON text at this path of keys and indices starts.
 
-    If the text has no such part, it is the line of the nearest part above.
+    If the path leads to no part, it is the line of the last part that the path leads to.
     """
     decoder = json.JSONDecoder()
     position = _skip_space(text, 0)

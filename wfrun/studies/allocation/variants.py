@@ -19,21 +19,21 @@ from wfrun.runners.simulate.grid.estimates import Estimates, LrmEstimates
 
 
 class MplWithJob(Mpl):
-    """MPL with the new job counted among those of the site."""
+    """MPL whose value of a site includes the new job."""
 
     def value(self, site: int, task: int) -> float:
         return super().value(site, task) + self.view.cores(task) / self.view.slots(site)
 
 
 class MlpWithJob(Mlp):
-    """MLp with the new job counted among those of the site."""
+    """MLp whose value of a site includes the new job."""
 
     def value(self, site: int, task: int) -> float:
         return super().value(site, task) + 1.0 / self.view.slots(site)
 
 
 class MlbWithJob(Mlb):
-    """MLB with the new job counted among those of the site."""
+    """MLB whose value of a site includes the new job."""
 
     def value(self, site: int, task: int) -> float:
         work_s = self.view.cores(task) * self.view.predict_s(task, site)
@@ -41,7 +41,7 @@ class MlbWithJob(Mlb):
 
 
 class MctWithJob(Mct):
-    """MCT with the new job counted among those of the site."""
+    """MCT whose value of a site includes the new job."""
 
     def value(self, site: int, task: int) -> float:
         return max(super().value(site, task), self.view.estimate_completion_s(site, task))
@@ -124,10 +124,10 @@ class MstLeastLoad(Mst):
 class FirstPlan(LrmEstimates):
     """Estimates from a plan of the queue in the order of submission, without backfilling.
 
-    A job gets a reservation when it is submitted, which does not start before that of the job
-    submitted last, and keeps it. The plan is not renewed when a job ends early or late or is
-    backfilled: the time that a job has requested remains reserved. Starts, waits and ends are the
-    planned ones.
+    A job gets a reservation when it is submitted, and keeps it. The reservation does not start
+    before that of the job submitted last. The plan is not renewed when a job ends early or late or
+    is backfilled: the time that a job has requested remains reserved. Starts, waits and ends are
+    the planned ones.
     """
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:

@@ -1,9 +1,10 @@
-"""Claims of thesis sections 5.4.1 to 5.4.3: policies, workloads, inaccurate estimates.
+"""Claims of thesis sections 5.4.1 to 5.4.3, in our words: policies, workloads, inaccurate
+estimates.
 
-In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`. *Poor*
-and *good* are judged policy by policy, against at least half of the others, because the worst
-policies dominate a mean over the policies. A docstring has the words of the text that decide what
-is tested.
+The text has no number for "similar" and the like; `wfrun.studies.common.claim` has bounds for them.
+A policy is *poor* or *good* in comparison with at least half of the other policies, because the
+worst policies dominate a mean over the policies. The docstring of a test quotes the words of the
+text that decide what is tested.
 """
 
 from __future__ import annotations

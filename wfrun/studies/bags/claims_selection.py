@@ -1,8 +1,8 @@
-"""Claims of thesis sections 5.4.4 and 5.4.5: selection policies, architectures.
+"""Claims of thesis sections 5.4.4 and 5.4.5, in our words: selection policies, architectures.
 
-In our words. "Similar" and the like have no number there: see `wfrun.studies.common.claim`. A value
-that is "up to" a number has to be between half and twice that number here. A docstring has the
-words of the text that decide what is tested.
+The text has no number for "similar" and the like; `wfrun.studies.common.claim` has bounds for them.
+If the text says that a value is "up to" a number, ours must be between half and twice that number.
+The docstring of a test quotes the words of the text that decide what is tested.
 """
 
 from __future__ import annotations

@@ -164,9 +164,8 @@ def uses_estimates(policy: str) -> bool:
 
 
 class BagSamples:
-    """The measures by cell, with their values in all repetitions. In its methods, ``measure`` is a
-    field of `Row`, and ``changes`` are fields of `Cell` with values that differ from those of
-    BASE."""
+    """The measures of each cell in all repetitions. In the methods, ``measure`` is a field of
+    `Row`, and ``changes`` are fields of `Cell` with values that differ from those of BASE."""
 
     def __init__(self, rows: Sequence[Row], scale: BagsScale, real: str) -> None:
         self.scale = scale

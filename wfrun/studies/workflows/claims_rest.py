@@ -1,7 +1,7 @@
 """Claims of thesis section 6.3 on task throttling (6.3.1), on several workflows (6.3.2), and of the
 discussion (6.3.3).
 
-A docstring has the words of the text that decide what is tested.
+The docstring of a test quotes the words of the text that decide what is tested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Claims of thesis section 6.3.1 on single workflows, without a throttle.
 
-A docstring has the words of the text that decide what is tested.
+The docstring of a test quotes the words of the text that decide what is tested.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ MODEL = SiteModel(lrm="fcfs", observe_s=1.0)
 
 
 OPTIONS = {policy: {"ties": "catalog"} for policy in (paper.FILE_AWARE, paper.COARSENING)}
-"""Options of policies. In the thesis each workflow has a broker of its own (section 6.1.2). A
-broker does not know yet where the brokers of workflows submitted at the same time place tasks, so
-all of them begin in the same cluster. Ties therefore go to the first cluster of the catalog."""
+"""Options of policies: ties go to the first cluster of the catalog. In the thesis each workflow has
+a broker of its own (section 6.1.2). A broker does not know yet where the brokers of workflows
+submitted at the same time place tasks, so all of them begin in the same cluster."""
 
 
 class CaseSetup(msgspec.Struct, frozen=True):

@@ -156,7 +156,8 @@ class Files:
         return file
 
     def _twin(self, document: Document, draft: TaskDraft, file: LinkedFile) -> LinkedFile:
-        """A further file of the same name, for a further producer."""
+        """Add another file with the name of ``file``, for another producer. Raises InvalidError
+        unless the document is emulated."""
         if not document.emulate:
             document.refuse(
                 f"file {file.name} is written by two tasks: "

@@ -32,8 +32,9 @@ _SHOWN = 20
 
 
 def make_workflow(path: Path, reader: DocumentReader, *, emulate: bool) -> Workflow:
-    """Make the workflow of a document and of those that it includes. Raises InvalidError if one of
-    them is invalid or cannot be read."""
+    """Make the workflow of a document and of the sub-workflows that it includes. Raises
+    InvalidError if one of the documents is invalid or cannot be read, or if the workflow has a
+    cycle."""
     document = Document(path, emulate=emulate)
     linked = link(document, reader(document, path))
     check_acyclic(linked)
