@@ -92,7 +92,7 @@ TABLE_6_AVERAGE = dict(
     zip(_COLUMNS, (832, 459, 102, 31315, 1061, 87, 94, 10565, 114, 12616, 4324, 197, 4975, 11331),
         strict=True)
 )  # fmt: skip
-"""The last line of Table 6: the averages over the strategies, by metric."""
+"""The last line of Table 6: the average over the metrics, by strategy."""
 
 BEST = ("MPL", "LBal_S")
 NEXT = ("MLp", "MST")

@@ -71,9 +71,9 @@ def factors(
       excess latency of the combination (`_excess_ms`), divided by the mean excess latency of all
       combinations of as many clusters without Delft (Figure 2.4). Hence the mean factor of these
       combinations is the factor by number.
-    - With "slowest alone" the factor is 1 plus `FOUR` - 1 multiplied by the excess latency of the
-      combination, divided by that of all four clusters without Delft. ``two`` and ``three`` have no
-      effect.
+    - With "slowest alone" the factor is 1 + (`FOUR` - 1) · r. The ratio r is the excess latency of
+      the combination, divided by that of all four clusters without Delft. ``two`` and ``three``
+      have no effect.
     """
     by_number = (1.0, two, three, FOUR)
     if slowdown == "slowest alone":

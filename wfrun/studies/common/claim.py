@@ -20,7 +20,7 @@ MUCH = 1.5
 """Minimum ratio of *much* worse, or of a *substantial* increase."""
 
 Finding = tuple[Statement | bool, str]
-"""(statement that must be true for the claim to hold, means that it is tested on as text). In a
+"""(statement that must be true for the claim to hold, text with the means that decide it). In a
 study without repetitions the statement is True or False."""
 
 
