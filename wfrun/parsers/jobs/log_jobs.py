@@ -8,7 +8,10 @@ from pathlib import Path
 
 from wfrun.engine.model import Resources, Task, Workflow
 from wfrun.parsers.logs import LoggedJob, read_log
+from wfrun.parsers.logs.gwf import split_commas
+from wfrun.parsers.logs.gwf_columns import column_called
 from wfrun.parsers.logs.lines import decoded, numbered_lines
+from wfrun.parsers.logs.tally import BadLineError
 
 SUFFIXES = (".swf", ".swf.gz", ".gwf", ".gwf.gz")
 
@@ -43,22 +46,38 @@ class JobLines(Mapping[str, int]):
         self._path = path
 
     def __getitem__(self, name: str) -> int:
-        for number, line in numbered_lines(self._path):
-            if _name(line) == name:
+        for number, found in self._names():
+            if found == name:
                 return number
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return filter(None, (_name(line) for _, line in numbered_lines(self._path)))
+        return (name for _, name in self._names())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-
-def _name(line: bytes) -> str:
-    """The name of the task of a job; empty for a comment."""
-    words = line.split(None, 1)
-    return f"job-{decoded(words[0])}" if words and words[0][:1] not in b";#" else ""
+    def _names(self) -> Iterator[tuple[int, str]]:
+        """The number of each line with a job, and the name of the task of the job. The first row of
+        a log in the Grid Workload Format may name the columns, in any order."""
+        column, is_first = 0, True
+        for number, line in numbered_lines(self._path):
+            text = line.strip()
+            if not text or text[:1] in b";#":
+                continue
+            try:
+                cells = split_commas(text) if b"," in text else text.split()
+            except BadLineError:
+                continue
+            if is_first:
+                is_first = False
+                named = [column_called(decoded(cell)) for cell in cells]
+                fields = [None if one is None else one.field for one in named]
+                if "id" in fields:
+                    column = fields.index("id")
+                    continue
+            if column < len(cells):
+                yield number, f"job-{decoded(cells[column])}"
 
 
 def _workflow(path: Path, job: LoggedJob) -> Workflow:

@@ -151,7 +151,7 @@ class _Reader:
 
     def _start(self, number: int, text: bytes) -> bool:
         """Detect the variant. Return whether this line is a row of column names."""
-        words = _split_commas(text) if b"," in text else text.split()
+        words = split_commas(text) if b"," in text else text.split()
         names = [decoded(word) for word in words]
         found = [column_called(name) for name in names]
         if {"id", "submit_s"} <= {column.field for column in found if column is not None}:
@@ -178,7 +178,7 @@ class _Reader:
         if other:
             self.tally.add("kept", NOT_READ + ", ".join(other), number)
         if commas:
-            self.split = _split_commas
+            self.split = split_commas
         else:
             self.tally.add("mended", HEADING, number)
         self.layout = _Layout(found, self.cells)
@@ -227,7 +227,8 @@ def _rounded(index: int, column: GwfColumn | None, field: bytes) -> int | None:
     return None if unknown else int(value)
 
 
-def _split_commas(text: bytes) -> list[bytes]:
+def split_commas(text: bytes) -> list[bytes]:
+    """The cells of a line of the comma variant. Raises BadLineError for quotes without an end."""
     if b'"' not in text:
         return [cell.strip() for cell in text.split(b",")]
     try:

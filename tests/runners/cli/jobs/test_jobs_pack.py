@@ -273,6 +273,16 @@ def test_wrong_jobs_get_one_message_with_their_line(
     assert message in str(result.exception)
 
 
+def test_a_job_of_a_log_that_does_not_fit_is_named_with_its_line(tmp_path: Path) -> None:
+    """The first row of this log names its columns, in another order than that of the format."""
+    log = tmp_path / "trace.gwf"
+    log.write_text("# a trace\nSubmitTime,RunTime,NProcs,JobID\n0,5,1,6\n1,5,9,7\n")
+    result = jobs(log, "--pack", "demt", "--processors", "8", "--simulate")
+    assert isinstance(result.exception, InvalidError)
+    assert result.exception.line == 4
+    assert "job-7 needs at least 9 processors, the allocation has 8" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
