@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import Generic, Literal, TypeVar
 
 Weight = Literal["one", "size", "time", "work"]
-"""Weight of the wait of a task: 1, its cores, its expected run time in seconds, or the product of
-the latter two."""
+"""Weight of the wait of a task: 1, its cores, its expected run time in seconds, or its work: cores
+times expected run time."""
 
 
 KeyT = TypeVar("KeyT", int, str)
@@ -19,14 +19,16 @@ TICKS = 1e6
 
 
 class Overdue(Generic[KeyT]):
-    """Tasks with their expected completions. Overdue tasks are completed now at the earliest, and
-    so add to the sum of completion times weighted by work.
+    """The expected completions of tasks, and the delay of overdue tasks.
 
-    Times of questions never decrease. Cost of a change or of a question: O(log n), amortized;
-    without a question a change costs no more than an entry.
+    A task is overdue once its expected completion has passed. It completes now at the earliest;
+    `work` is the amount by which this raises the sum of completion times weighted by work.
+
+    The times of successive calls of `work` never decrease. Cost of a change or of a call of `work`:
+    O(log n), amortized; before the first call a change costs one entry of a dictionary.
 
     Sums are whole numbers of units (`TICKS`). They are therefore exact, and do not depend on when
-    questions were asked: a replay, which asks none, goes on with the same numbers.
+    `work` was called: a replay, which never calls it, continues with equal sums.
     """
 
     __slots__ = ("_due", "_expected", "_late", "_moment", "_work")
@@ -36,13 +38,14 @@ class Overdue(Generic[KeyT]):
         """(completion in seconds, work in core-seconds) by task."""
         self._due: list[tuple[float, KeyT]] | None = None
         """A heap of the completions of tasks that are not overdue. Entries of tasks that have
-        changed are stale. None until the first question."""
+        changed are stale. None before the first call of `work`."""
         self._late: set[KeyT] = set()
-        """Overdue tasks, as of the latest question."""
+        """Overdue tasks, as of the latest call of `work`."""
         self._work = 0
-        """Sum of their work …"""
+        """Sum over the overdue tasks of work, in units of `TICKS`."""
         self._moment = 0
-        """… and of their work times completion."""
+        """Sum over the overdue tasks of work times expected completion, in units of `TICKS`
+        squared."""
 
     def expect(self, key: KeyT, completion_s: float, work_s: float) -> None:
         """Expect a task to be completed at ``completion_s``. ``work_s``: cores times run time."""
@@ -76,7 +79,7 @@ class Overdue(Generic[KeyT]):
         return (_ticks(now_s) * self._work - self._moment) / TICKS**2
 
     def _count(self, key: KeyT, sign: int) -> None:
-        """Add an overdue task to the sums, or take it out of them."""
+        """Add a task to the sums over overdue tasks (``sign`` 1), or subtract it (-1)."""
         completion_s, work_s = self._expected[key]
         work = sign * _ticks(work_s)
         self._work += work
@@ -92,8 +95,8 @@ def _ticks(number: float) -> int:
 
 
 class OpenSums:
-    """Sums over tasks that were submitted and have not ended. The wait of a task is its actual
-    wait, or the planned one until it starts. Cost of a change and of a question: constant."""
+    """Sums over tasks that were submitted and have not ended. Until a task starts, its wait is the
+    planned wait; then it is the actual wait. All methods take constant time."""
 
     __slots__ = ("_completion", "_size", "_time", "_wait_s", "_work", "jobs", "time_s", "work_s")
 
@@ -104,13 +107,13 @@ class OpenSums:
         """Forget all tasks."""
         self.jobs = 0
         self.time_s = 0.0
-        """Sum of the expected run times."""
+        """Sum of the expected run times in seconds."""
         self.work_s = 0.0
-        """Sum of cores times expected run times."""
+        """Sum of cores times expected run time, in core-seconds."""
         self._wait_s = self._size = self._time = self._work = self._completion = 0.0
 
     def add(self, cores: int, runtime_s: float, submitted_s: float, wait_s: float) -> None:
-        """A task is open."""
+        """Add a task that was submitted. ``wait_s``: its planned wait."""
         work_s = cores * runtime_s
         self.jobs += 1
         self.time_s += runtime_s
@@ -119,7 +122,8 @@ class OpenSums:
         self.wait(cores, runtime_s, wait_s)
 
     def remove(self, cores: int, runtime_s: float, submitted_s: float, wait_s: float) -> None:
-        """A task has ended, of which the same is known."""
+        """Remove a task that has ended. Cores, run time and submission are as in ``add``;
+        ``wait_s``: its latest wait."""
         if self.jobs == 1:
             self.clear()  # rounding errors do not outlive the tasks
             return
@@ -131,7 +135,7 @@ class OpenSums:
         self.wait(cores, runtime_s, -wait_s)
 
     def wait(self, cores: int, runtime_s: float, more_s: float) -> None:
-        """Note that the wait of a task has grown by ``more_s``, which may be negative."""
+        """Add ``more_s``, which may be negative, to the wait of a task."""
         if more_s:
             weighted = more_s * runtime_s
             self._wait_s += more_s

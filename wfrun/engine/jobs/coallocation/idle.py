@@ -1,4 +1,4 @@
-"""Idle processors of all sites, with the orders that policies need of them."""
+"""Idle processors by site, and the sorted orders of sites that policies need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ranked(NamedTuple):
 
     sites: tuple[int, ...]
     idle: tuple[int, ...]
-    """Idle processors of each."""
+    """Idle processors of each of ``sites``."""
     sums: tuple[int, ...]
     """Idle processors of the first site, of the first two, and so on."""
 
@@ -25,8 +25,8 @@ class Ranked(NamedTuple):
 class IdleProcessors:
     """The idle processors of each site, numbered from 0.
 
-    ``version`` changes with the numbers, and never returns to an earlier value. Orders are kept
-    until it changes, since many waiting jobs are tried with the same numbers.
+    ``version`` grows with each change of a number. Sorted orders are cached until then, since many
+    waiting jobs are tried with the same numbers.
     """
 
     def __init__(self, idle: Iterable[int]) -> None:
@@ -41,8 +41,9 @@ class IdleProcessors:
         return self.usable(-1, 1)
 
     def usable(self, sites: int, unit: int, widths: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """By site: number of idle processors that a component can use. It is 0 at sites that are
-        not in the mask, at most the width of the site, and a multiple of ``unit``."""
+        """By site: the number of idle processors that a component can use, a multiple of ``unit``.
+        ``sites``: mask of the allowed sites (-1: all); the number is 0 at other sites. ``widths``:
+        maximum number by site; empty: no limits."""
         kind = sites, unit, widths
         found = self._by_kind.get(kind)
         if found is None and sites == -1 and unit == 1 and not widths:
@@ -56,7 +57,7 @@ class IdleProcessors:
         return found
 
     def ranked(self, sites: int, unit: int, widths: tuple[int, ...] = ()) -> Ranked:
-        """The numbers of ``usable``, sorted."""
+        """Sites by decreasing number of ``usable`` processors."""
         kind = sites, unit, widths
         found = self._ranked.get(kind)
         if found is None:
@@ -69,19 +70,19 @@ class IdleProcessors:
         return found
 
     def set(self, idle: Sequence[int]) -> None:
-        """Set the numbers of all sites."""
+        """Set the number of idle processors of every site."""
         if self._idle != list(idle):
             self._idle[:] = idle
             self._changed()
 
     def take(self, placement: Placement) -> None:
-        """Take the processors of a placement, which must be idle."""
+        """Subtract the processors of a placement; all of them must be idle."""
         for site, size in placement:
             self._idle[site] -= size
         self._changed()
 
     def give_back(self, placement: Placement) -> None:
-        """Give the processors of a placement back."""
+        """Add the processors of a placement to the idle ones."""
         for site, size in placement:
             self._idle[site] += size
         self._changed()

@@ -1,4 +1,5 @@
-"""Links between the nodes of sites, as the Communication-Aware policy orders sites by them."""
+"""Links between nodes, and the orders of sites that the Communication-Aware policy takes from
+them."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ class NodeLinks:
     """The known links between nodes, within each site and between each pair of sites.
 
     ``values[i][j]`` is the latency (any unit) or the bandwidth between nodes of sites i and j. The
-    diagonal is that within a site. None: not measured. Raises ValueError unless each site has a
-    value on the diagonal.
+    diagonal has the links within each site. None: not measured. Raises ValueError if a value on the
+    diagonal is None.
     """
 
     def __init__(self, values: Sequence[Sequence[float | None]], metric: Metric) -> None:
@@ -28,7 +29,7 @@ class NodeLinks:
             within.append(sign * own)
             mean.append(sign * sum(known) / len(known))
         self.by_own = tuple(sorted(range(len(within)), key=within.__getitem__))
-        """Sites by the link within, the best first."""
+        """Sites by the link within the site, the best first."""
         self.by_mean = tuple(sorted(range(len(mean)), key=mean.__getitem__))
-        """Sites by the mean of their links to all sites, their own included, the best first. Pairs
-        without a value do not count: the thesis leaves such sites out."""
+        """Sites by the mean of their links to all sites, their own included, the best first. Links
+        without a value do not count in the mean, as in the thesis."""

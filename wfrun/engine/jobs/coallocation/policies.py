@@ -1,7 +1,7 @@
 """Policies that divide a job over the idle processors of sites (thesis section 2.3).
 
-Each is a pure function, and returns None if the idle processors do not suffice. Where sites are
-equal the first in the catalog comes first; the thesis does not say.
+Each is a pure function, and returns None if the idle processors do not suffice. Of equal sites the
+first in the catalog is taken; the thesis leaves this open.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLICIES = {
     "fcm": "flexible cluster minimization: as few sites as possible",
     "ca": "communication-aware: sites whose nodes are near each other",
 }
-"""Placement policies by name, with what they do."""
+"""Descriptions of the placement policies, by name."""
 
 
 def worst_fit(
@@ -57,7 +57,7 @@ def cluster_minimization(request: PlacementRequest, idle: IdleProcessors) -> Pla
 
 
 def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
-    """Fill as few of the ranked sites as hold the job."""
+    """Place the job on as few of the ranked sites as possible; None if it does not fit."""
     last = bisect_left(ranked.sums, request.size)
     if last == len(ranked.sums):
         return None
@@ -67,8 +67,9 @@ def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
 
 
 def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Placement | None:
-    """Fill sites in this order until the job is complete: (site, idle processors) of each, no fewer
-    than ``least``. None if the components are too many for ``least``."""
+    """Fill the offered sites, in order, until the job is complete; None if so many components
+    cannot all have ``least`` processors. ``offered``: (site, idle processors) of each, at least
+    ``least`` processors."""
     sizes: list[int] = []
     missing = request.size
     for _, count in offered:
@@ -96,8 +97,8 @@ def communication_aware(
     internal link among those that can hold it. If none can, sites are taken by the mean of their
     links to all sites, and filled as FCM does.
 
-    The thesis leaves a maximum number of components open. With one, the shortest beginning of that
-    order is taken whose largest sites, of at most this number, can hold the job.
+    The thesis leaves a maximum number of components open. With a maximum of k, the shortest prefix
+    of that order is taken whose k sites with the most idle processors can hold the job.
     """
     usable = idle.usable(request.sites, request.unit, request.widths)
     if sum(usable) < request.size:
@@ -121,9 +122,11 @@ def communication_aware(
 def place(
     request: PlacementRequest, idle: IdleProcessors, policy: str, links: NodeLinks | None = None
 ) -> Placement | None:
-    """Place a job by a policy of `POLICIES`: by the first of its splits that the idle processors
-    can hold, or divided by the policy if it is flexible. Components without a site go by Worst Fit
-    under every policy.
+    """Place a job; None if the idle processors cannot hold it.
+
+    A request with splits is placed by its first split that fits. A flexible request is divided by
+    ``policy``, a name in `POLICIES`. Components without a site are placed by Worst Fit under every
+    policy.
 
     Raises ValueError for a flexible request with ``wf``, which divides no job, or with ``ca`` if
     there are no links.

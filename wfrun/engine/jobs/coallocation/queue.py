@@ -15,27 +15,28 @@ from wfrun.engine.jobs.coallocation.requests import Placement, PlacementRequest
 Job = TypeVar("Job", bound=Hashable)
 _FIRST = itemgetter(0)
 _UNASKED: Placement = ((-1, 0),)
-"""Stands for an answer that the policy has not given yet."""
+"""Marks a request for which the policy was not called yet."""
 
 
 class Try(NamedTuple, Generic[Job]):
-    """The end of a job's wait in the queue."""
+    """A job that leaves the queue: it is placed or given up."""
 
     job: Job
     placement: Placement | None
-    """None: the job was tried too often, and is given up."""
+    """None: the job was tried more than ``max_tries`` times, and is given up."""
 
 
 class PlacementQueue(Generic[Job]):
     """Jobs in the order of their submission. A scan tries them from head to tail and does not stop
-    at one that cannot be placed. Each scan counts as one try of a job; above ``max_tries`` it is
-    given up.
+    at one that cannot be placed. Each scan counts as one try of every job. A job is given up after
+    more than ``max_tries`` tries; None: never.
 
-    The thesis sends a job to the tail when a try fails. As a scan tries all jobs, their order stays
-    as it is.
+    The thesis sends a job to the tail when a try fails. As each scan tries all jobs, that would not
+    change their order, and jobs keep their positions here.
 
-    Cost of a scan: the policy is asked once for equal requests and the same idle processors;
-    otherwise constant for each different request, and with ``max_tries`` for each waiting job.
+    Cost of a scan: one call of the policy for each different request and each change of the idle
+    processors. All else is constant for each different request, and, with ``max_tries``, for each
+    waiting job.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class PlacementQueue(Generic[Job]):
         self._requests[job], self._tries[job] = request, tries - self._tries_of_all
 
     def renew(self, request_of: Callable[[Job], PlacementRequest]) -> None:
-        """Ask for the requests of all waiting jobs again."""
+        """Replace the request of each waiting job by ``request_of(job)``."""
         self._requests = {job: request_of(job) for job in self._jobs}
         self._alike.clear()
         for number, job in zip(self._numbers, self._jobs, strict=True):
@@ -135,8 +136,8 @@ class PlacementQueue(Generic[Job]):
         return found
 
     def count_tries(self, start: int, end: int) -> list[Job]:
-        """Count a try of the jobs from position ``start`` up to, but without, position ``end``.
-        Removes and returns the jobs that were tried too often."""
+        """Count one try of each job from position ``start`` to ``end`` - 1. Removes and returns the
+        jobs that now have more than ``max_tries`` tries."""
         tries, limit = self._tries, self.max_tries
         if limit is None and start == 0 and end >= len(self._jobs):
             self._tries_of_all += 1

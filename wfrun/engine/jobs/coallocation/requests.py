@@ -28,10 +28,10 @@ class PlacementRequest(NamedTuple):
     """Minimum number of processors of each component of a flexible request, a multiple of
     ``unit`` and at most ``size``."""
     unit: int = 1
-    """The number of processors of each component of a flexible request is a multiple of this: of
-    the processors on each node. It divides ``size``."""
+    """Number of processors on each node. The sizes of the components of a flexible request are
+    multiples of ``unit``, and so is ``size``."""
     sites: int = -1
-    """The sites that may run components, as a mask; -1: all."""
+    """Mask of the sites that may run components: bit n for site n; -1: all."""
     widths: tuple[int, ...] = ()
     """By site: maximum number of processors of one component, as the number and the width of its
     nodes allow; empty: no limits."""

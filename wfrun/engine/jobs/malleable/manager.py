@@ -20,7 +20,7 @@ PRECEDENCES = {
     "pra": "precedence to running applications: waiting jobs are placed when none can grow",
     "pwa": "precedence to waiting applications: running jobs are shrunk for the first waiting one",
 }
-"""When policies are initiated, by name."""
+"""Descriptions of the precedences between running and waiting jobs, by name."""
 
 
 class SizeBounds(NamedTuple):
@@ -31,20 +31,20 @@ class SizeBounds(NamedTuple):
 
 
 class Resized(NamedTuple):
-    """A job was placed, has grown or has shrunk."""
+    """A change of the size of a job: a placement, a growth or a shrink."""
 
     job: int
     site: int
     before: int
-    """Size before the change; 0: it was placed."""
+    """Size before the change; 0 for a placement."""
     after: int
     asked: int
-    """Processors offered, reclaimed or, at its placement, needed."""
+    """Number of processors offered (growth), reclaimed (shrink) or needed (placement)."""
 
 
 Reply = Callable[[int, int, int], int]
-"""Callback that returns the new size of a job, from its number, its present size, and the change
-that is asked of it in processors (negative: a shrink)."""
+"""Callback that returns the new size of a job. Arguments: number of the job, its present size, and
+the requested change in processors (negative: a shrink)."""
 
 
 @dataclass
@@ -58,14 +58,15 @@ class MalleableSite:
 
 class Manager:
     """Places jobs by Worst Fit with their minimum sizes, in the order of their submission, and
-    keeps the sizes of running ones.
+    grows and shrinks running jobs.
 
-    The manager does nothing between passes, so that the caller says when it polls. With precedence
-    to running jobs, one that a pass places can grow in the next pass. Jobs that do not fit are
-    passed by later ones that do: the thesis scans the whole queue.
+    The manager places and grows jobs in `run_pass` only; the caller decides when. With precedence
+    to running jobs, a job cannot grow in the pass that places it. A waiting job that does not fit
+    does not hold up later jobs: the thesis scans the whole queue.
 
     ``threshold``: processors of each site that growth leaves to local users; placement may use
-    them. ``returned_first`` offers what jobs refuse again within the pass.
+    them. ``returned_first``: whether processors that jobs refuse are offered again in the same
+    pass. Raises ValueError for an unknown policy or precedence.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Manager:
         self._returned_first = returned_first
         self._bounds: dict[int, SizeBounds] = {}
         self._where: dict[int, tuple[int, int]] = {}
-        """Site of each running job, and its size when it is rigid."""
+        """By running job: its site, and its minimum size, which is the size of a rigid job."""
 
     def submit(self, job: int, bounds: SizeBounds) -> None:
         """Add a job at the tail of the queue. Raises ValueError for invalid bounds."""
@@ -102,7 +103,7 @@ class Manager:
         return self.sites[site].running.get(job, size)
 
     def end(self, job: int) -> None:
-        """Give the processors of a running job back."""
+        """Remove a running job that has ended; its processors become idle."""
         size = self.size(job)
         site = self.sites[self._where.pop(job)[0]]
         site.running.pop(job, None)
@@ -110,16 +111,17 @@ class Manager:
         del self._bounds[job]
 
     def observe(self, site: int, change: int) -> list[Resized]:
-        """Note that local users took (negative ``change``) or gave back processors. When they take
-        more than are idle, grown processors are given back immediately. If jobs at their minimum
-        sizes cannot give enough, the site has a negative number of idle processors until jobs end.
-        (This is ours; the thesis polls.)"""
+        """Add ``change`` to the idle processors of a site: negative if local users have taken
+        processors, positive if they have given some back. If they take more than are idle,
+        malleable jobs shrink immediately; returns these shrinks. If the minimum sizes do not allow
+        enough, the number of idle processors is negative until jobs end. (The thesis polls
+        instead.)"""
         here = self.sites[site]
         here.idle += change
         return self._shrink(site, -here.idle) if here.idle < 0 else []
 
     def run_pass(self) -> list[Resized]:
-        """Place, grow and shrink what can be now."""
+        """Place, grow and shrink jobs as far as possible now; returns the changes in order."""
         if self.precedence == "pra":
             return self._grow_all() + self._scan()
         changes = self._scan()
@@ -154,8 +156,9 @@ class Manager:
         return Resized(job, site, 0, bounds.least, bounds.least)
 
     def _make_room(self) -> list[Resized]:
-        """Shrink jobs for the first job that waits, at the site where this reclaims the fewest
-        processors. Shrinks none if no site has enough above the minimum sizes."""
+        """Shrink running jobs to make room for the first waiting job, at the site where the fewest
+        processors have to be reclaimed. Shrinks no job if the minimum sizes leave no site enough
+        room."""
         needed = next(iter(self.waiting.values())).least
         rooms = [
             (needed - here.idle, site) for site, here in enumerate(self.sites)
@@ -200,8 +203,8 @@ class Manager:
         return changes
 
     def _resize(self, site: int, job: int, change: int, changes: list[Resized]) -> int:
-        """Change the size of a job as far as it agrees, and return the change. An answer that is
-        not allowed counts as the nearest one that is."""
+        """Request a change of the size of a job, apply the job's answer, and return the actual
+        change. An answer outside of the allowed range counts as the nearest allowed size."""
         here = self.sites[site]
         before = here.running[job]
         bounds = self._bounds[job]

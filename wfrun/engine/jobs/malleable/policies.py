@@ -1,8 +1,8 @@
 """Policies that say which running jobs grow or shrink, and by how much (thesis section 3.2.4).
 
-Each is a pure function of the malleable jobs that run at one site, in the order of their start.
-A job may take less than it is offered, so one that has to know an answer before the next offer
-makes one offer at a time.
+Each is a pure function of the malleable jobs that run at one site, in the order of their start. A
+job may take fewer processors than it is offered. FPSMA makes each offer after the answer to the
+previous one; EGS makes all offers at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ POLICIES = {
     "egs": "equi-grow & shrink: idle processors are offered, and reclaimed, equally over all "
     "running malleable jobs",
 }
-"""Malleability policies by name, with what they do."""
+"""Descriptions of the malleability policies, by name."""
 
 
 class SizedJob(NamedTuple):
@@ -33,19 +33,21 @@ class Change(NamedTuple):
     """An offer to a job, or a mandatory shrink."""
 
     place: int
-    """Position of the job in the order of their start."""
+    """Position of the job in the order in which jobs were started."""
     processors: int
-    """Processors that are offered or reclaimed; 1 or more."""
+    """Number of processors offered or reclaimed, at least 1."""
 
 
 Answer = Callable[[Change], int]
-"""The job's answer: the number of processors that it takes (from 0 to the offered number) or gives
-back (at least the number asked for, but never below its minimum size)."""
+"""Callback that returns a job's answer. To an offer: the number of processors that it takes, from 0
+to the offered number. To a shrink: the number that it gives back, at least the number reclaimed
+unless its minimum size forbids it."""
 
 
 def offers(policy: str, jobs: int, idle: int) -> list[Change]:
-    """The offers to make at once to ``jobs`` running jobs, none of which has been asked in this
-    pass. The remainder of equal shares goes to the jobs that started first."""
+    """The offers of ``idle`` processors to ``jobs`` running jobs that had no offer in this pass.
+    FPSMA makes one offer, of all processors to the job that started first. EGS offers equal shares;
+    the remainder goes to the jobs that started first."""
     if not jobs or idle <= 0:
         return []
     if policy == "fpsma":
@@ -55,9 +57,10 @@ def offers(policy: str, jobs: int, idle: int) -> list[Change]:
 
 
 def demands(policy: str, jobs: Sequence[SizedJob], needed: int) -> list[Change]:
-    """The mandatory shrinks that together give back ``needed`` processors, or all above the minimum
-    sizes if these are fewer. The remainder of equal shares is reclaimed from the jobs that started
-    last. What a job at its minimum cannot give is reclaimed from the others, equally."""
+    """The mandatory shrinks that together give back ``needed`` processors, or all processors above
+    the minimum sizes if those are fewer. FPSMA reclaims as many as possible from each job, from the
+    one that started last. EGS reclaims equal shares, and the remainder from the jobs that started
+    last; what the minimum size of a job forbids is reclaimed equally from the others."""
     can_give = [job.size - job.least for job in jobs]
     needed = min(needed, sum(can_give))
     asked = [0] * len(jobs)
@@ -72,8 +75,8 @@ def demands(policy: str, jobs: Sequence[SizedJob], needed: int) -> list[Change]:
 
 
 def grow(policy: str, jobs: int, idle: int, answer: Answer) -> int:
-    """Offer idle processors to ``jobs`` running jobs, each once. Returns the number that no job has
-    taken.
+    """Offer idle processors to ``jobs`` running jobs, each once. Returns the number of processors
+    that no job has taken.
 
     With equal shares, processors that a job refuses stay idle until the next pass; under FPSMA they
     are offered to the next job.
@@ -99,5 +102,5 @@ def shrink(policy: str, jobs: Sequence[SizedJob], needed: int, answer: Answer) -
 
 
 def reclaimable(jobs: Sequence[SizedJob]) -> int:
-    """Processors above the minimum sizes."""
+    """Number of processors that the jobs hold above their minimum sizes."""
     return sum(job.size - job.least for job in jobs)

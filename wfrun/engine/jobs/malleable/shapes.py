@@ -17,8 +17,8 @@ Shape = str | tuple[int, ...]
 
 
 def fitting(shape: Shape, job: SizedJob, processors: int) -> int:
-    """The largest accepted size that ``processors`` suffice for; the minimum of the job if none
-    does."""
+    """The largest accepted size of at most ``processors``, or the minimum size of the job if there
+    is none."""
     processors = min(processors, job.most)
     if isinstance(shape, tuple):
         processors = shape[max(bisect_right(shape, processors) - 1, 0)]

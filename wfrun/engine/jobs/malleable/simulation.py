@@ -1,7 +1,7 @@
 """Malleable and rigid jobs on a virtual clock.
 
-A job ends when it has done all of its work, at a rate of 1/T(n) a second with n processors
-(thesis Figure 3.3 has T for two programs)."""
+With n processors of speed 1 a job does the share 1/T(n) of its work in each second; T(n) is its run
+time with n processors (thesis Figure 3.3 has T for two programs). It ends when all work is done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScaledJob(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """How jobs are managed."""
+    """The malleability policies of a simulation, with their parameters."""
 
     policy: str = "fpsma"
     precedence: str = "pra"
@@ -38,7 +38,7 @@ class Rules:
     poll_s: float | None = None
     """Interval of passes; None: a pass at each arrival and end."""
     resize_s: float = 0.0
-    """Time for which a job does no work when its size changes."""
+    """Time in seconds during which a job does no work after each change of its size."""
     returned_first: bool = False
     settles: bool = False
     """Whether a pass is repeated until it changes nothing, so that jobs grow as soon as they are
@@ -53,7 +53,7 @@ class Life:
     start_s: float = 0.0
     end_s: float = 0.0
     sizes: list[tuple[float, int]] = field(default_factory=list)
-    """Its sizes, with the time from which it has each."""
+    """(time, size from then on) for each change of the size."""
 
     @property
     def largest(self) -> int:
@@ -74,10 +74,10 @@ class Life:
 
 @dataclass
 class MalleableOutcome:
-    """A complete simulation."""
+    """The outcome of a simulation."""
 
     lives: list[Life]
-    """In the order of the jobs."""
+    """The outcome of each job, in the order of the input."""
     changes: list[tuple[float, Resized]]
     """Every placement, growth and shrink with its time."""
 
@@ -88,23 +88,23 @@ def simulate(
     rules: Rules,
     speed_ratios: Sequence[float] | None = None,
 ) -> MalleableOutcome:
-    """Run jobs on sites with these numbers of processors, and these speeds of them (None: 1).
-    Raises ValueError for a job that fits no site.
+    """Simulate jobs on sites. ``processors``: their number, by site; ``speed_ratios``: their speed,
+    by site (None: 1 everywhere). Raises ValueError for a job that fits no site.
 
-    Events of one time are applied together before the pass, ends before arrivals. Cost: a pass
-    takes the running and waiting jobs, an event the logarithm of their number.
+    All events of one time are applied before the pass at that time. Cost: linear in the number of
+    running and waiting jobs for a pass, logarithmic for an event.
     """
     return _Simulation(jobs, processors, rules, speed_ratios or [1.0] * len(processors)).run()
 
 
 @dataclass
 class _Progress:
-    """The work of a running job."""
+    """Progress of a running job."""
 
     left: float = 1.0
     """Share of the work that is not done."""
     from_s: float = 0.0
-    """Time from which it works, with its current size."""
+    """Time from which the job works with its current size."""
     version: int = 0
     """Number of its changes. An end that was computed before the latest change is void."""
 

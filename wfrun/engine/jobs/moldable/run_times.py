@@ -17,14 +17,14 @@ from wfrun.engine.errors import InvalidError
 
 
 class MoldableRunTimes(Protocol):
-    """Run times on processors of speed 1."""
+    """Run times of a moldable job by size, on processors of speed 1."""
 
     @property
     def sizes(self) -> Sequence[int]:
         """The possible numbers of processors, ascending, at least one."""
 
     def runtime_s(self, size: int) -> float:
-        """The run time with one of these numbers of processors."""
+        """The run time in seconds with ``size`` processors, which is one of ``sizes``."""
 
 
 class Amdahl(msgspec.Struct, frozen=True):
@@ -66,9 +66,9 @@ class Amdahl(msgspec.Struct, frozen=True):
 class RunTimeTable:
     """Measured run times, in seconds by number of processors.
 
-    Raises InvalidError for an empty table, for sizes that are no numbers of processors, for times
-    that are no run times, and for a table that is not monotonic: binary search assumes that more
-    processors take less time.
+    Raises InvalidError for an empty table, for sizes below 1, for times that are not positive and
+    finite, and for times that grow with the size: binary search assumes that more processors take
+    no more time.
     """
 
     def __init__(self, runtimes_s: Mapping[int, float]) -> None:

@@ -15,7 +15,7 @@ from wfrun.engine.jobs.moldable.run_times import MoldableRunTimes
 
 
 class Estimator(Protocol):
-    """What the queue of one site would do with a job."""
+    """Estimates completions in the queue of one site."""
 
     def completion_s(self, size: int, runtime_s: float) -> float:
         """The estimated completion of a job of this size that is submitted now and takes
@@ -23,23 +23,24 @@ class Estimator(Protocol):
 
 
 class Sized(NamedTuple):
-    """A choice."""
+    """The size that a search has chosen, with its estimate."""
 
     size: int
     runtime_s: float
-    """On processors of speed 1."""
+    """Run time in seconds on processors of speed 1."""
     completion_s: float
     estimates: int
-    """Number of estimates that the search has asked for."""
+    """Number of estimates that the search needed."""
 
 
 Sizing: TypeAlias = Callable[[MoldableRunTimes, Estimator, int], Sized]
-"""A search: run times of the job, estimates of the site, largest size that the site admits. Raises
-InfeasibleError if no size of the job is admitted."""
+"""A search for the size of a job. Arguments: run times of the job, estimator of the site, largest
+size that the site admits. Raises InfeasibleError if the site admits no size of the job."""
 
 
 def exhaustive_search(runtimes: MoldableRunTimes, estimator: Estimator, largest: int) -> Sized:
-    """The best of all sizes; of equal ones the smallest, which uses the processors best."""
+    """Estimate all sizes and return the best; of equally good sizes the smallest, which is the most
+    efficient."""
     search = _Search(runtimes, estimator, largest)
     for index in range(search.count):
         search.estimate(index)
@@ -69,7 +70,7 @@ def binary_search(runtimes: MoldableRunTimes, estimator: Estimator, largest: int
 
 
 SIZINGS: dict[str, Sizing] = {"binary": binary_search, "exhaustive": exhaustive_search}
-"""By name, as in ``wfrun jobs --size``."""
+"""Searches by name, as in ``wfrun jobs --size``."""
 
 
 class _Search:
@@ -101,7 +102,7 @@ class _Search:
 
 
 def _admitted(sizes: Sequence[int], largest: int) -> Sequence[int]:
-    """The sizes up to the largest one; raises InfeasibleError if there is none."""
+    """The sizes of at most ``largest`` processors. Raises InfeasibleError if there is none."""
     if sizes[-1] <= largest:
         return sizes
     admitted = sizes[: bisect_right(sizes, largest)]

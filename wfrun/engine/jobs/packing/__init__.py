@@ -1,5 +1,5 @@
-"""Moldable jobs packed into one allocation, for the last completion and for the weighted sum of
-completions.
+"""Packing of moldable jobs into one allocation, by two criteria: the makespan and the weighted sum
+of completion times.
 
 Source: P.-F. Dutot, L. Eyraud, G. Mounié, D. Trystram, *Bi-criteria Algorithm for Scheduling Jobs
 on Cluster Platforms*, SPAA 2004.
@@ -30,8 +30,7 @@ from wfrun.engine.jobs.packing.lists import (
 from wfrun.engine.jobs.packing.online import pack_arrivals
 
 Packer = Callable[[Sequence[PackedJob], int, Dual, int], Packing]
-"""An algorithm: takes jobs, processors, the dual approximation and a seed, and returns a list and
-sizes."""
+"""A packing algorithm. Arguments: jobs, number of processors, dual approximation, seed."""
 
 PACKERS: dict[str, Packer] = {
     "demt": demt,
@@ -41,7 +40,7 @@ PACKERS: dict[str, Packer] = {
     "lptf": lambda jobs, processors, dual, seed: weighted_list(jobs, dual),
     "saf": lambda jobs, processors, dual, seed: area_list(jobs, dual),
 }
-"""By name, as in ``wfrun jobs --pack``."""
+"""Packing algorithms by name, as in ``wfrun jobs --pack``."""
 
 __all__ = [
     "PACKERS",

@@ -1,9 +1,9 @@
-"""DEMT: batches of doubling lengths, filled by weight, for the last completion and the weighted sum
-of completions together.
+"""DEMT: batches of doubling lengths, filled by weight. A compromise between the makespan and
+the weighted sum of completion times.
 
 Source: P.-F. Dutot, L. Eyraud, G. Mounié, D. Trystram, *Bi-criteria Algorithm for Scheduling Jobs
-on Cluster Platforms*, SPAA 2004, section 3.2. The text does not say what happens to jobs that no
-batch has taken: they go into further batches of the last length.
+on Cluster Platforms*, SPAA 2004, section 3.2. The paper does not say what happens to jobs that no
+batch has taken; here they go into further batches of the last length.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def batch_lengths(jobs: Sequence[PackedJob], length_s: float) -> list[float]:
 def demt(
     jobs: Sequence[PackedJob], processors: int, dual: Dual, seed: int = 0, shuffles: int = SHUFFLES
 ) -> Packing:
-    """Pack at least one job; none is wider than ``processors``. Of the orders of the batches, the
-    one with the least weighted sum of completions is taken.
+    """Pack jobs by DEMT: there is at least one job, and each can run on ``processors`` processors.
+    Tries the order of the batches and ``shuffles`` random orders, and takes the order with the
+    least weighted sum of completion times.
 
     Cost: jobs × processors × batches for the knapsacks, and a list schedule for each order.
     """
@@ -64,7 +65,8 @@ def demt(
 def select_batches(
     jobs: Sequence[PackedJob], processors: int, length_s: float, places: list[int]
 ) -> list[PackedBatch]:
-    """Divide the jobs into batches, and set the place of the size of each job in ``places``."""
+    """Divide the jobs into batches. Stores in ``places``, by job, the index of the chosen size
+    among the sizes of the job."""
     left = list(range(len(jobs)))
     batches = []
     lengths_s = batch_lengths(jobs, length_s)

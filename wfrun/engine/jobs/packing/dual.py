@@ -1,11 +1,11 @@
 """The makespan of moldable jobs by dual approximation, within 3/2 of the optimum.
 
 For a length L the algorithm proves that no schedule of length L exists, or finds one of at most
-3L/2. A job of such a schedule that takes longer than L/2 is in the *first shelf* with the other
-long ones, all of which run at the time L/2, on at most m processors together; the others are in
-the *second shelf*. A knapsack divides the jobs between the shelves with the least work; more than
-m·L of it proves that L is too short. Bisection finds the largest length that is rejected, a lower
-bound of the optimum, and the smallest that is accepted.
+3L/2. In a schedule of length L on m processors, all jobs that take longer than L/2 run at the time
+L/2, so together they have at most m processors: they are the *first shelf*. The other jobs are the
+*second shelf*. A knapsack finds the division of the jobs between the shelves with the least total
+work; if this work exceeds m·L, L is too short. Bisection finds the largest length that is rejected,
+a lower bound of the optimum, and the smallest that is accepted.
 
 Source: P.-F. Dutot, G. Mounié, D. Trystram, *Scheduling Parallel Tasks: Approximation Algorithms*,
 Handbook of Scheduling, chapter 28, CRC Press, 2004; G. Mounié, C. Rapine, D. Trystram, *A 3/2-
@@ -23,14 +23,14 @@ from typing import NamedTuple
 from wfrun.engine.jobs.packing.job import PackedJob, PackedSchedule, Packing, list_schedule
 
 TOLERANCE = 1e-3
-"""Relative distance of the accepted length from the rejected one."""
+"""Maximum relative difference between the smallest accepted length and the largest rejected one."""
 
 _ROUNDING = 1e-9
-"""Relative error of sums that proofs tolerate."""
+"""Relative rounding error of sums that comparisons tolerate."""
 
 
 class Shelves(NamedTuple):
-    """A division of the jobs, by their numbers."""
+    """A division of the jobs into shelves, by job number."""
 
     length_s: float
     first: list[int]
@@ -41,7 +41,7 @@ class Shelves(NamedTuple):
     """Jobs that take at most half of ``length_s`` on one processor."""
 
     def places(self, jobs: Sequence[PackedJob]) -> tuple[int, ...]:
-        """By job: the place, among its sizes, of the least number of processors for its shelf."""
+        """By job: index, among its sizes, of the smallest size whose run time its shelf allows."""
         found = [0] * len(jobs)
         for limit_s, members in (
             (self.length_s, self.first), (self.length_s / 2, self.second),
@@ -52,7 +52,7 @@ class Shelves(NamedTuple):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The first shelf, the second, small jobs."""
+        """All jobs: the first shelf, then the second shelf, then the small jobs."""
         return (*self.first, *self.second, *self.small)
 
 
@@ -64,7 +64,7 @@ class Dual(NamedTuple):
     shelves: Shelves
     """The division for the smallest accepted length."""
     schedule: PackedSchedule
-    """For monotonic jobs at most 3/2 of the accepted length."""
+    """A schedule. With monotonic jobs its makespan is at most 3/2 of the accepted length."""
 
     @property
     def length_s(self) -> float:
@@ -80,8 +80,8 @@ class Dual(NamedTuple):
 def dual_approximation(
     jobs: Sequence[PackedJob], processors: int, tolerance: float = TOLERANCE
 ) -> Dual:
-    """Find bounds of the makespan, and a schedule. There is at least one job, and none is wider
-    than ``processors``."""
+    """Find bounds of the makespan, and a schedule. There is at least one job, and each can run on
+    ``processors`` processors."""
     work = sum(min(map(job.work, range(len(job.sizes)))) for job in jobs)
     lower_s = max(*(job.shortest_s for job in jobs), work / processors)
     length_s = lower_s
@@ -136,7 +136,7 @@ def divide(jobs: Sequence[PackedJob], processors: int, length_s: float) -> Shelv
 
 
 class _Part(NamedTuple):
-    """A job of the first shelf with the size at a place."""
+    """A job with one of its sizes. ``place``: index of the size among the sizes of the job."""
 
     number: int
     place: int
@@ -145,8 +145,9 @@ class _Part(NamedTuple):
 class _Layout:
     """Turns a division of the jobs into a schedule of 3/2 of its length (SIAM 2007, section 4).
 
-    The second shelf may be too wide. Until nothing changes, processors are gained by using others
-    for longer than the length: a job gets fewer processors, or two jobs share one.
+    The second shelf may need more processors than there are. Three changes make room until none is
+    possible: a job of the first shelf gets fewer processors and runs longer, two jobs of the first
+    shelf share a processor, or a job of the second shelf moves to free processors.
     """
 
     def __init__(self, jobs: Sequence[PackedJob], processors: int, shelves: Shelves) -> None:
@@ -191,7 +192,8 @@ class _Layout:
         return False
 
     def _pair(self) -> bool:
-        """Put a job of one processor that takes at most 3/4 of the length behind another job."""
+        """Take a job of the first shelf with one processor that takes at most 3/4 of the length,
+        and run it after another job of the first shelf."""
         single = [
             part for part in self._first
             if self._size(part) == 1 and self._time_s(part) <= 0.75 * self._length_s
@@ -226,9 +228,9 @@ class _Layout:
         return False
 
     def _placed(self) -> PackedSchedule | None:
-        """Assign jobs to processors: the first shelf from the start, the second up to the end,
-        small jobs between them where there is most room. Then all jobs start as early as their
-        processors allow."""
+        """Assign jobs to processors: the first shelf at the start, the second shelf at the end, and
+        each small job between them where there is most room. Then all jobs start as early as their
+        processors allow. None if the second shelf does not fit."""
         count = self._processors
         queues: list[list[int]] = [[] for _ in range(count)]
         busy_s = [0.0] * count

@@ -1,4 +1,4 @@
-"""Moldable jobs as packing sees them, and the schedules that it makes."""
+"""Moldable jobs to be packed, and packed schedules."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wfrun.engine.errors import InfeasibleError
 class PackedJob:
     """A job that starts with one of several numbers of processors.
 
-    ``sizes`` ascend, and the run time ``times_s`` never grows with the size. The work, processors
-    times run time, may do anything; only where it never falls with the size ("monotonic") do the
-    guarantees of `wfrun.engine.jobs.packing.dual` hold.
+    ``sizes`` ascend, and the run time ``times_s`` never grows with the size. The work is processors
+    times run time. A job is *monotonic* if its work never falls with the size; the guarantees of
+    `wfrun.engine.jobs.packing.dual` hold for monotonic jobs only.
     """
 
     __slots__ = ("_least", "_negated", "sizes", "times_s", "weight")
@@ -32,8 +32,8 @@ class PackedJob:
         self._least = least[::-1]
 
     def choice(self, limit_s: float) -> int | None:
-        """The place in ``sizes`` of the least number of processors with which the job takes at most
-        ``limit_s``: the γ of the paper. None if it takes longer with every size."""
+        """Index in ``sizes`` of the smallest size with which the job takes at most ``limit_s``
+        seconds: the γ of the paper. None if it takes longer with every size."""
         place = bisect_left(self._negated, -limit_s)
         return place if place < len(self.sizes) else None
 
@@ -44,7 +44,7 @@ class PackedJob:
         return None if place is None else self._least[place]
 
     def work(self, place: int) -> float:
-        """Processor seconds with the size at this place."""
+        """Processor-seconds with the size at index ``place`` of ``sizes``."""
         return self.sizes[place] * self.times_s[place]
 
     @property
@@ -67,12 +67,12 @@ class PackedJob:
 
 
 class Packing(NamedTuple):
-    """What an algorithm decides: the list in which jobs start, and their sizes."""
+    """The result of a packing algorithm: the list for a list schedule, and the size of each job."""
 
     order: tuple[int, ...]
     """Numbers of all jobs, the first to start first."""
     places: tuple[int, ...]
-    """By job: the place of its size in the sizes of the job."""
+    """By job: index of the chosen size among the sizes of the job."""
 
 
 class PackedSchedule(NamedTuple):
@@ -84,7 +84,7 @@ class PackedSchedule(NamedTuple):
 
     @property
     def ends_s(self) -> list[float]:
-        """The completions."""
+        """Completion times in seconds, by job."""
         return [start + time for start, time in zip(self.starts_s, self.times_s, strict=True)]
 
     @property

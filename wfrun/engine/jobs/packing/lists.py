@@ -10,14 +10,14 @@ from wfrun.engine.jobs.packing.job import PackedJob, Packing
 
 
 def gang(jobs: Sequence[PackedJob]) -> Packing:
-    """Each job on all processors, in the order of weight over run time: optimal for linear
-    speedups."""
+    """Each job with its largest size, by decreasing weight over run time. Optimal if all jobs can
+    use all processors with linear speedup."""
     places = tuple(len(job.sizes) - 1 for job in jobs)
     return Packing(_by_ratio(jobs, places), places)
 
 
 def sequential(jobs: Sequence[PackedJob]) -> Packing:
-    """Each job on one processor, or as few as it can have, the longest first."""
+    """Each job with its smallest size, normally one processor; the longest job first."""
     order = sorted(range(len(jobs)), key=lambda number: -jobs[number].times_s[0])
     return Packing(tuple(order), (0,) * len(jobs))
 
@@ -28,8 +28,8 @@ def shelf_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
 
 
 def weighted_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
-    """The sizes of the dual approximation, in the order of weight over run time: the weighted LPTF
-    of the paper."""
+    """The sizes of the dual approximation, by decreasing weight over run time: the weighted LPTF of
+    the paper."""
     places = dual.shelves.places(jobs)
     return Packing(_by_ratio(jobs, places), places)
 
@@ -42,7 +42,7 @@ def area_list(jobs: Sequence[PackedJob], dual: Dual) -> Packing:
 
 
 def _by_ratio(jobs: Sequence[PackedJob], places: Sequence[int]) -> tuple[int, ...]:
-    """The largest weight over run time first."""
+    """The jobs by decreasing weight over run time."""
 
     def ratio(number: int) -> float:
         return jobs[number].weight / jobs[number].times_s[places[number]]

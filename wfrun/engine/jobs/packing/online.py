@@ -1,8 +1,8 @@
-"""Jobs that arrive over time: an arriving job is packed with the next batch of jobs.
+"""Packing of jobs that arrive over time, in batches.
 
-When all jobs that were packed together are done, those that have arrived meanwhile are packed. An
-algorithm within ρ of the optimum is within 2ρ of it so (SPAA 2004, section 2.2, after D. Shmoys,
-J. Wein, D. Williamson, SIAM J. Computing 24, 1995).
+When all jobs of a batch are done, the jobs that have arrived meanwhile are the next batch. If the
+packing algorithm has the approximation ratio ρ, this has the ratio 2ρ (SPAA 2004, section 2.2,
+after D. Shmoys, J. Wein, D. Williamson, SIAM J. Computing 24, 1995).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Pack = Callable[[Sequence[PackedJob], int], Packing]
 def pack_arrivals(
     jobs: Sequence[PackedJob], arrivals_s: Sequence[float], processors: int, pack: Pack
 ) -> PackedSchedule:
-    """The schedule of jobs that arrive at these times."""
+    """The schedule of jobs that arrive over time; ``pack`` packs each batch. Raises InfeasibleError
+    for a job that is wider than the allocation."""
     order = sorted(range(len(jobs)), key=arrivals_s.__getitem__)
     starts_s, times_s, sizes = [0.0] * len(jobs), [0.0] * len(jobs), [0] * len(jobs)
     now_s, arrived = 0.0, 0

@@ -3,9 +3,9 @@
 Use: give `reallocate` the queues of all sites (`Queues`), the name of an algorithm and `Limits`. It
 changes the queues it is given as it decides, and returns the jobs that it placed (`Placed`); those
 with ``is_moved`` go to another site. `LrmQueues` implements `Queues` over queue models
-(`wfrun.engine.queues`): of a simulation, which are the queues themselves, or of a real grid, whose
-observed queues are copied into models so that a round costs one query a site. Carry out a move as
-*cancel, then submit*; a job that starts before it is cancelled stays where it is.
+(`wfrun.engine.queues`). In a simulation the models are the queues themselves. For a real grid, copy
+the observed queues into models: a round then costs one query per site. Carry out a move as *cancel,
+then submit*; a job that starts before it is cancelled stays where it is.
 
 Source: RR-7365, sections 3.2.2 and 3.2.3. The limits on repeated moves and the cost of files are
 beyond the paper.

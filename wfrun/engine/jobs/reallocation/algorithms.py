@@ -1,8 +1,9 @@
 """The two reallocation algorithms with the two orders of jobs.
 
 Source: RR-7365, Algorithm 1 (*regular*), Algorithm 2 (*all-cancellation*), and section 3.2.3: MCT
-takes the jobs in the order of their submission; MinMin takes of the 20 oldest jobs always the one
-with the earliest estimated completion, and all-cancellation the others in their order after them.
+takes the jobs in the order of their submission. MinMin repeatedly takes, among the 20 oldest jobs,
+the one with the earliest estimated completion. Younger jobs stay where they are (*regular*), or
+follow in the order of their submission (*all-cancellation*).
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from wfrun.engine.jobs.reallocation.queues import Limits, Placed, QueueOffer, Qu
 from wfrun.engine.queues import JobId
 
 MINMIN_JOBS = 20
-"""Number of jobs among which MinMin chooses: every choice estimates all that are left."""
+"""Maximum number of jobs among which MinMin chooses. Limits the cost: each choice estimates all
+remaining jobs."""
 
 ALGORITHMS = ("mct-reg", "mct-can", "minmin-reg", "minmin-can")
 
 
 def reallocate(queues: Queues, algorithm: str, limits: Limits = Limits()) -> list[Placed]:  # noqa: B008
-    """Move waiting jobs by one of `ALGORITHMS`; returns the submitted jobs, in order.
+    """Reallocate waiting jobs by one of `ALGORITHMS`; returns the submitted jobs, in order.
 
     Regular returns moved jobs only. All-cancellation returns all jobs that it has cancelled;
     settled jobs, which it does not cancel, move as with the regular algorithm. Raises KeyError for
-    another name.
+    an unknown algorithm.
     """
     return {
         "mct-reg": _mct_regular,
@@ -101,9 +103,9 @@ class _Round:
         return jobs
 
     def move_settled(self) -> list[Placed]:
-        """Move settled jobs as the regular algorithm does, before the cancelled jobs. Otherwise
-        younger jobs would get the processors of other sites, and a job that waits alone behind
-        others' jobs, the oldest of its site, could never leave."""
+        """Move settled jobs as the regular algorithm does. They are moved before the cancelled jobs
+        are submitted: otherwise younger jobs would get the processors of other sites. The oldest of
+        our jobs at a site, if it waits behind other users' jobs, could then never leave."""
         jobs = [job for job in self.jobs if job.id in self._settled]
         moved = (self.move_if_sooner(job, self.best_elsewhere(job)) for job in jobs)
         return [each for each in moved if each is not None]
@@ -113,7 +115,8 @@ class _Round:
         return self._best(job, [n for n in range(self._queues.sites) if n != job.site])
 
     def move_if_sooner(self, job: WaitingJob, offer: QueueOffer | None) -> Placed | None:
-        """Move a job if its gain exceeds both the threshold and the transfer time of its files."""
+        """Move a job if its gain exceeds both the threshold and the transfer time of its files;
+        None if it stays. A settled job moves only if the offer starts it immediately."""
         if offer is None:
             return None
         if job.id in self._settled and offer.start_s > self._queues.now_s:
@@ -128,7 +131,7 @@ class _Round:
         return self.submit(job, offer)
 
     def submit_best(self, job: WaitingJob) -> Placed:
-        """Submit a cancelled job where it is expected to complete first."""
+        """Submit a cancelled job to the site with the earliest estimated completion."""
         offer = self._best(job, range(self._queues.sites))
         assert offer is not None, "its site has admitted it"
         return self.submit(job, offer)
@@ -141,8 +144,9 @@ class _Round:
     def in_order_of_completion(
         self, jobs: list[WaitingJob], *, elsewhere: bool
     ) -> Iterator[tuple[WaitingJob, QueueOffer | None]]:
-        """The jobs with their best offers, each time the job with the earliest completion. Offers
-        are asked for again after each job."""
+        """Yield each job with its best offer: always the remaining job whose offer has the earliest
+        completion. Offers are renewed after each job. ``elsewhere``: without offers of the site
+        where the job waits."""
         left = list(jobs)
         every = range(self._queues.sites)
         while left:

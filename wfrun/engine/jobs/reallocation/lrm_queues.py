@@ -13,16 +13,16 @@ from wfrun.engine.queues import JobId, Lrm, QueuedJob
 
 
 class QueueJob(msgspec.Struct):
-    """One of our jobs, waiting or about to be submitted."""
+    """One of our jobs, which waits in a queue or is not submitted yet."""
 
     runtimes: MoldableRunTimes
-    """Requested times by size, at a processor of speed 1."""
+    """Requested times by size, on processors of speed 1."""
     submit_s: float
     site: int = -1
-    """The site where it waits; -1: it waits nowhere."""
+    """The site where the job waits; -1: it is in no queue."""
     size: int = 0
     requested_s: float = 0.0
-    """Its requested time at that site."""
+    """Requested time of the job at ``site``, in seconds."""
     moves: int = 0
 
 
@@ -30,9 +30,9 @@ class LrmQueues:
     """Our waiting jobs at several sites, and the models of the queues there. The models may also
     have running jobs and jobs of others.
 
-    The owner of the models starts the jobs that they start after each change (``changed`` has the
-    sites); a model that plans is brought up to date by its next estimate. ``largest`` limits the
-    size of a job at a site below its number of processors.
+    A change of a queue may let jobs start. The caller then has to run the models of the sites in
+    ``changed``, and to clear this set. A model that plans (conservative backfilling) updates its
+    plan at its next estimate.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LrmQueues:
         self._files_s = files_s
         self.now_s = 0.0
         self.jobs: dict[JobId, QueueJob] = {}
-        """Our waiting jobs. The owner removes those that start."""
+        """Our waiting jobs. The caller removes jobs that start."""
         self.changed: set[int] = set()
 
     @property
@@ -72,7 +72,7 @@ class LrmQueues:
         return self.offer_of(self.jobs[job.id].runtimes, site)
 
     def offer_of(self, runtimes: MoldableRunTimes, site: int) -> QueueOffer | None:
-        """The offer of a site for a job with these run times."""
+        """The offer of a site for a job with these run times; None if the site admits no size."""
         lrm, speed = self.lrms[site], self._speeds[site]
         if runtimes.sizes[0] > lrm.processors:
             return None
@@ -105,7 +105,7 @@ class LrmQueues:
         self.enter(job.id, offer)
 
     def enter(self, id: JobId, offer: QueueOffer) -> None:
-        """Submit a known job that waits nowhere to the site of the offer."""
+        """Submit a job of ``jobs`` that is in no queue to the site of the offer."""
         own = self.jobs[id]
         own.site, own.size = offer.site, offer.size
         own.requested_s = own.runtimes.runtime_s(offer.size) / self._speeds[offer.site]

@@ -1,4 +1,4 @@
-"""The queues of several sites as reallocation sees and changes them."""
+"""The interface of reallocation to the queues of several sites."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class WaitingJob(NamedTuple):
 
     id: JobId
     submit_s: float
-    """When it was first submitted, before all moves."""
+    """Time of the first submission, before all moves."""
     site: int
     moves: int = 0
     """Number of times that it was moved to another site."""
 
 
 class QueueOffer(NamedTuple):
-    """What a site would do with a job that is submitted to it now."""
+    """The estimate of a site for a job that is submitted to it now. Times are in seconds."""
 
     site: int
     size: int
-    """The number of processors with the earliest completion there."""
+    """The number of processors with the earliest estimated completion."""
     start_s: float
     completion_s: float
 
@@ -43,23 +43,22 @@ class Queues(Protocol):
         """Number of sites."""
 
     def waiting(self) -> Sequence[WaitingJob]:
-        """Our waiting jobs at all sites that may be cancelled."""
+        """Our waiting jobs that may be cancelled, at all sites."""
 
     def completion_s(self, job: WaitingJob) -> float:
-        """The estimated completion of a job where it waits."""
+        """Estimated completion of a waiting job if it stays at its site."""
 
     def offer(self, job: WaitingJob, site: int) -> QueueOffer | None:
-        """The estimate for a job if it were submitted to a site now; None if the site does not
-        admit it."""
+        """The offer of a site for a job; None if the site does not admit the job."""
 
     def files_s(self, job: WaitingJob, site: int) -> float:
         """Seconds for moving the files of a job to another site."""
 
     def cancel(self, job: WaitingJob) -> None:
-        """The job leaves its queue."""
+        """Remove a waiting job from its queue."""
 
     def submit(self, job: WaitingJob, offer: QueueOffer) -> None:
-        """Add the job at the end of the queue that made the offer."""
+        """Add the job at the end of the queue of the site that made the offer."""
 
 
 class Limits(NamedTuple):
@@ -67,7 +66,7 @@ class Limits(NamedTuple):
 
     threshold_s: float = 60.0
     """Minimum gain of a move by the regular algorithm, in seconds. If the transfer of the files
-    takes longer, its time is the minimum."""
+    takes longer than this, the minimum is the transfer time."""
     most_moves: float = inf
     """Number of moves after which a job is *settled*: it keeps its place in its queue, unless
     another site starts it immediately. A cancelled job joins the end of a queue, so repeated moves

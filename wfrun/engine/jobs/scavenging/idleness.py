@@ -10,17 +10,18 @@ _DAY_S = 86_400.0
 
 
 class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a site allows, as its administrators say."""
+    """The limits on scavenging at a site, as its administrators set them."""
 
     idle_share: float = 0.0
-    """Minimum share of the site's processors that no other job holds, for any to be scavenged."""
+    """Minimum share of the site's processors that other jobs leave free. Below this share nothing
+    is scavenged."""
     hours: tuple[float, float] = (0.0, _DAY_S)
-    """Begin and end of the time of day, in seconds after midnight; the end may be on the next
-    day."""
+    """Begin and end of the hours in which scavenging is allowed, in seconds after midnight at the
+    site; the end may be on the next day."""
     queue_empty: bool = False
     """Whether no job of others may wait in the queue."""
     most: int | None = None
-    """Maximum number of processors; None: no limit."""
+    """Maximum number of scavenged processors; None: no limit."""
     queue: str | None = None
     """Queue or partition for the launchers; None: that of the site."""
     utc_offset_s: float = 0.0

@@ -1,8 +1,9 @@
 """Policies that divide the idle processors of sites among owners (thesis section 4.2.3).
 
-Each is a pure function of what is idle and of what each owner holds now. It returns what each is to
-hold: who has more shrinks, who has less grows. An owner shrinks only for another job, for another
-owner's share, or when it needs less, so a second call with the result changes nothing.
+Each is a pure function of the idle processors and of the processors that each owner holds now. It
+returns the processors that each owner is to hold. An owner shrinks only for another job, for
+another owner's share, or when it needs fewer processors, so a second call with the result changes
+nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ POLICIES = {
     "all": "Equipartition-All: all idle processors are divided equally, whatever their site; what "
     "is reclaimed returns to those who lost it",
 }
-"""Sharing policies by name, with what they do."""
+"""Descriptions of the sharing policies, by name."""
 
 Table = tuple[tuple[int, ...], ...]
 """Processors by owner and site."""
@@ -42,10 +43,10 @@ def per_site(
     maximum at all sites together; ``usable``: by owner, mask of the sites that it can use (None:
     all).
 
-    Each owner gets ⌊idle/owners⌋ at each site. A remainder stays with those who hold it, and
-    otherwise goes to those who hold the fewest there, then to those who get the fewest in all. What
-    an owner does not want is divided among the others. Cost: sites times owners where owners have
-    no limit.
+    Each owner gets ⌊idle/owners⌋ at each site. A remainder stays with the owners who hold it.
+    Otherwise it goes to the owners with the fewest processors at the site, then to the owners with
+    the fewest in all. Processors that an owner does not want are divided among the others. Cost:
+    sites times owners where owners have no limit.
     """
     owners = range(len(wanted))
     held = [[0] * len(idle) for _ in owners]
@@ -85,8 +86,8 @@ def all_sites(
     again: bool = False,
 ) -> Partition:
     """Equipartition-All; the arguments are those of `per_site`. ``again``: an owner has come or
-    gone, so all processors are divided anew. Each owner then keeps what it holds of its new share,
-    and nothing is owed any more.
+    gone, so all processors are divided anew. An owner then keeps processors that it holds, up to
+    its new share, and ``lost`` is reset.
 
     Otherwise processors that other jobs need at a site are reclaimed evenly from the owners who
     hold processors there, the remainder from those who hold the most in all. Processors that become
@@ -158,7 +159,7 @@ def _table(rows: Sequence[Sequence[int]]) -> Table:
 
 
 def nothing(owners: int, sites: int) -> Partition:
-    """The partition before the first one."""
+    """The initial partition: no owner holds or has lost processors."""
     return Partition(((0,) * sites,) * owners, ((0,) * sites,) * owners)
 
 
@@ -170,7 +171,8 @@ def preempted(pulled_s: Sequence[float], count: int) -> list[int]:
 
 
 Preemption = Callable[[Sequence[float], int], Sequence[int]]
-"""`preempted`, or what a user has in its place."""
+"""Callback that chooses the launchers to preempt, with the arguments and the result of
+`preempted`."""
 
 PREEMPTION: dict[str, Preemption] = {"last-pulled": preempted}
-"""The orders of preemption by name: the hook for those of users (section 4.2.4)."""
+"""Preemption orders by name. Users may add their own (section 4.2.4)."""

@@ -1,4 +1,4 @@
-"""Owners with endless sweeps on the idle processors of sites, on a virtual clock."""
+"""Simulation of owners with endless sweeps who share the idle processors of sites."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Division = Callable[[Sequence[int], Partition, Sequence[int], bool], Partition]
 """Callback that divides idle processors as `all_sites` does; the last argument is its ``again``."""
 
 ENDLESS = 1 << 30
-"""Number of processors that an owner wants."""
+"""Number of processors that an owner with an endless sweep wants: more than there are."""
 
 
 class IdleChange(NamedTuple):
@@ -38,12 +38,12 @@ class Scavenged:
     """The results of one owner."""
 
     done: int = 0
-    """Number of tasks."""
+    """Number of tasks that have ended."""
     preemptions: int = 0
     """Number of tasks whose processor was reclaimed; each runs again from its beginning."""
     processor_s: float = 0.0
     held: list[tuple[float, int]] = field(default_factory=list)
-    """Number of processors held from each time on."""
+    """(time, number of processors held from then on), ascending in time."""
 
 
 def simulate(
@@ -158,7 +158,7 @@ class _Sharing:
         heappush(self.ends, (at_s + runner.run_s, self.serial, runner))
 
     def _finish(self, until_s: float) -> None:
-        """End the tasks that end until then."""
+        """End the tasks whose end is at ``until_s`` or before, and start the next ones."""
         while self.ends and self.ends[0][0] <= until_s:
             at_s, _, runner = heappop(self.ends)
             if not runner.gone:
