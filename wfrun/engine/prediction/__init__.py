@@ -2,5 +2,5 @@
 
 A *method* predicts the next value of one series of run times. A *class* says which jobs share a
 series. A *predictor* answers for a job: it is a method applied to each class, a model of the JGC
-paper, or one that combines others. All are pure, and are given only what has ended.
+paper, or a combination of other predictors. All are pure, and learn only from jobs that have ended.
 """

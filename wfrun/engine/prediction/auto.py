@@ -1,10 +1,10 @@
-"""The method with the best record so far, for each class of jobs.
+"""A predictor that uses, for each class of jobs, the method with the best record so far.
 
 The Network Weather Service forecasts by the method that was the most accurate up to now (Wolski,
 Spring, Hayes 1999). Here the choice is among the methods and classifications of thesis section
 7.2.1, the methods on jobs of a user with the same estimate (JGC paper, Table 5: the best history),
-the user's estimate, and regression on the size of inputs. The record is the mean accuracy of
-equation 7.1.
+the user's estimate, and regression on the size of inputs. A record is a mean accuracy (thesis,
+equation 7.1).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from wfrun.engine.prediction.methods import METHODS, AllMethods
 from wfrun.engine.prediction.regression import Regression
 
 MEMORY = 20
-"""Number of jobs that a record remembers: each new one has at least the weight 1/20."""
+"""Effective length of a record, in jobs: the latest job has at least the weight 1/`MEMORY` in the
+mean."""
 LEAST = 5
-"""Minimum number of jobs of an application for a record of its own."""
+"""Minimum number of ended jobs of an application for a record of its own."""
 PRIOR = 5
 """Weight, in jobs, of the record of the more general class from which a new record starts."""
 
@@ -51,13 +52,14 @@ class _Record:
     __slots__ = ("_weight", "means")
 
     def __init__(self, means: Sequence[float]) -> None:
-        """``means``: the mean accuracies of a more general class."""
+        """``means``: the mean accuracies of a more general class, from which the record starts."""
         self.means = list(means)
         self._weight = PRIOR
 
     @property
     def is_full(self) -> bool:
-        """Whether it needs no record of a more general class."""
+        """Whether the record has its full weight, after `MEMORY` - `PRIOR` jobs. More general
+        records then no longer observe the jobs of this class."""
         return self._weight == MEMORY
 
     def observe(self, accuracies: list[float]) -> None:
@@ -69,18 +71,18 @@ class _Record:
 
 
 class Auto:
-    """Predicts each job by the candidate with the best record for the job's class: the same
-    application, user and size at the site; while that has no record, the same user there; or else
-    all jobs.
+    """Predicts each job by the candidate with the best record. The record is that of the job's
+    application (same application, user and size at the site), or else of the user at the site, or
+    else of all jobs.
 
-    A candidate of a class without a history answers from the next more general one. Its record
-    consists of what it would have predicted just before each job of the class ended. Cost:
+    A candidate whose class has no history answers from the next more general class. Records compare
+    run times with the predictions that candidates would have made just before each job ended. Cost:
     constant. Memory: two kilobytes a class.
     """
 
     def __init__(self) -> None:
         self._series: tuple[dict[Hashable, AllMethods], ...] = tuple({} for _ in _LEVELS)
-        """By classification."""
+        """By level of `_LEVELS`: the series of each class."""
         self._all = _Record([0.5] * (_REGRESSION + 1))
         self._of_users: dict[Hashable, _Record] = {}
         """By user and site."""
@@ -111,8 +113,8 @@ class Auto:
         *,
         is_known: bool,
     ) -> None:
-        """Record what the candidates would have predicted. ``is_known``: enough jobs of the
-        application have ended. Some logs have many applications of one job each."""
+        """Add the accuracy of each candidate for an ended job to the records. ``is_known``: enough
+        jobs of the application have ended. Some logs have many applications of one job each."""
         accuracies = _accuracies(values_s, runtime_s)
         requested_s, by_size = estimate_s(job), self._by_size(job)
         by_estimate = None if requested_s is None else _accuracies((requested_s,), runtime_s)[0]
@@ -127,9 +129,9 @@ class Auto:
             record.observe(accuracies)
 
     def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> list[_Record]:
-        """The records of a job: that of its application, and those of its user and of all jobs
-        while the more specific ones are not full. The general records serve new applications and
-        new users."""
+        """The records that observe a job: the record of its application; the record of its user,
+        unless the former is full; and the record of all jobs, unless one of them is full. The
+        general records serve new applications and new users."""
         records: list[_Record] = []
         if is_known:
             record = self._of_applications.get(keys[_APPLICATION])
@@ -180,7 +182,7 @@ class Auto:
 def _values_s(found: Sequence[AllMethods | None]) -> list[float] | None:
     """The prediction of each candidate, in the order of ``_TITLES``; None if nothing is known. A
     class without a history answers from the next more general class that has one, or else from the
-    next more specific one: a site without a history from the user's jobs elsewhere."""
+    next more specific one: for a site without a history, from the user's jobs at other sites."""
     values_s: list[float] = []
     for level, one in enumerate(found):
         if one is None:

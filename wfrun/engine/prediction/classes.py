@@ -13,10 +13,10 @@ class Classification(NamedTuple):
     """A way to sort jobs into classes."""
 
     title: str
-    """As the thesis names it."""
+    """Name in the thesis."""
     key: Callable[[Job], Hashable]
     needs: tuple[str, ...]
-    """What a log must state of its jobs: ``site``, ``owner``, ``application``."""
+    """Fields of `Job` that a log must state: of ``site``, ``owner`` and ``application``."""
 
 
 CLASSIFICATIONS: dict[str, Classification] = {
@@ -36,7 +36,7 @@ specific."""
 
 
 class ByClass:
-    """A method applied to each class of jobs. Cost: that of the method."""
+    """A predictor that applies one method to each class of jobs. Cost: that of the method."""
 
     def __init__(self, method: str = "last2", classification: str = "application") -> None:
         kind, by = METHODS[method], CLASSIFICATIONS[classification]

@@ -1,7 +1,8 @@
 """The user's own estimate, and the predictions made with it (JGC paper, Table 5: models M1-M12).
 
-An estimate is the run time that a user requests, p' in the paper. All models but the H_k answer
-with it as long as they have nothing else; a job without an estimate then gets no prediction.
+An estimate is the run time that a user requests, p' in the paper. Until they have observed enough
+jobs, all models but C2 answer with the estimate itself. A job without an estimate then gets no
+prediction.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ESTIMATE_TITLE = "user's estimate"
 
 
 def estimate_s(job: Job) -> float | None:
-    """The estimate of the job's user; None if there is none, or a meaningless one."""
+    """The estimate of the job's user; None if it is missing or not positive."""
     requested_s = job.estimate_s
     return requested_s if requested_s is not None and requested_s > 0 else None
 
@@ -45,10 +46,10 @@ class HistoryModel(NamedTuple):
     """A row M1-M8 of Table 5: which jobs of the same user are averaged."""
 
     title: str
-    """As the paper names it, ``k`` being the window."""
+    """Name in the paper; ``k`` is the window."""
     is_recent: bool
-    """Whether it is Hrecent, which averages a full window only and otherwise answers with the
-    user's estimate. H averages the jobs that the window has."""
+    """Whether the model is Hrecent, which answers with the user's estimate until the window is
+    full. H averages the jobs that are in the window so far."""
     same_estimate: bool = False
     same_size: bool = False
 
@@ -71,7 +72,7 @@ class UserHistory:
 
     With fewer jobs, Hrecent answers with the user's estimate, and H with the mean of these jobs.
     Without any job, a case for which the paper does not define H, both answer with the estimate.
-    Cost: that of the window.
+    Cost: linear in the window.
     """
 
     def __init__(self, model: HistoryModel, window: int) -> None:
@@ -104,7 +105,7 @@ class UserHistory:
 
 
 class MeanAccuracy:
-    """The user's estimate times the mean accuracy of all estimates so far (C1, M9)."""
+    """The user's estimate times the mean ratio of run time to estimate so far (C1, M9)."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -136,8 +137,8 @@ class ConstantFactor:
 
 
 class UniformRange:
-    """The user's estimate times a uniform draw between the smallest and the largest accuracy of an
-    estimate so far (U1, M11). Each question is a new draw."""
+    """The user's estimate times a uniform draw between the smallest and the largest ratio of run
+    time to estimate so far (U1, M11). Each call of ``predict`` draws anew."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -159,15 +160,16 @@ class UniformRange:
 
 
 class UniformHalves:
-    """The user's estimate times a uniform draw between the mean of the smaller half and the mean of
-    the larger half of the accuracies so far (U2, M12). If their number is odd, the middle one
-    belongs to both halves. Each question is a new draw. Keeps all accuracies, as the paper defines
-    it; the cost of an observation is logarithmic in their number."""
+    """The user's estimate times a uniform draw between two means of the ratios of run time to
+    estimate so far: the mean of the smaller half and the mean of the larger half (U2, M12). If
+    their number is odd, the middle ratio belongs to both halves. Each call of ``predict`` draws
+    anew. Keeps all ratios, as the paper defines; the cost of an observation is logarithmic in their
+    number."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._smaller: list[float] = []
-        """A heap of the negated smaller half, including the middle accuracy."""
+        """A heap of the negated smaller half, including the middle ratio."""
         self._larger: list[float] = []
         self._smaller_sum = self._larger_sum = 0.0
 

@@ -2,10 +2,11 @@
 
 The bound of a class is an order statistic of its latest run times. If run times are exchangeable,
 the next one is below the k-th smallest of n with a probability of at least k / (n + 1) (Vovk,
-Gammerman, Shafer: Algorithmic Learning in a Random World, 2005). Those of a class are not: they
-come in series, and users change what they run. Therefore a bound aims half way between its coverage
-and 1, and is multiplied by a margin that each miss enlarges and each hit reduces, at rates that
-balance at the coverage (adaptive conformal inference, Gibbs and Candès 2021).
+Gammerman, Shafer: Algorithmic Learning in a Random World, 2005). The run times of a class are not
+exchangeable: they come in series, and users change what they run. Therefore a bound aims half way
+between its coverage and 1, and is multiplied by a margin. Each miss enlarges the margin and each
+hit reduces it, at rates that balance at the coverage (adaptive conformal inference, Gibbs and
+Candès 2021).
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.job import Job, Prediction, Predictor
 
 WINDOW = 50
-"""Number of run times of a class that a bound is made from: as many as the history keeps."""
+"""Number of latest run times of a class from which its bounds are made."""
 COVERAGE = 0.95
-"""Coverage of each bound of an interval by default, and the one that margins are learned for."""
+"""Default coverage of each bound of an interval, and the coverage for which margins are learned."""
 _RATE = 0.3
 """Change of the logarithm of a margin by a miss. A hit changes it by -`_RATE` (1 - `COVERAGE`) /
-`COVERAGE`, so that misses of 1 - `COVERAGE` keep it."""
+`COVERAGE`, so that the margin is stable if the share of misses is 1 - `COVERAGE`."""
 _MAX_MARGIN = log(10.0)
-"""A margin is at most a factor of 10: the window soon has new values of a class that changes."""
+"""Maximum logarithm of a margin, for a factor of 10. After a change of a class, its window soon has
+new values."""
 _LAG = 20
-"""Number of latest bounds of which the tightest is compared with a run time. The job was submitted
-before other jobs of its class had ended, from which the present bound is made."""
+"""Number of latest bounds of which the tightest is compared with a run time. The present bound is
+also made from jobs of the class that ended after the submission of the job."""
 
 
 class ClassBounds:
@@ -50,7 +52,7 @@ class ClassBounds:
 
     @property
     def observations(self) -> int:
-        """Number of run times that the bounds are made from."""
+        """Number of run times from which the bounds are made."""
         return len(self._window_s)
 
     def observe(self, runtime_s: float) -> None:
@@ -102,19 +104,19 @@ def _learned(margin: float, *, is_miss: bool) -> float:
 
 
 class Intervals:
-    """A predictor with an interval for each of its predictions.
+    """Adds an interval to each prediction of a predictor.
 
-    Bounds come from the first of the job's classes with enough observations. Without one the
-    interval is (0, inf). The interval of two bounds of coverage 0.95 has at least 0.9. Cost: that
-    of the predictor, and constant for each classification.
+    Bounds come from the first of the job's classes with enough observations. If there is no such
+    class, the interval is (0, inf). Two bounds of coverage 0.95 give an interval with a coverage of
+    at least 0.9. Cost: that of the predictor, and constant for each classification.
     """
 
     def __init__(
         self, predictor: Predictor, classifications: Sequence[str] = ("application", "user-site")
     ) -> None:
-        """``classifications``: names in ``CLASSIFICATIONS``, the most specific first.
-        Classifications other than the default ones say little about one job: all jobs of a site
-        differ by orders of magnitude."""
+        """``classifications``: names in ``CLASSIFICATIONS``, the most specific first. More general
+        classes say little about one job: the run times at one site differ by orders of
+        magnitude."""
         self._predictor = predictor
         self._levels: list[tuple[str, dict[Hashable, ClassBounds]]] = [
             (name, {}) for name in classifications

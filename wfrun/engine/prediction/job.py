@@ -1,4 +1,4 @@
-"""What predictors are given and what they answer."""
+"""Jobs and predictions: the input and the output of predictors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_RUNTIME_S = 10 * 365.25 * 86_400.0
 
 
 class Job(NamedTuple):
-    """What is known of a job, or of a task at a site, when it is submitted."""
+    """The known properties of a job, or of a task at a site, at its submission."""
 
     site: str
     owner: str
@@ -23,13 +23,14 @@ class Job(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """An expected run time. The interval is (0, inf) if none is known."""
+    """An expected run time, with an interval from ``low_s`` to ``high_s``, in seconds. The interval
+    is (0, inf) if it is unknown."""
 
     value_s: float
     method: str
-    """How it was made, as text for users: ``Last2 of user, application, size on site``."""
+    """How the prediction was made, as text for users, such as ``last of User on Site``."""
     observations: int
-    """Number of run times that it was made from."""
+    """Number of run times from which the prediction was made."""
     low_s: float = 0.0
     high_s: float = inf
 

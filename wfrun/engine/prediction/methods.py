@@ -112,7 +112,7 @@ class Last2:
 
 
 class AllMethods:
-    """All methods of ``METHODS`` on one series, at a quarter of their cost one by one."""
+    """All methods of ``METHODS`` on one series, at a quarter of the cost of separate objects."""
 
     __slots__ = ("_mean_s", "_smoothed_s", "_window_s", "count", "values_s")
 
@@ -147,7 +147,7 @@ class AllMethods:
 
 
 class MethodKind(NamedTuple):
-    """An entry of the registry."""
+    """A prediction method: its title for users, and its constructor."""
 
     title: str
     make: Callable[[], Method]

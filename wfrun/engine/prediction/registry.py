@@ -1,5 +1,4 @@
-"""Predictors of run times by name, and chains of predictors, each of which is asked for what those
-before it do not know."""
+"""Predictors of run times by name, and chains of predictors."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from wfrun.engine.prediction.methods import METHODS
 
 
 class Chain:
-    """Answers with the prediction of the first predictor that has one. All of them observe. Cost:
-    their sum."""
+    """Answers with the prediction of the first predictor that has one. Every predictor observes all
+    jobs. Cost: the sum of the costs of the predictors."""
 
     def __init__(self, predictors: Sequence[Predictor]) -> None:
         self._predictors = predictors
@@ -43,11 +42,10 @@ PREDICTORS: dict[str, Callable[[], Predictor]] = {
     "estimate": UserEstimate,
     "auto": Auto,
 }
-"""Predictors that choose the classes of jobs themselves, by name. They are each method, applied to
-the most specific class of a job that has a history, the user's own estimate, and the best so
-far."""
+"""Predictors that choose the classes of jobs themselves, by name: each method, applied to the most
+specific class of the job that has a history; the user's own estimate; and `Auto`."""
 
 
 def make_predictor(name: str) -> Predictor:
-    """A new predictor of this name in ``PREDICTORS``."""
+    """A new predictor; ``name`` is a key of ``PREDICTORS``."""
     return PREDICTORS[name]()

@@ -100,7 +100,8 @@ class _Fit:
 
 class Regression:
     """Predicts run times from the sizes of inputs, for each class of jobs of the same user,
-    application, size and site. Jobs without a size are not predicted. Cost: constant."""
+    application, size and site. Jobs without a known size of inputs are not predicted. Cost:
+    constant."""
 
     title = f"regression on the size of inputs, of {CLASSIFICATIONS['application'].title}"
 

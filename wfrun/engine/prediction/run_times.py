@@ -25,7 +25,7 @@ class JobClass(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What distinguishes tasks of a class; the fields of `Job`."""
+    """Properties that differ between the tasks of one class; see the fields of `Job`."""
 
     estimate_s: float | None = None
     input_bytes: float | None = None
@@ -38,8 +38,8 @@ class RunTimes:
     """Predicts run times of tasks at sites of different speeds, by one method.
 
     A task is predicted from tasks of its class at the site. If there are none, it is predicted from
-    tasks of its class at other sites, or else from all tasks, at the speed of this site. Cost:
-    constant.
+    tasks of its class at other sites, or else from all tasks, scaled to the speed of the site.
+    Cost: constant.
     """
 
     uses_details: ClassVar[bool] = False
@@ -56,8 +56,8 @@ class RunTimes:
         self._recent: dict[Hashable, deque[float]] = {}
         """The latest run times by class and site, and by class on the reference processor."""
         self._bounds: dict[Hashable, ClassBounds] = {}
-        """Bounds made from ``_recent``. A cache, since few runs ask for bounds: they follow from
-        ``_recent`` alone, so that it does not matter who has asked before."""
+        """Bounds made from ``_recent`` on demand, since few runs need them. A cache: bounds follow
+        from ``_recent`` alone, and do not depend on earlier queries."""
         self._anywhere: dict[JobClass, Method] = {}
         """Series by class, of run times on the reference processor at any site."""
         self._anywhere_counts: dict[JobClass, int] = {}
@@ -100,7 +100,7 @@ class RunTimes:
     def predict_s(
         self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
     ) -> float | None:
-        """Predicted run time at this site; None if nothing was observed."""
+        """Predicted run time at this site in seconds; None if nothing was observed."""
         here = self._classes.get((kind, site))
         if here is not None:
             return here.predict()
@@ -110,8 +110,8 @@ class RunTimes:
     def predict(
         self, kind: JobClass, site: str, speed_ratio: float, details: Details = NO_DETAILS
     ) -> Prediction | None:
-        """``predict_s`` with what the prediction was made from, and with an interval once the class
-        has enough run times."""
+        """``predict_s`` as a `Prediction`: with its method, its number of observations and, once
+        the class has enough run times, an interval."""
         found = self._predict(kind, site, speed_ratio, details)
         chosen = None if found is None else self._bounds_for(kind, site, speed_ratio)
         if found is None or chosen is None:
@@ -127,7 +127,7 @@ class RunTimes:
         return None if value_s is None else self._described(value_s, kind, site)
 
     def _described(self, value_s: float, kind: JobClass, site: str) -> Prediction:
-        """A prediction with what it was made from."""
+        """A prediction with its method and its number of observations."""
         if (count := self._counts.get((kind, site))) is not None:
             return Prediction(value_s, f"{self._title} of {_HERE}", count)
         if (count := self._anywhere_counts.get(kind)) is not None:
@@ -153,13 +153,13 @@ class RunTimes:
 
 
 MAX_CACHED = 10_000
-"""Maximum number of predictions that are kept until the next task ends."""
+"""Maximum number of predictions that are cached until the next observation."""
 
 
 class AutoRunTimes(RunTimes):
-    """Predicts by the method with the best record so far (`Auto`), of run times on the reference
-    processor. A class that has run only at other sites is predicted from its run times there by
-    Last2, since these are more alike than other tasks at the site. Cost: constant."""
+    """Applies `Auto` to run times on the reference processor. A class that has run only at other
+    sites is predicted by Last2 from its run times there: they are more similar than the run times
+    of other classes at the site. Cost: constant."""
 
     uses_details = True
 
@@ -216,5 +216,5 @@ def _job(kind: JobClass, site: str, speed_ratio: float, details: Details) -> Job
 
 
 def make_run_times(predictor: str) -> RunTimes:
-    """Make the predictions of a run with its predictor: a name in ``METHODS``, or ``auto``."""
+    """The predictions of a run. ``predictor``: a name in ``METHODS``, or ``auto``."""
     return AutoRunTimes() if predictor == "auto" else RunTimes(predictor)

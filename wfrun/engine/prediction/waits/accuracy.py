@@ -59,7 +59,7 @@ def judged_waits(
 
 
 def judge(waits: Iterable[JudgedWait]) -> WaitAccuracy:
-    """Compare predictions with waits. Predictions that are no numbers count as unknown."""
+    """Compare predictions with waits. A prediction that is NaN counts as unknown."""
     all_waits = list(waits)
     known = [one for one in all_waits if not isnan(one.predicted_s)]
     waited = [one for one in known if one.wait_s > 0]

@@ -9,7 +9,7 @@ from math import exp, sqrt
 INTERVAL_S = 300.0
 """Length of the intervals in which submissions are counted, in seconds (thesis, Figure 7.1)."""
 RARE = 0.001
-"""Probability that makes a number of submissions a burst."""
+"""Maximum probability, under a Poisson process, of as many submissions as make a burst."""
 
 
 def in_bursts(submitted_s: Sequence[float]) -> list[bool]:

@@ -1,14 +1,14 @@
 """The part of a series of waits that follows its last change point.
 
 Source: BMBP (Brevik, Nurmi, Wolski, PPoPP 2006). A bound of the quantile 0.95 is exceeded now and
-then; many times in a row only if the waits have changed. How many times are rare depends on the
-autocorrelation of the series: three independent waits in a row exceed the quantile with a
-probability of 0.05 cubed, but after one long wait another one is likely. BMBP looks the number up
-in a table made by Monte Carlo simulation for autocorrelated series. ``RARE_RUNS`` is such a table,
-made by numerical integration for series of normal values (the logarithms of the waits): the length
-of the shortest run above the quantile 0.95 whose probability is at most 0.05 cubed. BMBP takes the
-autocorrelation of its training data; here it is that of all waits so far, since a predictor in use
-never stops training.
+then, but it is exceeded many times in a row only if the waits have changed. The length of a rare
+run depends on the autocorrelation of the series: three independent waits in a row exceed the
+quantile with a probability of 0.05 cubed, but after one long wait another one is likely. BMBP looks
+the length up in a table made by Monte Carlo simulation for autocorrelated series. ``RARE_RUNS`` is
+such a table, made by numerical integration for series of normal values (the logarithms of the
+waits): the length of the shortest run above the quantile 0.95 whose probability is at most 0.05
+cubed. BMBP takes the autocorrelation of its training data; here it is that of all waits so far,
+since a predictor in use never stops training.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ RARE_RUNS = (
     (0.0, 3), (0.2, 4), (0.4, 5), (0.5, 6), (0.6, 7), (0.7, 9), (0.8, 12), (0.85, 16), (0.9, 23),
     (0.95, 42), (0.97, 67), (0.98, 98), (0.99, 189),
 )  # fmt: skip
-"""Number of consecutive waits above the quantile that is rare, up to each autocorrelation. The
-last number also holds above it: a larger one would never detect a change."""
+"""Rows of (autocorrelation, number of consecutive waits above the quantile 0.95 that is rare up to
+this autocorrelation). The last row also holds for larger autocorrelations: a larger number would
+never detect a change."""
 
 
 class Autocorrelation:
-    """The correlation of neighbours of a series. Cost of a value: constant."""
+    """Correlation of neighbouring values of a series. Cost of a value: constant."""
 
     __slots__ = ("_before", "_count", "_products", "_squares", "_sum")
 
@@ -51,7 +52,7 @@ class Autocorrelation:
         self._squares += value * value
 
     def value(self) -> float:
-        """0 for a series that is constant or has fewer than two values."""
+        """The autocorrelation; 0 for a series that is constant or has fewer than two values."""
         if self._count < 2:
             return 0.0
         mean = self._sum / self._count
@@ -63,7 +64,7 @@ class Autocorrelation:
 
 
 def rare_run(autocorrelation: float) -> int:
-    """Number of consecutive waits above the quantile 0.95 that is rare."""
+    """Number of consecutive waits above the quantile 0.95 that is rare at an autocorrelation."""
     row = bisect_left(RARE_RUNS, (autocorrelation, 0))
     return RARE_RUNS[min(row, len(RARE_RUNS) - 1)][1]
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from wfrun.engine.queues import QueuedJob, make_lrm
 
 MIN_RUNTIME_S = 1.0
-"""Minimum expected run time that is doubled, in seconds: a doubled zero stays zero."""
+"""Minimum run time from which doubling starts, in seconds: a doubled zero stays zero."""
 
 
 class OpenJob(NamedTuple):
@@ -30,7 +30,7 @@ class OpenJob(NamedTuple):
     requested_s: float
     """Infinite without a request."""
     expected_s: float
-    """Its predicted run time, or its requested one for an upper bound."""
+    """Predicted run time in seconds; for an upper bound, the requested time."""
     started_s: float | None = None
     """None while it waits."""
 
@@ -50,10 +50,10 @@ def expected_start_s(
 ) -> float:
     """The expected start of a job that is submitted now, after all others.
 
-    ``jobs``: running jobs and waiting jobs, in the order of the queue; each fits the processors.
-    The start is infinite if the new job does not fit, or if it waits for a job that is expected to
-    run for ever. Cost of FCFS: O(n log n) for n jobs; of EASY and conservative backfilling: that of
-    a simulation of n jobs. Raises InvalidError for an unknown LRM.
+    ``jobs``: running jobs and waiting jobs, in the order of the queue; none is wider than
+    ``processors``. The start is infinite if the new job does not fit, or if it waits for a job that
+    is expected to run for ever. Cost of FCFS: O(n log n) for n jobs; of EASY and conservative
+    backfilling: that of a simulation of n jobs. Raises InvalidError for an unknown LRM.
     """
     if new.cores > processors:
         return inf
@@ -68,9 +68,9 @@ def expected_start_s(
 
 
 class FcfsPlan:
-    """The starts of jobs without backfilling, in the order of the queue.
+    """A plan of starts without backfilling, in the order of the queue.
 
-    Exact for the expected run times. Cost of a job: O(log n).
+    Exact if the expected run times are. Cost of a job: O(log n).
     """
 
     __slots__ = ("_ends", "_free", "_last_s")

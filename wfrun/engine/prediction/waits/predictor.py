@@ -1,4 +1,4 @@
-"""Predictors of queue waits: one protocol over points and upper bounds."""
+"""Predictors of queue waits: one protocol for point-valued predictions and upper bounds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Cluster(NamedTuple):
 class WaitPredictor(Protocol):
     """Predicts the wait of each job of one cluster at its submission.
 
-    The owner reports the events of all jobs in order of time, and at one time ends before starts
-    before submissions.
+    The caller reports the events of all jobs in order of time. At one time ends come before starts,
+    and starts before submissions.
     """
 
     def on_submitted(self, key: JobId, job: Job, requested_s: float, now_s: float) -> float | None:
@@ -34,14 +34,14 @@ class WaitPredictor(Protocol):
         that the LRM plans with, infinite without a request."""
 
     def on_started(self, key: JobId, now_s: float) -> None:
-        """A waiting job has started."""
+        """Observe the start of a waiting job."""
 
     def on_ended(self, key: JobId, now_s: float) -> None:
-        """A running job has ended."""
+        """Observe the end of a running job."""
 
 
 class BoundPredictor:
-    """An upper bound from the waits of the jobs that have ended."""
+    """Predicts an upper bound of the wait, from the waits of jobs that have ended."""
 
     def __init__(self, name: str) -> None:
         self.bounds = WaitBounds(name)
@@ -62,10 +62,11 @@ class BoundPredictor:
 
 
 class PointPredictor:
-    """The LRM simulated on predicted run times, see `wfrun.engine.prediction.waits.point`.
+    """Predicts the wait by a simulation of the LRM, see `wfrun.engine.prediction.waits.point`.
 
-    Cost of a submission: a simulation of all jobs that run and wait. With FCFS the plan is kept as
-    long as no expectation has changed, so that all jobs of a burst but the first cost O(log n).
+    Cost of a submission: a simulation of all jobs that run and wait. With FCFS the plan is kept
+    until an expected end changes or passes, so that all jobs of a burst but the first cost O(log
+    n).
     """
 
     def __init__(self, cluster: Cluster, runtimes: Runtimes) -> None:
@@ -75,7 +76,7 @@ class PointPredictor:
         self._running: dict[JobId, OpenJob] = {}
         self._plan: FcfsPlan | None = None
         self._valid_until_s = inf
-        """First expected end of a running job. The plan is valid until then."""
+        """First expected end of a running job in seconds. The plan is valid until then."""
 
     def on_submitted(self, key: JobId, job: Job, requested_s: float, now_s: float) -> float | None:
         new = OpenJob(job.cores, requested_s, self._runtimes.submit(key, job, requested_s))
@@ -116,7 +117,7 @@ class PointPredictor:
 
 
 class WaitPredictorKind(NamedTuple):
-    """An entry of the registry."""
+    """A wait predictor: its title for users, and its constructor."""
 
     title: str
     make: Callable[[Cluster], WaitPredictor]
@@ -126,7 +127,7 @@ class WaitPredictorKind(NamedTuple):
 
 
 POINTS = {"point": False, "point-corrected": True}
-"""The point-valued predictors by name; the value is whether they correct predictions."""
+"""By name of a point-valued predictor: whether it corrects the predictions of open jobs."""
 
 
 def _point(corrects: bool) -> Callable[[Cluster], WaitPredictor]:
@@ -148,5 +149,5 @@ WAIT_PREDICTORS: dict[str, WaitPredictorKind] = {
         True,
     ),
 }
-"""The predictors of thesis section 7.3, by name. They predict run times by Last2 of (User +
-Application + Size) on Site."""
+"""The predictors of thesis section 7.3, by name. The point-valued predictors use run times
+predicted by Last2 of (User + Application + Size) on Site."""

@@ -1,7 +1,7 @@
-"""Replay of the jobs of a log: what predictors of waits would have answered.
+"""Replay of the jobs of a log, with the predictions of waits that would have been made.
 
-A predictor is given each event when it happened, so that it knows of a job only what was known
-then: the wait of a job with its end, as in thesis section 7.3.
+A predictor receives the events in the order of time, so its predictions use only what was known at
+the time. It learns the wait of a job at the end of the job, as in thesis section 7.3.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class ReplayedJob(NamedTuple):
     runtime_s: float
     """At most ``requested_s`` if the LRM ends jobs at their requests."""
     requested_s: float
-    """Requested time that the LRM plans with: the user's estimate, or a drawn one if the log has
-    none."""
+    """Requested time with which the LRM plans: the user's estimate, or a random estimate if the log
+    has none."""
     job: Job
     wait_s: float | None = None
-    """As logged; None if unknown."""
+    """Wait in the log, in seconds; None if unknown."""
 
 
 Event = tuple[Literal["ended", "started", "submitted"], int, float]
@@ -36,9 +36,9 @@ Event = tuple[Literal["ended", "started", "submitted"], int, float]
 
 
 def recorded_events(jobs: Sequence[ReplayedJob]) -> Iterator[Event]:
-    """The events of the logged waits in order of time; each wait must be known. At one time ends
-    come before starts, and starts before submissions, except that no job starts before its own
-    submission. The jobs are in the order of submission."""
+    """The events of the jobs with their logged waits, in order of time; each wait must be known. At
+    one time ends come before starts, and starts before submissions, except that no job starts
+    before its own submission. The jobs are in the order of submission."""
     # (time, 0 for an end and 1 for a start, index)
     later: list[tuple[float, int, int]] = []
     for i, job in enumerate(jobs):
@@ -61,8 +61,8 @@ def _settle(jobs: Sequence[ReplayedJob], later: list[tuple[float, int, int]]) ->
 
 
 def simulated_events(jobs: Sequence[ReplayedJob], lrm: Lrm) -> Iterator[Event]:
-    """The events of a simulated queue, as `wfrun.engine.queues.run_batch` simulates it. The jobs
-    are in the order of submission, and each fits the cluster."""
+    """The events of the jobs in a simulated queue, as by `wfrun.engine.queues.run_batch`. The jobs
+    are in the order of submission, and none is wider than the cluster."""
     ends: list[tuple[float, int]] = []
     arrived = 0
     while arrived < len(jobs) or ends or lrm.next_wakeup_s < inf:
@@ -87,18 +87,18 @@ def simulated_events(jobs: Sequence[ReplayedJob], lrm: Lrm) -> Iterator[Event]:
 
 
 class Replay(NamedTuple):
-    """Waits in seconds, in the order of the jobs."""
+    """Actual and predicted waits in seconds, in the order of the jobs."""
 
     waits_s: array[float]
     predicted_s: dict[str, array[float]]
-    """By predictor: its answers, in seconds; not a number where it knew nothing."""
+    """By predictor: its predictions; NaN where it had none."""
 
 
 def replay_waits(
     jobs: Sequence[ReplayedJob], events: Iterator[Event], predictors: Mapping[str, WaitPredictor]
 ) -> Replay:
-    """The answer of each predictor at the submission of each job, and the waits that the events
-    show."""
+    """Replay events: returns the prediction of each predictor at the submission of each job, and
+    the waits by the events; NaN for a job that never starts."""
     waits_s = array("d", [nan]) * len(jobs)
     predicted_s = {name: array("d", waits_s) for name in predictors}
     each = [(one, predicted_s[name]) for name, one in predictors.items()]

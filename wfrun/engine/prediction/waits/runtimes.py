@@ -18,8 +18,8 @@ class Runtimes(Protocol):
         """The expected run time of a job that is submitted now, in seconds."""
 
     def end(self, key: JobId, runtime_s: float) -> Sequence[tuple[JobId, float]]:
-        """Open jobs whose expected run time changes with the end of this job, with the new run
-        times in seconds."""
+        """Observe the end of a job. Returns the open jobs whose expected run time changes, with
+        their new expected run times in seconds."""
 
 
 class RequestedRuntimes:

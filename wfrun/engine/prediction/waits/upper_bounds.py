@@ -9,7 +9,7 @@ Source: J. Brevik, D. Nurmi, R. Wolski, "Predicting bounds on queuing delay for 
 parallel machines", PPoPP 2006, the method BMBP. Of n independent waits the number above the
 quantile q is binomial with n trials of probability 1 - q. The bound with m waits above it is below
 the quantile only if at most m of the n are above the quantile, so m is the largest number for which
-that has a probability of at most 1 - C.
+that has a probability of at most 1 - C, with C the confidence.
 
 BMBP takes the normal approximation for long histories. Here the probability is carried from n to
 n + 1 exactly, in constant time, so that no approximation is needed.
@@ -28,11 +28,11 @@ from wfrun.engine.prediction.waits.change_points import MINIMUM, SinceChange
 
 QUANTILE = 0.95
 CONFIDENCE = 0.95
-"""Of the thesis, section 7.3.2."""
+"""Probability that the bound is at least the `QUANTILE` of the waits (thesis section 7.3.2)."""
 
 
 class BinomialTable:
-    """How many waits of a history are above the bound of a quantile.
+    """The number of waits above the bound of a quantile, by length of the history.
 
     One table serves all histories. It grows with the longest one: a step for each further wait.
     """
@@ -131,7 +131,7 @@ class ChebyshevBound:
 
 
 class BoundKind(NamedTuple):
-    """An entry of the registry."""
+    """An upper bound: its title for users, and its constructor."""
 
     title: str
     make: Callable[[BinomialTable], Method]
@@ -145,7 +145,8 @@ BOUNDS: dict[str, BoundKind] = {
 
 
 class WaitBounds:
-    """An upper bound for each cluster of jobs by requested processors.
+    """An upper bound of the wait for each cluster of jobs; `CLUSTERS` groups jobs by requested
+    processors.
 
     Waits are observed when their jobs end, as in the thesis, or when they start.
     """
@@ -164,5 +165,5 @@ class WaitBounds:
 
     @property
     def changes(self) -> int:
-        """Number of change points of all clusters."""
+        """Number of change points in all clusters of jobs."""
         return sum(one.changes for one in self._series)
