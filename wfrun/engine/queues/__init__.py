@@ -1,9 +1,9 @@
-"""Local resource managers: models of the queue of one cluster, by name, and their simulation with a
-list of jobs.
+"""Models of the queue of one cluster (local resource managers), by name, and their simulation with
+a list of jobs.
 
-``make_lrm`` makes a queue, and its owner follows the protocol ``Lrm``: a simulated site, which has
-a head node, nodes, failures and jobs of the engine, ``simulate_batch``, which only runs the jobs of
-a list and is more than twice as fast, or a prediction of waits.
+``make_lrm`` makes a queue. Its owner drives it by the protocol ``Lrm``. Owners are simulated sites,
+which have a head node, nodes, failures and jobs of the engine; ``simulate_batch``, which only runs
+a list of jobs and is more than twice as fast; and predictions of waits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LRMS: dict[str, type[Fcfs] | type[Easy] | type[Conservative]] = {
 
 
 def make_lrm(name: str, processors: int) -> Lrm:
-    """Make an empty queue. Raises InvalidError for a name that is not in ``LRMS``, with the nearest
-    right one, and for a cluster without processors."""
+    """Make an empty queue. Raises InvalidError for a cluster without processors and for a name that
+    is not in ``LRMS``; the message suggests the nearest name."""
     return look_up(LRMS, name, "queue model")(processors)
 
 

@@ -13,7 +13,7 @@ from wfrun.engine.queues.lrm import Lrm, QueuedJob
 
 
 class SimulatedJob(msgspec.Struct, frozen=True, gc=False):
-    """A job with its real run time, which no queue knows."""
+    """A job with its real run time, which the queue does not know."""
 
     submit_s: float
     runtime_s: float
@@ -37,8 +37,8 @@ def run_batch(jobs: Sequence[SimulatedJob], lrm: Lrm, *, kill_overruns: bool) ->
     The queue makes a scheduling pass after every event. At one time ends come before submissions,
     and ends in the order of the jobs. With ``kill_overruns`` no job runs past its request.
 
-    Raises InfeasibleError for a job that asks for more than the cluster has, and InvalidError for
-    an invalid one, with the job's number, counted from 0.
+    Raises InfeasibleError for a job that requests more processors than the cluster has, and
+    InvalidError for an invalid job. The message names the index of the job in ``jobs``.
     """
     order = sorted(range(len(jobs)), key=lambda i: jobs[i].submit_s)
     never_s = float("inf")

@@ -1,14 +1,14 @@
 """Conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001).
 
 Every job gets a reservation when it is submitted: the earliest time at which its processors are
-free for its requested time, beside all running jobs and all earlier reservations. It starts by
-then. When a job ends early or leaves the queue, the plan is *compressed*: each waiting job, in the
-order of the queue, is moved to the earliest time that is now possible, which is never later than
-before. A job that moves also makes room for those before it. The compression is therefore repeated
-until no job moves; otherwise jobs could wait for an idle cluster.
+free for its requested time, beside all running jobs and all earlier reservations. The job starts
+then or earlier. When a job ends early or leaves the queue, the plan is *compressed*: each waiting
+job, in the order of the queue, is moved to the earliest time that is now possible, which is never
+later than before. A job that moves also makes room for jobs before it in the queue. The compression
+is therefore repeated until no job moves; otherwise jobs could wait for an idle cluster.
 
-Reservations hold as long as no job runs past its request. If one does, its expected end is put off
-as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the first
+Reservations hold as long as no job runs past its request. If a job does, its expected end is put
+off as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the first
 time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with a
 reservation, or if reserved processors go out of service, the whole queue is planned again in its
 order. A job that requests less than a second is planned for one second.
@@ -48,8 +48,8 @@ class _Waiting(msgspec.Struct, gc=False):
     """Position in the order of submission."""
     start_s: float
     is_late: bool
-    """Whether an earlier start may be possible although no processors became free, because another
-    scheduler has planned its start."""
+    """Whether another scheduler has planned the start. An earlier start may then be possible
+    although no processors became free."""
 
 
 class Conservative(QueueCounts):
@@ -72,11 +72,12 @@ class Conservative(QueueCounts):
         processors become free, as the plan only fills."""
         self._submissions = 0
         self._gap_from_s = float("inf")
-        """Begin of the interval with all processors that were freed since the last compression …"""
+        """Begin of the gap, the smallest interval with all processor time that was freed since the
+        last compression; inf without a gap."""
         self._gap_to_s = float("-inf")
-        """… and its end."""
+        """End of the gap; -inf without a gap."""
         self._kept_up_s = float("-inf")
-        """When the plan was last brought up to date."""
+        """Time to which the plan was last brought up to date."""
         self._corrections: dict[JobId, int] = {}
         """By running job: number of extensions of its expected end."""
         self._collides = False
@@ -86,8 +87,8 @@ class Conservative(QueueCounts):
         self.plan_number = 0
 
     def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
-        """See `Lrm`. ``from_s``, the start that another scheduler has planned, is the earliest
-        begin of the reservation until jobs before it leave."""
+        """See `Lrm`. ``from_s``: start of the job as planned by another scheduler. The reservation
+        does not begin earlier, until a compression moves it."""
         self._check(job)
         self._keep_up(now_s)
         self._submissions += 1
@@ -160,8 +161,8 @@ class Conservative(QueueCounts):
         return max(now_s, self._profile.last_step_s)
 
     def _wakeup_s(self, now_s: float) -> float:
-        """Time of the next planned start. If a job whose start is due waits for an overdue job, at
-        most a minute from now."""
+        """Time of the next planned start. It is at most a minute from now while a job whose start
+        is due waits for the end of an overdue job."""
         by_start = self._by_start
         if not by_start:
             return float("inf")
@@ -172,7 +173,8 @@ class Conservative(QueueCounts):
         return min(patience_s, by_start[after][0]) if after < len(by_start) else patience_s
 
     def _keep_up(self, now_s: float) -> None:
-        """Bring the plan up to date."""
+        """Bring the plan up to date: correct overdue ends, and plan anew or compress if
+        necessary."""
         freed = self._gap_from_s < self._gap_to_s
         if now_s == self._kept_up_s and not freed and not self._collides:
             return
@@ -232,7 +234,7 @@ class Conservative(QueueCounts):
         del self._by_start[place]
 
     def _release(self, start_s: float, end_s: float, cores: int, now_s: float) -> None:
-        """Processors have become free in [start_s, end_s)."""
+        """Note in the plan that processors have become free in [start_s, end_s)."""
         start_s = max(start_s, now_s)
         if start_s < end_s:
             self._profile.advance(now_s)
@@ -276,12 +278,13 @@ class Conservative(QueueCounts):
 
 
 class _Search:
-    """Looks for earlier starts of jobs that had no earlier start before a gap was freed.
+    """Finds earlier starts for jobs after a gap was freed. Before that, no job had an earlier
+    start.
 
-    An earlier start uses, before the old start, a time at which too few processors were free. All
-    such times are in the gap, so only starts that reach the gap need to be tried. If a job has no
-    such start, then no job of the same width and at least the same length has one, unless
-    processors have been freed since.
+    A job with an earlier start runs at times at which too few processors were free before. All such
+    times are in the gap, so only starts that reach the gap need to be tried. If a job has no such
+    start, then no job of the same width and at least the same length has one, unless processors
+    have been freed since.
     """
 
     __slots__ = ("_failed", "_from_s", "_gap_to_s", "_now_s", "_profile", "_seen", "_widened_s",
@@ -294,9 +297,9 @@ class _Search:
         self._now_s = now_s
         self._widened_s: list[float] = []
         self._failed: dict[int, StartBounds] = {}
-        """By number of processors: the searches without success, as bounds of starts …"""
+        """By number of processors: the searches without success, as bounds of starts."""
         self._seen: dict[int, int] = {}
-        """… and the number of widenings that they take into account."""
+        """By number of processors: the number of widenings that ``_failed`` takes into account."""
         self.most = profile.max_free(gap_from_s, gap_to_s)
         """Maximum number of free processors in the gap."""
 
@@ -307,7 +310,7 @@ class _Search:
         self.most = max(self.most, self._profile.max_free(start_s, end_s))
 
     def better_s(self, job: _Waiting) -> float:
-        """The earliest start of a job; its planned one if there is no earlier one."""
+        """The earliest start of a job; its planned start if there is no earlier one."""
         profile, cores, length_s = self._profile, job.cores, job.length_s
         # It overlaps its own reservation, or is over before the time without enough processors that
         # precedes the first start that does.
@@ -368,7 +371,7 @@ class StartBounds:
         bounds_s[first:last] = [bound_s]
 
     def forget(self, since_s: float) -> None:
-        """Starts from this time on are possible again."""
+        """Lower later bounds to ``since_s``: starts from then on may be possible again."""
         first = bisect_left(self._bounds_s, since_s)
         if first < len(self._bounds_s):
             self._bounds_s[first:] = [since_s]

@@ -7,13 +7,13 @@ not use then. A later job starts now if it fits now and does not delay the head:
 by the shadow time, or if it uses only extra processors. Candidates are tried in the order of the
 queue. Only the head has a reservation.
 
-A running job past its request counts as about to end: its processors are expected now. Jobs whose
-requests end at the shadow time itself count for the extra processors.
+A running job past its request counts as about to end: its processors are expected now. Processors
+of jobs whose requests end exactly at the shadow time count as free at that time.
 
-Waiting jobs are kept by their number of processors (`FirstFit`), so that a pass asks once for each
-number that is free, and finds the first of these jobs that is short enough without a look at the
-others. Where work arrives faster than it is done, the queue grows without end, and a pass over all
-jobs would cost as much as there are.
+Waiting jobs are indexed by their number of processors (`FirstFit`). For each number that fits, a
+pass finds the first job that is short enough in logarithmic time. A pass over all waiting jobs
+would be too expensive where work arrives faster than it is done, since the queue then grows without
+end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from wfrun.engine.queues.queue import LrmQueue
 
 class Easy(LrmQueue):
     """Makes a full pass over the queue after an end, and considers only new jobs after a
-    submission. Both give the same schedule: a job that did not fit does not fit later, as long as
-    no job has ended."""
+    submission. The schedule is that of full passes only: a job that did not fit does not fit until
+    a job has ended."""
 
     name: ClassVar[str] = "easy"
     in_order: ClassVar[bool] = False
@@ -154,7 +154,7 @@ class Easy(LrmQueue):
         super()._start(job, now_s)
 
     def _forget(self, job: QueuedJob) -> None:
-        """Remove a job from those that wait."""
+        """Remove a job from the index of waiting jobs."""
         line = self._waiting[job.cores]
         line.remove(job.id)
         if not line:

@@ -1,4 +1,5 @@
-"""Waiting jobs of one width, of which the first is found whose request ends by some time."""
+"""An index of the waiting jobs of one width, to find the first job whose request ends by some
+time."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from math import inf
 from wfrun.engine.queues.lrm import JobId, QueuedJob
 
 FOREVER_S = 1e300
-"""Request, in seconds, of a job without a time limit. Places without a job have a larger one."""
+"""Request, in seconds, that stands for no time limit. Places without a job have a larger value."""
 
 
 class FirstFit:
     """Jobs in the order of their numbers in the queue.
 
-    A complete binary tree over the jobs keeps the shortest request below each node. Costs are
-    O(log n) for a job that is added or removed, amortized, and for a question.
+    A complete binary tree over the jobs keeps the shortest request below each node. All methods
+    cost O(log n), amortized.
     """
 
     __slots__ = ("_entries", "_places", "_size", "_tree")
@@ -41,7 +42,7 @@ class FirstFit:
         self._set(place, min(job.requested_s, FOREVER_S))
 
     def remove(self, job: JobId) -> None:
-        """Remove a job, which must be there."""
+        """Remove a job. Raises KeyError for an unknown job."""
         place = self._places.pop(job)
         self._entries[place] = None
         self._set(place, inf)

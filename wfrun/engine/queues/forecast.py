@@ -17,11 +17,11 @@ from wfrun.engine.queues.running import Running
 
 
 class Forecast:
-    """The plan of a queue. It is made for the first estimate, and extended by each new job as long
-    as starts and ends follow it. A job past its request counts as about to end.
+    """The plan of a queue. It is made for the first estimate, extended by each new job, and dropped
+    when a start or an end deviates from it. A job past its request counts as about to end.
 
-    A job that requests no time delays no other job in a plan, but does so in the queue. While such
-    a job waits, each estimate has a plan of its own.
+    A job that requests 0 s delays no other job in a plan, although it may delay jobs in the queue.
+    While such a job waits, each estimate makes a new plan.
 
     ``in_order``: no job starts before one that was submitted earlier.
     """
@@ -36,7 +36,8 @@ class Forecast:
         self._queue = queue
         self._in_order = in_order
         self.profile: Profile | None = None
-        """The plan; None if there is none. An event that the plan does not contain removes it."""
+        """The plan; None before the first estimate and after an event that deviates from the
+        plan."""
         self._starts_s: dict[JobId, float] = {}
         self._bounds_s: dict[tuple[int, float], float] = {}
         """By cores and request: the start of the last such job in the plan. A plan only fills, so
@@ -65,7 +66,7 @@ class Forecast:
         return self._find_s(self._plan(now_s), cores, requested_s, now_s)
 
     def planned_s(self, job_id: JobId, now_s: float) -> float:
-        """The planned start of a job in the queue. Raises KeyError for another job."""
+        """The planned start of a job in the queue. Raises KeyError if the job does not wait."""
         self._plan(now_s)
         return max(now_s, self._starts_s[job_id])
 

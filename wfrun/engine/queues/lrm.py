@@ -1,4 +1,4 @@
-"""A job as a queue sees it, and the protocol of queue models."""
+"""Queued jobs, and the protocol of queue models."""
 
 from __future__ import annotations
 
@@ -49,31 +49,32 @@ class Lrm(Protocol):
 
     @property
     def next_wakeup_s(self) -> float:
-        """Time of the next pass without an event, as of the last ``schedule``; infinite: none."""
+        """Time at which the next pass is due if no event comes before, as of the last ``schedule``;
+        infinite: none."""
 
     def submit(self, job: QueuedJob, now_s: float) -> None:
         """Add a job to the end of the queue.
 
-        Raises InfeasibleError if it asks for more than the cluster has, InvalidError if it asks for
-        no processor, or for a time that is negative or not a number.
+        Raises InfeasibleError if the job requests more processors than the cluster has,
+        InvalidError if it requests no processor, or a time that is negative or not a number.
         """
 
     def end(self, job_id: JobId, now_s: float) -> None:
-        """A running job has ended, for whatever reason."""
+        """Remove a running job that has ended, for whatever reason."""
 
     def cancel(self, job_id: JobId, now_s: float) -> None:
-        """A job leaves, waiting or running."""
+        """Remove a job that was cancelled, waiting or running."""
 
     def occupy(self, job: QueuedJob, now_s: float) -> None:
-        """Take idle processors out of service immediately, until ``end``. For the queue they are a
-        job that has started and is expected to take its requested time. Reservations that collide
-        with it are planned again.
+        """Take idle processors out of service immediately, until ``end``. The queue treats them as
+        a running job that is expected to take its requested time. Reservations that collide with
+        this job are planned again.
 
         Raises InvalidError if fewer processors are free, and the errors of ``submit``.
         """
 
     def schedule(self, now_s: float) -> list[JobId]:
-        """The jobs that start now, in the order of their starts. They are running then."""
+        """Make a scheduling pass: start jobs, and return them in the order of their starts."""
 
     def estimate_start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         """The start of a job with this request if it were submitted now, according to the requests
@@ -81,7 +82,8 @@ class Lrm(Protocol):
         ``submit``."""
 
     def planned_start_s(self, job_id: JobId, now_s: float) -> float:
-        """The start of a waiting job, according to the requests of all others."""
+        """The start of a waiting job, according to the requests of all jobs. Raises KeyError if the
+        job does not wait."""
 
     def planned_starts_s(self, now_s: float) -> Mapping[JobId, float]:
         """The planned starts of all waiting jobs, read-only. A start before now means now."""
@@ -96,7 +98,8 @@ class Lrm(Protocol):
 
 
 def check_request(cores: int, requested_s: float, processors: int) -> None:
-    """Refuse an invalid request, and one for more than the cluster has."""
+    """Check a request. Raises InvalidError for an invalid request, and InfeasibleError for more
+    processors than the cluster has."""
     if 1 <= cores <= processors and requested_s >= 0:
         return
     if cores < 1:

@@ -27,7 +27,7 @@ class Profile:
     @classmethod
     def of_ends(cls, processors: int, start_s: float, ends: Sequence[tuple[float, int]]) -> Profile:
         """A profile with jobs that run from the start: (end in seconds, processors) of each, in
-        order of their ends. Those that have ended by then hold none."""
+        order of their ends. Jobs whose end is not after ``start_s`` hold no processors."""
         first = bisect_right(ends, start_s, key=itemgetter(0))
         profile = cls(processors - sum(cores for _, cores in ends[first:]), start_s)
         times_s, free = profile._times_s, profile._free
@@ -96,8 +96,8 @@ class Profile:
     def earliest_before_s(
         self, cores: int, duration_s: float, from_s: float, before_s: float, until_s: float
     ) -> float | None:
-        """Like ``earliest_s``, but None if there is no such time before ``before_s`` from which the
-        duration is over before ``until_s``."""
+        """Like ``earliest_s``, but only for times before ``before_s`` from which the duration ends
+        before ``until_s``. None if there is no such time."""
         times_s, free = self._times_s, self._free
         count = len(times_s)
         i = max(0, bisect_right(times_s, from_s) - 1)
@@ -148,8 +148,8 @@ class Profile:
             del free[first], self._times_s[first]
 
     def give_up_holes(self, first: int) -> None:
-        """Keep the first ``first`` steps. After them, give up the holes: leave only what stays free
-        for ever.
+        """Keep the first ``first`` steps. After them, keep only processors that stay free for ever,
+        and mark all others as used.
 
         Levels then rise monotonically, so no more steps remain than there are levels, which bounds
         the size of a profile.

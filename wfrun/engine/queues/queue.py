@@ -1,5 +1,5 @@
-"""The common parts of queues: counts of all of them, and requests and estimates of FCFS and
-EASY."""
+"""Base classes of queue models: counts for all models, and everything but the scheduling pass for
+FCFS and EASY."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LrmQueue(QueueCounts):
     """Implements ``Lrm`` except ``name`` and ``schedule``."""
 
     next_wakeup_s: ClassVar[float] = float("inf")
-    """Jobs start only when another one is submitted or leaves."""
+    """Infinite, since jobs start only after a submission, an end or a cancellation."""
     in_order: ClassVar[bool]
 
     def __init__(self, processors: int) -> None:

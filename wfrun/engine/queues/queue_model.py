@@ -7,9 +7,9 @@ the starts that it plans itself, jobs start then and hold their cores for their 
 that plan (docs/decisions/0019); their ends are expected after their expected run times.
 
 When jobs end at other times than expected, the plan becomes stale and is rebuilt from the open
-jobs. A rebuild costs as much as there are jobs, so one is made only after a fixed share of them has
-ended unexpectedly: the cost per task does not grow with the queue. Queries change nothing, so that
-a replay, which makes none, leads to the same model.
+jobs. The cost of a rebuild grows with the number of jobs. The plan is therefore rebuilt only after
+a fixed share of the jobs has ended unexpectedly: the cost per task does not grow with the queue.
+Queries change nothing, so that a replay, which makes none, leads to the same model.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MAX_PASSED_S = 600.0
 """Maximum time by which the planned start of a job that still waits may have passed, in seconds.
 Schedulers plan again within minutes, so an older plan says nothing."""
 MAX_AHEAD_S = 366 * 86_400.0
-"""Maximum time until a planned start, in seconds. A later start is taken for no plan."""
+"""Maximum time until a planned start, in seconds. A later start is ignored."""
 
 Predict = Callable[[], float | None]
-"""Returns the run time that is expected of a job at present, in seconds; None if unknown."""
+"""Callback: returns the present prediction of a job's run time, in seconds; None if unknown."""
 
 
 class Expected(NamedTuple):
@@ -45,14 +45,14 @@ class Expected(NamedTuple):
     is_predicted: bool = False
     """Whether the run time is a prediction."""
     requested_s: float | None = None
-    """Run time after which it is killed; None if unknown."""
+    """Run time in seconds after which the job is killed; None if unknown."""
     planned_s: float | None = None
-    """Its start as the queue itself plans it; None: it runs, or the queue shows no plan."""
+    """Start that the queue itself plans; None: the job runs, or the queue shows no plan."""
 
 
 def planned_start_s(planned_s: float | None, now_s: float) -> float | None:
-    """The start of a waiting job as its queue plans it, but not before now. None if the queue shows
-    no start, or an implausible one."""
+    """The start that a queue plans for a waiting job (``planned_s``), or now if that is later. None
+    if the queue shows no start, or one beyond `MAX_PASSED_S` or `MAX_AHEAD_S`."""
     if planned_s is None or not -MAX_PASSED_S <= planned_s - now_s <= MAX_AHEAD_S:
         return None
     return max(now_s, planned_s)
@@ -90,9 +90,9 @@ class QueueModel(ABC):
         self.rebuilds = 0
         """Number of times that the plan was rebuilt."""
         self.follows_plan = False
-        """Whether the queue shows the starts that it plans itself."""
+        """Whether the plan follows the starts that the queue itself plans and shows."""
         self._starts_s: Mapping[str, float] = {}
-        """Starts of our waiting tasks as the queue plans them, by key, as of the latest
+        """Starts that the queue plans for our waiting tasks, by key, as of the latest
         observation."""
         self._held_cores = 0
         """Cores of all open tasks."""
@@ -166,12 +166,13 @@ class QueueModel(ABC):
             self.plan(*task)
 
     def held_s(self, duration_s: float, requested_s: float | None) -> float:
-        """Time for which a task needs a hole in the plan: its walltime if the model follows the
-        plan that the queue shows, otherwise its expected duration."""
+        """Time for which the plan reserves the cores of a task, in seconds: its walltime if the
+        model follows the plan of the queue (``follows_plan``), otherwise its expected duration."""
         return requested_s if self.follows_plan and requested_s else duration_s
 
     def plan(self, cores: int, runtime_s: float, from_s: float) -> None:
-        """Plan a task that is not placed yet at the end of the queue, until ``end_plan``."""
+        """Add a tentative task to the end of the queue: it is not placed yet, and ``end_plan``
+        removes it."""
         if not self._planned:
             self._save()
         self._planned.append((cores, runtime_s, from_s))
@@ -179,11 +180,11 @@ class QueueModel(ABC):
 
     @property
     def has_plan(self) -> bool:
-        """Whether tasks are planned that are not placed."""
+        """Whether there are tentative tasks, added by ``plan``."""
         return bool(self._planned)
 
     def end_plan(self) -> Sequence[tuple[int, float, float]]:
-        """Forget the tasks that were added by ``plan``. Returns them."""
+        """Remove the tentative tasks, which were added by ``plan``. Returns them."""
         planned = self._planned
         if planned:
             self._planned = []
@@ -191,7 +192,7 @@ class QueueModel(ABC):
         return planned
 
     def start(self, key: str, now_s: float) -> None:
-        """Note that a task runs."""
+        """Note that a task has started; its wait is now the actual one."""
         job = self._open.get(key)
         if job is not None:
             job.started_s = now_s
@@ -206,7 +207,8 @@ class QueueModel(ABC):
             job.started_s = None
 
     def end(self, key: str, now_s: float) -> None:
-        """Remove a task that has ended or was withdrawn."""
+        """Remove a task that has ended or was withdrawn. An unexpected time counts as a deviation
+        from the plan, which may be rebuilt."""
         job = self._open.pop(key, None)
         if job is None:
             return
@@ -253,8 +255,9 @@ class QueueModel(ABC):
         now_s: float,
         starts_s: Mapping[str, float] | None = None,
     ) -> None:
-        """Replace the load of other users, running jobs first, and the starts of our tasks that the
-        queue plans, and rebuild the plan."""
+        """Replace the jobs of other users and the starts of our tasks, and rebuild the plan.
+        ``background``: jobs of other users, running ones first; ``starts_s``: starts that the queue
+        plans for our tasks, by key."""
         self._background = tuple(background)
         self._starts_s = starts_s or {}
         self._rebuild(now_s)
@@ -309,8 +312,8 @@ class QueueModel(ABC):
         return planned_start_s(planned_s, now_s)
 
     def backfilling(self) -> BackfillModel:
-        """This model if it backfills; otherwise a backfilling model with the same tasks, whose
-        other jobs the caller observes next."""
+        """This model if it backfills; otherwise a backfilling model with our tasks. The caller must
+        ``observe`` next: the new model lacks the jobs of other users."""
         if isinstance(self, BackfillModel):
             return self
         made = BackfillModel(self._slots, keeps_totals=self._keeps_totals)
@@ -390,7 +393,7 @@ class FcfsModel(QueueModel):
         self._free_s = self._saved_s
 
     def _reserve(self, cores: int, runtime_s: float, from_s: float) -> float:
-        """Hold the ``cores`` that become free first."""
+        """Reserve the ``cores`` cores that become free first; returns their expected end."""
         free_s = self._free_s
         if cores == 1:
             end_s = max(free_s[0], from_s) + runtime_s
@@ -455,6 +458,6 @@ NEAR_STEPS = 64
 
 
 def make_queue_model(slots: int, *, backfills: bool, keeps_totals: bool = True) -> QueueModel:
-    """A model of an idle site whose LRM backfills or does not."""
+    """A queue model of an idle site. ``backfills``: whether the LRM of the site backfills."""
     kind = BackfillModel if backfills else FcfsModel
     return kind(slots, keeps_totals=keeps_totals)

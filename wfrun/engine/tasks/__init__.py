@@ -1,1 +1,1 @@
-"""Tasks of a run: eligible, attempted, tried again, done again, reused; bags of tasks."""
+"""Tasks of a run: eligibility, attempts, retries, repetition, reuse; bags of tasks."""

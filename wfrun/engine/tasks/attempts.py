@@ -1,4 +1,4 @@
-"""Interpretation of attempt events: placed, submitted, started, ended, and what follows for their
+"""Interpretation of attempt events (placed, submitted, started, ended), with their consequences for
 tasks.
 
 Part of the interpreter of the log. Each function costs the inputs, outputs and successors of one
@@ -61,14 +61,15 @@ def key_of(w: WorkflowState, task: int, number: int) -> str:
 
 
 def variant(key: str) -> int:
-    """The number in the file names of this attempt, which keeps its files apart from those of other
+    """The number in the file names of an attempt, which distinguishes its files from those of other
     attempts of the task. 0 for the first attempt, whose files have plain names."""
     number = int(key.rpartition(".")[2])
     return 0 if number == 1 else number
 
 
 def attempt_placed(run: Run, event: ev.AttemptPlaced) -> None:
-    """Place an attempt: note what it holds, and start the copies of its missing inputs."""
+    """Place an attempt: commit its cores at the site, and request copies of its missing inputs.
+    Submit it if no input is missing."""
     state = run.state
     w = state.workflows[event.workflow]
     task, site_index = event.task, event.site
@@ -124,7 +125,7 @@ def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]
 
 
 def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
-    """Make a task eligible that the log places although it waits or has failed in this state.
+    """Make a task eligible because the log places it, although it waits or has failed by our rules.
 
     Logs of older versions were written under other retry rules, by which the task was retried
     earlier or had retries left. The log is the truth, so the state follows it.
@@ -197,8 +198,9 @@ def attempt_started(run: Run, event: ev.AttemptStarted) -> None:
 
 
 def attempts_found(run: Run, event: ev.AttemptsFound) -> None:
-    """Continue attempts after a crash: submit absent ones again, and repeat the cancellations of
-    active ones."""
+    """Continue attempts after a crash, from the report of a site. An absent attempt is submitted
+    again, or given up if it should not or cannot run there any more. The cancellation of an active
+    attempt is repeated, since it may have been lost."""
     state = run.state
     for key in event.absent:
         attempt = state.attempts.get(key)
@@ -267,7 +269,7 @@ def _make_eligible_if_last(run: Run, attempt: Attempt) -> None:
 
 
 def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
-    """Close an attempt and decide what follows for its task by the cause."""
+    """Close an attempt, and by the cause let its task succeed, become eligible again, or fail."""
     state = run.state
     attempt = state.attempts.get(event.key)
     if attempt is None:
@@ -322,7 +324,7 @@ def _vanished_too_often(state: RunState, attempt: Attempt) -> str:
 
 
 def close(run: Run, attempt: Attempt) -> None:
-    """Remove an attempt from the dispatched ones."""
+    """Remove an attempt that is no longer dispatched, and release its cores."""
     state = run.state
     del state.attempts[attempt.key]
     site = state.sites[attempt.site]
@@ -344,7 +346,7 @@ def close(run: Run, attempt: Attempt) -> None:
 
 
 def has_others(w: WorkflowState, task: int) -> bool:
-    """Whether another attempt of the task is open. Called right after one has left."""
+    """Whether the task still has an open attempt. Called right after an attempt was closed."""
     siblings = w.siblings.get(task) if w.siblings else None
     return siblings is not None and bool(siblings.attempts)
 
@@ -376,7 +378,7 @@ def _succeed(run: Run, w: WorkflowState, attempt: Attempt, outcome: Outcome) -> 
 def _write(
     run: Run, w: WorkflowState, attempt: Attempt, outputs: tuple[int, ...], outcome: Outcome
 ) -> None:
-    """Note the files that a task has written, and collect final ones."""
+    """Note the files that a task has written, and request copies of its final outputs."""
     state, bit, files = run.state, 1 << attempt.site, w.workflow.files
     sizes = outcome.sizes
     if len(sizes) < len(outputs):
@@ -471,7 +473,8 @@ def _fail(
 
 
 def fail_task(run: Run, w: WorkflowState, task: int) -> None:
-    """Let a task fail for good. The caller has removed it from all other sets."""
+    """Let a task fail for good, and block the tasks that depend on it. Stops the run if
+    ``on_failure`` is "stop". The caller has removed the task from all other sets."""
     state = run.state
     set_status(state, w, task, FAILED)
     block_descendants(state, w, task)
@@ -504,8 +507,8 @@ def _note_failure(
 
 
 def take_back(run: Run, site: int) -> None:
-    """Take back the attempts that wait at a site: for inputs, to be submitted or in its queue.
-    Cost: the open attempts."""
+    """Withdraw the attempts at a site that have not started: they wait for inputs, for their
+    submission or in the queue. Cost: the open attempts."""
     here = [a for a in run.state.attempts.values() if a.site == site and not a.superseded]
     for attempt in here:
         if attempt.phase is _STAGING:
@@ -514,8 +517,9 @@ def take_back(run: Run, site: int) -> None:
 
 
 def withdraw_all(run: Run, *, running_too: bool) -> None:
-    """Take back dispatched attempts, since the run dispatches no more: those that have not started,
-    or all with ``running_too``. Cost: the open attempts and copies."""
+    """Withdraw all attempts that have not started, and drop copies between sites, since the run
+    dispatches no more tasks. ``running_too``: also cancel running attempts and drop copies to the
+    origin. Cost: the open attempts and copies."""
     state = run.state
     for attempt in [a for a in state.attempts.values() if a.phase is _STAGING]:
         undispatch(run, attempt)

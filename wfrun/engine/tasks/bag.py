@@ -89,7 +89,7 @@ class NoParents(Sequence[tuple[int, ...]]):
 
 
 def values_of(column: Column) -> Callable[[int], str]:
-    """The value at each position of a column, counted from 0."""
+    """A function that returns the value at a position of a column, counted from 0."""
     if isinstance(column, DictionaryColumn):
         codes, value = memoryview(column.codes).cast("I"), values_of(column.values)
         return lambda place: value(codes[place])
@@ -144,10 +144,11 @@ class Expansion:
 
     def numbering(self, template: str) -> tuple[int, Callable[[int], int], Callable[[int], int]]:
         """The files that the template of an input names: their count, a function from a task to the
-        number of its file, and one from a file to a task that reads it.
+        number of its file, and a function from the number of a file to a task that reads it.
 
-        Tasks with equal values of all parameters in the template share the file, also where equal
-        values occur in different rows of a table.
+        Two tasks share a file if each axis that the template uses has the same row for both. If the
+        template uses only one column of an axis, and it is a `DictionaryColumn`, an equal value in
+        another row suffices.
         """
         named = set(placeholders(template))
         if INDEX in named:
@@ -208,12 +209,12 @@ class _Dimension:
                 self._first[self._codes[place]] = place
 
     def place(self, task: int) -> int:
-        """The number of the value that this axis has for a task."""
+        """Number of the row, or with codes of the value, that the axis has for a task."""
         place = task // self._step % self._length
         return place if self._codes is None else self._codes[place]
 
     def first(self, place: int) -> int:
-        """The first task with this value, the other axes at their first values."""
+        """The first task with this number: the other axes have their first values."""
         return (place if self._first is None else self._first[place]) * self._step
 
 
@@ -307,8 +308,8 @@ class BagFiles(_Lazy[File]):
         return tuple([first + number(task) for first, _, number, _ in self._inputs])
 
     def readers(self) -> array[int]:
-        """Number of tasks that read each input file. Cost: the tasks, if some share a file that
-        others do not."""
+        """Number of tasks that read each input file. Cost: linear in the tasks, except for
+        templates with one file for all tasks or one for each."""
         result = array("I")
         for _, count, number, _ in self._inputs:
             if count in (1, self._tasks):

@@ -17,14 +17,14 @@ class TaskClass(NamedTuple):
     room for all."""
 
     mask: int
-    """The sites that may run them."""
+    """Mask of the sites that may run the tasks."""
     cores: int
     """Cores of each task."""
 
 
 class MandatoryFirst:
-    """The order of the tasks of a bag with optional tasks, stored without a number for each
-    task."""
+    """The order of placement in a bag with optional tasks: mandatory tasks come first. Needs no
+    memory for each task."""
 
     __slots__ = ("_mandatory",)
 
@@ -123,9 +123,10 @@ class EligibleSet:
             heapq.heapify(heap)
 
     def drop_fresh(self, first: int) -> range:
-        """Remove the fresh tasks whose numbers are at least ``first`` and above those of all tasks
-        that left before their turn. Returns their numbers, a range. None if the order of placement
-        is not that of the numbers. Cost: the tasks that left before their turn."""
+        """Remove the fresh tasks whose numbers are at least ``first`` and above the numbers of all
+        tasks that were removed before their turn. Returns the removed numbers. The range is empty
+        if tasks are not placed in the order of their numbers. Cost: the tasks that were removed
+        before their turn."""
         fresh = self._fresh
         if fresh is None or not fresh.left or not (dropped := fresh.drop(first)):
             return range(first, first)
@@ -145,8 +146,8 @@ class EligibleSet:
         self.remove(task, entry[3])
 
     def put_back(self, entry: Entry) -> None:
-        """Add a task again that was set aside. A task that was never dispatched still counts as
-        such."""
+        """Return a task that was set aside to the set. A task that was never dispatched still
+        counts as never dispatched."""
         task = entry[2]
         self.add(entry)
         if task in self._was_fresh:
@@ -166,7 +167,7 @@ class EligibleSet:
         return self._serials[task] == serial
 
     def fresh_serial(self, task: int) -> int:
-        """Serial number of a fresh task."""
+        """Serial number of a task that was never dispatched."""
         if task in self._returned:
             return self._serials[task]
         assert self._fresh is not None, "a task without an entry is a fresh one"
@@ -190,7 +191,7 @@ class EligibleSet:
         return heap[0] if heap and heap[0] < entry else entry
 
     def clear(self) -> None:
-        """Remove all tasks except fresh ones."""
+        """Remove all tasks except those that were never dispatched."""
         fresh = self._fresh
         if fresh is not None and self._returned:
             fresh = fresh.renewed(len(self._serials), fresh.task_class, fresh.keys, self._returned)
@@ -199,7 +200,8 @@ class EligibleSet:
             self.fill(fresh)
 
     def renew_fresh(self, kind: TaskClass, keys: Orders | float) -> None:
-        """Remove all tasks except fresh ones, and give these another class and order."""
+        """Remove all tasks except those that were never dispatched; give these another class and
+        order."""
         if self._fresh is not None:
             self._fresh = self._fresh.renewed(len(self._serials), kind, keys, self._returned)
             self._returned.clear()
@@ -224,7 +226,7 @@ class FreshTasks:
         self._serial = first_serial
         self.keys = keys
         self._order: array[int] | None = None
-        """Their numbers in the order of placement; None: ascending."""
+        """Task numbers in the order of placement; None: ascending."""
         if isinstance(keys, Sequence):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks

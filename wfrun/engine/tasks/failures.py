@@ -19,7 +19,7 @@ _VARIABLE = re.compile(
     r"|(?:[\w.~-]*/)+[\w.~-]*"  # a path
     r"|\b(?=\w*\d)[\w.]+\b",  # a number, or a name with one
 )
-"""What differs between messages of one kind: names, paths, numbers."""
+"""Pattern of the parts that differ between messages of one kind: names, paths, numbers."""
 
 _ONLY_ENDINGS = ("ended with exit code", "killed by signal")
 """Beginnings of messages that say how a task ended and contain no output of it."""
@@ -89,7 +89,7 @@ class FailureGroups:
             group.tasks += 1
 
     def clear(self) -> None:
-        """Forget all failures: failed tasks are retried."""
+        """Forget all failures, since failed tasks are retried."""
         self._groups.clear()
 
     def largest_first(self) -> list[FailureGroup]:
@@ -112,8 +112,9 @@ def _head(outcome: Outcome) -> str:
 
 
 def telling_line(outcome: Outcome) -> str:
-    """The most informative line of the message: the last line that the task printed, since programs
-    name the error there. Our own advice is indented, and no colon announces it."""
+    """The most informative line of the message, at most `MAX_TEXT` characters: the last line that
+    the task printed, since programs name the error there. Indented lines after a first line without
+    a colon at its end are our own advice, and are skipped."""
     lines = [line.rstrip() for line in (outcome.message or "").splitlines()]
     lines = [line for line in lines if any(map(str.isalnum, line))]  # no rules, as of mpirun
     if len(lines) == 1 and lines[0].strip().startswith(_ONLY_ENDINGS):

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 def topological_order(
     parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]
 ) -> list[int]:
-    """Every task after all of its parents (Kahn 1962); tasks that become ready at the same step are
-    in ascending order. Tasks on a cycle or behind one are left out."""
+    """The tasks in an order in which each comes after all of its parents (Kahn 1962); tasks that
+    become ready at the same step are in ascending order. Tasks on a cycle or behind one are left
+    out."""
     waiting = [len(p) for p in parents]
     order = [task for task, count in enumerate(waiting) if count == 0]
     for task in order:  # The list grows during the iteration.

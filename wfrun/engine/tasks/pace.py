@@ -12,11 +12,11 @@ from wfrun.engine.tasks.prefetch import (
 )
 
 WINDOW = 20
-"""Number of observations with equal weight in a mean; later observations replace earlier ones. Also
-the minimum number of cores whose ends determine the throughput."""
+"""Number of observations from which on a new one has the constant weight 1/`WINDOW` in a moving
+mean. Also the minimum number of cores whose ends determine the throughput."""
 
 DEVIATIONS = 2
-"""Standard deviations above the mean for which tasks are prefetched."""
+"""Number of standard deviations above the mean in upper estimates of latency and of starts."""
 
 MAX_GROWTH = 1.5
 """Maximum ratio of the throughput that is prefetched for to the observed throughput. Too few
@@ -40,7 +40,7 @@ class Moments:
 
     @property
     def upper(self) -> float:
-        """Some standard deviations above the mean; 0 before the first value."""
+        """The mean plus `DEVIATIONS` standard deviations; 0 before the first value."""
         return (self.mean or 0.0) + DEVIATIONS * self.deviation
 
     def observe(self, value: float) -> None:
@@ -78,39 +78,39 @@ class Pace:
         """Cores of attempts that ended while others waited, the time between their ends, and the
         sum of its squares. They decay with every end."""
         self._last_end_s: float | None = None
-        """Time of the last end; None if no attempt waited then."""
+        """Time of the last end of an attempt; None if no other attempt waited then."""
 
     @property
     def latency_s(self) -> float:
-        """Mean latency."""
+        """Mean latency in seconds, or the assumed latency before the first observation."""
         return self._assumed_latency_s if self._latency.mean is None else self._latency.mean
 
     @property
     def runtime_s(self) -> float | None:
-        """Mean run time of tasks; None before the first end."""
+        """Mean run time of tasks in seconds; None before the first success."""
         return self._runtime.mean
 
     @property
     def cost_s(self) -> float | None:
-        """Mean time that a task costs beside its staging and its run time, such as that of a job;
+        """Mean overhead of a task without its staging, such as that of its batch job, in seconds;
         None before the first observation."""
         return self._cost.mean
 
     def on_success(
         self, runtime_s: float, overhead_s: float, staging_s: float = 0.0, *, found_idle: bool
     ) -> None:
-        """Observe an attempt that succeeded. ``overhead_s`` is the time that it was dispatched
-        beside its run time; ``staging_s`` of that was for its inputs. If it found no idle slot when
-        it was placed, ``overhead_s`` contains the wait for one, and is an upper bound of the
-        latency."""
+        """Observe an attempt that succeeded. ``overhead_s``: time for which it was dispatched,
+        without its run time; ``staging_s``: part of this time in which inputs were staged;
+        ``found_idle``: whether a slot was idle when it was placed. If not, ``overhead_s`` includes
+        the wait for a slot, and is an upper bound of the latency."""
         self._runtime.observe(runtime_s)
         if found_idle or overhead_s < self.latency_s:
             self._latency.observe(overhead_s)
             self._cost.observe(max(0.0, overhead_s - staging_s))
 
     def on_end(self, now_s: float, cores: int, slots: int, *, others_wait: bool) -> None:
-        """Observe the end of an attempt that ran. ``others_wait``: more was dispatched than the
-        slots can run."""
+        """Observe the end of an attempt that ran. ``others_wait``: more cores were dispatched than
+        there are slots."""
         self._ended_cores += cores
         last_s, self._last_end_s = self._last_end_s, now_s if others_wait else None
         if others_wait and last_s is not None:
@@ -121,19 +121,19 @@ class Pace:
             self._busy_cores = kept * self._busy_cores + cores
 
     def on_waited(self, waited_s: float) -> None:
-        """Observe that an attempt has waited for this time although it should have found an idle
-        slot."""
+        """Observe that an attempt has waited for this time, although it should have found an idle
+        slot. If the time exceeds the mean latency, it replaces the mean."""
         if waited_s > self.latency_s:
             self._latency.restart(waited_s)
 
     def on_interruption(self) -> None:
-        """Discard the time since the last end: nothing was observed."""
+        """Exclude the time since the last end from the throughput: the site was not observed."""
         self._last_end_s = None
 
     def cores_per_s(self, slots: int) -> float | None:
-        """Cores that become free each second while attempts wait; None before the first end. The
-        rate is not bounded by run times alone: a batch system may start jobs more slowly than they
-        end."""
+        """Cores that become free each second while attempts wait; None before the first success.
+        The rate is not bounded by run times alone: a batch system may start jobs more slowly than
+        they end."""
         if slots <= 0:
             return 0.0
         runtime_s = self._runtime.mean
@@ -152,10 +152,10 @@ class Pace:
         return sqrt(max(0.0, square - 1))
 
     def prefetched_cores(self, slots: int) -> int:
-        """Number of cores of attempts to dispatch beyond the slots, so that these do not wait for
-        the engine: as many as start during the latency. 0 where tasks are long compared to the
-        latency, unless a slot becomes free so soon that a task would not be moved for the wait:
-        within a few times the cost of a task without staging.
+        """Number of cores of attempts to dispatch beyond the slots, so that slots do not wait for
+        the engine: as many as start during the latency. The number is 0 if the run time exceeds
+        `MAX_RUNTIME_RATIO` times the latency, unless a core becomes free within `MIN_WAIT_RATIO`
+        times ``cost_s``: a task that waits so briefly would not be moved to another site.
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
         number of starts during it varies as in a renewal process: its standard deviation is its

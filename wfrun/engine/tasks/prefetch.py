@@ -1,4 +1,4 @@
-"""How many tasks a site holds in advance, so that its slots do not wait for the engine."""
+"""Number of tasks that a site holds in advance, so that its slots do not wait for the engine."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def tasks_to_redo_for(w: WorkflowState, file: int) -> set[int]:
 
 
 def _with_producers(w: WorkflowState, needed: list[int]) -> set[int]:
-    """The done tasks that wrote lost files in ``needed``, and the tasks that wrote lost files which
-    these need in turn."""
+    """The done tasks that wrote the lost files ``needed``, and in turn the done tasks that wrote
+    their lost inputs."""
     files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     redo: set[int] = set()
     while needed:

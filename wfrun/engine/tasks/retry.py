@@ -1,4 +1,4 @@
-"""What follows for a task after a failed attempt: one table of rules, by cause."""
+"""Retries of tasks after failed attempts: one table of rules, by cause of the failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_DELAY_DOUBLINGS = 10
 
 
 class Rule(NamedTuple):
-    """How a task is retried after one cause of failure."""
+    """The retry rule for one cause of failure."""
 
     own: bool
     """Whether it counts as a failure of the task and costs a retry; otherwise it counts as a
@@ -76,8 +76,9 @@ class RetryDecision(NamedTuple):
 def apply_retry_rule(
     state: RunState, w: WorkflowState, attempt: Attempt, outcome: Outcome, *, own: bool
 ) -> RetryDecision:
-    """Apply the rule for the cause: count the failure, and note for the task which sites to avoid
-    and what to request from now on. ``own``: it is the task's own failure."""
+    """Apply the rule for the cause of a failure: count the failure, and note which sites the task
+    avoids and what it requests from now on. ``own``: whether the failure costs a retry; otherwise
+    it is a setback."""
     rule = RULES[outcome.cause]
     task, bit = attempt.task, 1 << attempt.site
     settings = state.settings
@@ -125,8 +126,8 @@ def is_too_short(attempt: Attempt, outcome: Outcome) -> bool:
 
 
 def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    """Note where not to run the task again, after an attempt that failed while another one is
-    open."""
+    """Note the site of a failed attempt as one to avoid. For attempts that fail while another
+    attempt of the task is open."""
     rule, bit = RULES[outcome.cause], 1 << attempt.site
     if rule.where == "never there":
         _exclude_site(w, attempt.task, bit)
@@ -161,7 +162,7 @@ def _narrow(state: RunState, w: WorkflowState, attempt: Attempt) -> bool:
 
 
 def _exclude_site(w: WorkflowState, task: int, bit: int) -> None:
-    """Never run the task at this site again."""
+    """Exclude a site for all further attempts of the task."""
     w.refused[task] = w.refused.get(task, 0) | bit
     w.masks[task] = w.feasible_sites(task) & ~bit
 
@@ -180,15 +181,16 @@ def avoiding_tasks(state: RunState) -> tuple[tuple[int, int], ...]:
 
 
 def note_acceptance(state: RunState, w: WorkflowState, attempt: Attempt) -> None:
-    """Note that a site has run a task which it refused before, as it may a replica."""
+    """Allow a task at a site again that had refused it: an attempt of the task has succeeded
+    there."""
     refused = w.refused.get(attempt.task, 0) & ~(1 << attempt.site)
     w.refused[attempt.task] = refused
     w.masks[attempt.task] = _possible_sites(state, w, attempt.task) & ~refused
 
 
 def reset_retries(state: RunState, w: WorkflowState) -> None:
-    """Give all tasks their retries at all sites back, after a resume. Grown requests are kept,
-    since the smaller ones are known to fail."""
+    """Reset the failure counts and the avoided and excluded sites of all tasks, after a resume.
+    Grown requests are kept, since the smaller ones are known to fail."""
     w.failures.clear()
     w.setbacks.clear()
     w.avoid.clear()

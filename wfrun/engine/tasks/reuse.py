@@ -1,4 +1,4 @@
-"""Tasks that an earlier run did. Part of the interpreter of the log."""
+"""Reuse of tasks that earlier runs have done. Part of the interpreter of the log."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ RAISED = float("-inf")
 
 
 def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> None:
-    """Set the status of a task, and count it."""
+    """Set the status of a task, and update the numbers of tasks by status."""
     statuses, counts = w.status, state.counts
     counts[statuses[task]] -= 1
     counts[status] += 1
@@ -22,7 +22,8 @@ def set_status(state: RunState, w: WorkflowState, task: int, status: int) -> Non
 
 
 def set_all(state: RunState, w: WorkflowState, tasks: range, before: int, status: int) -> None:
-    """Set the status of consecutive tasks, whose status was ``before``, and count it."""
+    """Set the status of consecutive tasks, whose status was ``before``, and update the numbers of
+    tasks by status."""
     state.counts[before] -= len(tasks)
     state.counts[status] += len(tasks)
     w.status[tasks.start : tasks.stop] = bytes([status]) * len(tasks)
@@ -110,7 +111,8 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
 
 
 def enter_eligible(w: WorkflowState) -> None:
-    """Enter all eligible tasks into the eligible set, which has only fresh tasks."""
+    """Enter all eligible tasks that are not fresh into the eligible set, which has only fresh ones
+    yet."""
     if w.count(TaskStatus.ELIGIBLE) > w.eligible.count:
         for task, status in enumerate(w.status):
             if (

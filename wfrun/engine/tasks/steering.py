@@ -1,5 +1,5 @@
-"""Interpretation of the user's requests to a run: sites paused and freed, priorities raised, tasks
-cancelled. Part of the interpreter of the log."""
+"""Interpretation of the user's requests to a run: pause or free a site, raise a priority, cancel a
+task. Part of the interpreter of the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wfrun.engine.tasks.status import (
 
 
 def site_held(run: Run, event: ev.SiteHeld) -> None:
-    """Close a site, and take back the attempts that wait there. Cost: the open attempts."""
+    """Close a site, and withdraw its attempts that have not started. Cost: the open attempts."""
     if HELD in run.state.sites[event.site].conditions:
         return
     take_back(run, event.site)
@@ -37,7 +37,7 @@ def site_freed(run: Run, event: ev.SiteFreed) -> None:
 
 
 def priority_raised(run: Run, event: ev.PriorityRaised) -> None:
-    """Let a workflow go before other workflows, or a task and its predecessors before the other
+    """Place a workflow before other workflows, or a task and its predecessors before the other
     tasks of its workflow. Cost: the predecessors."""
     state = run.state
     w = state.workflows[event.workflow]
