@@ -1,1 +1,1 @@
-"""Why tasks wait and sites are idle, and how long a run still takes."""
+"""Explanations of waiting tasks and of idle sites, and estimates of the time left of a run."""

@@ -1,4 +1,4 @@
-"""Why a site has free cores: the reason, from the state of the run alone.
+"""Explanation of the free cores of a site, from the state of the run alone.
 
 The display, the lines of a run without a terminal and ``wfrun status`` show it.
 """
@@ -28,17 +28,17 @@ MAX_WORKFLOWS = 2000
 """Maximum number of workflows whose eligible tasks are examined; the cost of an explanation is
 proportional to it."""
 MIN_FACTOR = 1.05
-"""Minimum ratio of the speeds of two sites that is named."""
+"""Minimum ratio of the speeds of two sites that an explanation mentions."""
 
 
 class Idleness(NamedTuple):
-    """Why a site has free cores."""
+    """The reason why a site has free cores."""
 
     kind: Kind
     text: str
     """For the user, without the name of the site."""
     since_s: float | None = None
-    """Begin of the wait; None: unknown."""
+    """Time at which the wait began; None: unknown."""
 
 
 class _Waiting(NamedTuple):
@@ -112,12 +112,12 @@ def _explain(
 
 
 def _pause(site: SiteState) -> Idleness | None:
-    """What its site, or its health, says; with what the user has to do."""
+    """The reason why a site is paused, with what the user has to do; None if there is none."""
     return Idleness("paused", site.pause_text) if site.pause_text else None
 
 
 def _full(state: RunState, index: int) -> Idleness | None:
-    """Tasks that wait for room in the storage of a site."""
+    """The reason that tasks wait for room in the storage of a site; None if none do."""
     storage = state.find(Storage)
     count = 0 if storage is None else storage.waiting_tasks(index)
     if storage is None or not count:
@@ -137,7 +137,7 @@ def _at_limit(state: RunState, index: int, pool: LauncherPool | None, limit: int
 
 
 def _queued(site: SiteState, pool: LauncherPool | None, submitting_s: float | None) -> Idleness:
-    """The tasks in the queue of a site, and the tasks that it has not accepted for some time."""
+    """The reason that tasks are in the queue of a site, or are being submitted to it."""
     queued, submitting = site.phases[Phase.QUEUED], site.phases[Phase.SUBMITTING]
     cores = site.foreign_cores
     others = f", other users hold or want {cores} cores" if cores else ""
@@ -167,7 +167,7 @@ def explain_launchers(site: SiteState, pool: LauncherPool) -> Idleness | None:
 
 
 def _staging(state: RunState, index: int) -> Idleness:
-    """The inputs on their way to a site."""
+    """The reason that inputs of tasks are on their way to a site."""
     size, sources, files = 0, set[int](), 0
     for (workflow, file, destination), copy in state.copies.items():
         if destination == index:
@@ -181,7 +181,7 @@ def _staging(state: RunState, index: int) -> Idleness:
 
 
 def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idleness:
-    """Why a site that could take tasks has none."""
+    """The reason why a site that could take tasks has none."""
     if not state.is_placing:
         return Idleness("stopping", "the run starts no further task")
     withdrawals = state.find(Withdrawals)
@@ -210,7 +210,7 @@ def _without_work(state: RunState, index: int, waiting: list[_Waiting]) -> Idlen
 
 
 def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
-    """Why none of these eligible tasks goes to a site."""
+    """The reason why none of the eligible tasks ``here`` is placed at a site that may run them."""
     count = sum(x.tasks for x in here)
     free = [x for x in here if not x.is_throttled]
     if not free:
@@ -229,8 +229,8 @@ def _left_out(state: RunState, index: int, here: list[_Waiting]) -> Idleness:
 
 
 def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> Idleness:
-    """The throttle ``auto`` holds all eligible tasks back: the policy expects them to end sooner at
-    busy sites, or other users hold the free cores."""
+    """The reason that the throttle ``auto`` holds all eligible tasks back: the policy expects them
+    to end sooner at busy sites, or other users hold the free cores."""
     held = f"{auto.name} holds {_tasks(count)} back"
     if auto.soon >> index & 1:
         text = _refusal(state, index) + _slower(state, index)
@@ -242,7 +242,7 @@ def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> I
 
 
 def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
-    """The policy prefers other sites. Their speed is the reason if the policy knows speeds."""
+    """The reason that the policy prefers other sites: their speed, if the policy knows speeds."""
     why = _slower(state, index) or what
     return Idleness("policy", _refusal(state, index) + why)
 

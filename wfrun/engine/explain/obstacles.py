@@ -1,4 +1,4 @@
-"""Why a site cannot get a task now: the reason, from the state of the run alone."""
+"""Explanation why a site cannot get a task now, from the state of the run alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kind = Literal[
 
 
 class Reason(NamedTuple):
-    """A reason why a task does not run, or what its attempt does."""
+    """A reason why a task does not run, or the state of its attempt."""
 
     kind: Kind
     text: str
@@ -33,13 +33,13 @@ class Reason(NamedTuple):
     site: int | None = None
     """The site that the reason concerns."""
     since_s: float | None = None
-    """Begin of the wait; None: unknown."""
+    """Time at which the wait began; None: unknown."""
     until_s: float | None = None
     """Expected end of the wait; None: unknown."""
 
 
 def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason | None:
-    """Why a site cannot get a task now; None if it can."""
+    """The reason why a site cannot get a task now; None if it can."""
     state, site, bit = run.state, run.state.sites[index], 1 << index
     asked = w.asked(task)
     cores = w.workflow.tasks[task].resources.cores
@@ -78,7 +78,7 @@ def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason |
 
 
 def _preferred(state: RunState, w: WorkflowState, task: int) -> str:
-    """Why a site with room is left out: other sites are preferred before the policy is asked."""
+    """Text why a site with room is left out before the policy is called."""
     reallocations = state.find(Reallocations)
     target = None if reallocations is None else reallocations.destination(w, task)
     if target is not None:

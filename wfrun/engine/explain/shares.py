@@ -1,4 +1,4 @@
-"""Why owners who scavenge have as many launchers at a site as they have."""
+"""Explanation of the number of launchers that scavenging owners have at a site."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def share_bound(state: RunState, index: int) -> str:
 
 
 def share_text(state: RunState, index: int) -> str:
-    """The launchers of each owner at a site, as text for the user. After the end of the run, the
-    launchers that were given back; empty if there were none."""
+    """The number of launchers of each owner at a site, as text for the user. After the end of the
+    run: the number of launchers that were given back; empty if none were."""
     scavenging = state.get(Scavenging)
     given = scavenging.reclaims[index]
     if state.ended is not None:
@@ -60,7 +60,8 @@ def share_text(state: RunState, index: int) -> str:
 
 
 def turns_text(state: RunState) -> str:
-    """The owners who wait for their turn, as text; empty if there are none."""
+    """The names of the owners who wait for their turn, as text for the user; empty if there are
+    none or the run has ended."""
     scavenging = state.get(Scavenging)
     names = [name_line(scavenging.owners.all[n].name or "-") for n in scavenging.owners.waiting()]
     if not names or state.ended is not None:

@@ -1,4 +1,4 @@
-"""Why a malleable job has its size."""
+"""Explanation of the size of a malleable job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from wfrun.engine.core.state import RunState
 
 
 def size_reason(state: RunState, job: GrownJob) -> str:
-    """What a running malleable job waits for, or what bounds its size, as text for the user."""
+    """The reason why a running malleable job has its size, as text for the user: what its resizing
+    waits for, or what bounds its size."""
     claims, site = state.get(ProcessorClaims), state.sites[job.site].spec.name
     asked, threshold = job.question, state.settings.threshold
     if asked is not None and asked.offered:

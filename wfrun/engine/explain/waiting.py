@@ -1,6 +1,6 @@
-"""Why a task does not run: the reasons, from the state of the run alone.
+"""Explanation why a task does not run, from the state of the run alone.
 
-`wfrun.engine.explain.idleness` explains the same from the side of a site.
+`wfrun.engine.explain.idleness` explains why a site has free cores.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _UNFINISHED = (TaskStatus.WAITING, TaskStatus.ELIGIBLE, TaskStatus.DISPATCHED, T
 
 
 def explain_task(run: Run, w: WorkflowState, task: int) -> list[Reason]:
-    """The reasons why a task does not run now, the most general first, and what its open attempts
-    do. Empty for a task that is done or has failed. Cost: the tasks of its workflow, and the open
-    attempts."""
+    """The reasons why a task does not run now, the most general first, and the states of its open
+    attempts. Empty for a task that is done or has failed. Cost: the tasks of its workflow, and the
+    open attempts."""
     status = w.status[task]
     if status == TaskStatus.WAITING:
         return list(_predecessors(run.state, w, task))
@@ -57,7 +57,8 @@ def explain_task(run: Run, w: WorkflowState, task: int) -> list[Reason]:
 
 
 def _predecessors(state: RunState, w: WorkflowState, task: int) -> Iterator[Reason]:
-    """The predecessors that are not done, those nearest to their end first."""
+    """Reasons: the predecessors that are not done; those that wait for predecessors themselves come
+    last."""
     parents = [p for p in w.workflow.parents[task] if w.status[p] != TaskStatus.DONE]
     parents.sort(key=lambda p: w.status[p] == TaskStatus.WAITING)
     for parent in parents[:MAX_NAMED]:
@@ -78,7 +79,7 @@ def _predecessors(state: RunState, w: WorkflowState, task: int) -> Iterator[Reas
 
 
 def _unfinished_ancestors(w: WorkflowState, task: int) -> list[int]:
-    """All tasks before this one that are not done and may still be."""
+    """All ancestors of a task that are not done, but still can be."""
     seen, todo = {task}, [task]
     while todo:
         for parent in w.workflow.parents[todo.pop()]:
@@ -89,7 +90,7 @@ def _unfinished_ancestors(w: WorkflowState, task: int) -> list[int]:
 
 
 def _blocked(w: WorkflowState, task: int) -> Iterator[Reason]:
-    """The failed tasks before this one."""
+    """Reasons: the failed ancestors of a task."""
     seen, todo, failed = {task}, [task], []
     while todo:
         for parent in w.workflow.parents[todo.pop()]:
@@ -107,8 +108,8 @@ def _blocked(w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def task_state(state: RunState, w: WorkflowState, task: int) -> tuple[str, float | None]:
-    """The state of a task as the end of a sentence, and the time since which it has it, if
-    known."""
+    """The state of a task, as text that follows its name in a sentence, and the begin of this
+    state; None if the begin is unknown."""
     status = w.status[task]
     if status == TaskStatus.DISPATCHED:
         attempts = open_attempts(state, w, task)
@@ -137,7 +138,7 @@ def task_state(state: RunState, w: WorkflowState, task: int) -> tuple[str, float
 
 
 def _unplaced(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
-    """Why an eligible task has no site."""
+    """The reasons why an eligible task is not placed."""
     state = run.state
     if not state.is_placing:
         yield Reason("stopping", "the run starts no further task")
@@ -153,7 +154,7 @@ def _unplaced(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def _passed_over(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
-    """Why a task is not placed although sites could take it."""
+    """The reasons why a task is not placed although sites could take it."""
     state = run.state
     selecting = state.find(Selecting)
     if selecting is not None and w.index in selecting.managers[w.queue].waiting:
@@ -207,7 +208,7 @@ def _tasks_ahead(w: WorkflowState, task: int) -> int:
 
 
 def _dispatched(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator[Reason]:
-    """What an open attempt waits for."""
+    """The reasons why an open attempt waits, or that it runs."""
     index, site = attempt.site, state.sites[attempt.site]
     if attempt.phase is Phase.STAGING:
         yield from _inputs(state, w, attempt)
@@ -228,8 +229,8 @@ def _dispatched(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator
 
 
 def _queue_position(state: RunState, attempt: Attempt) -> Reason:
-    """The position of an attempt among those that wait at its site. They are in the order in which
-    their inputs arrived, which is the order of submission."""
+    """The position of an attempt among the waiting attempts at its site. The attempts are in the
+    order in which their inputs arrived, which is the order of submission."""
     site = state.sites[attempt.site]
     waiting = [
         other
@@ -263,7 +264,7 @@ def _inputs(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator[Rea
 def _input(
     state: RunState, w: WorkflowState, attempt: Attempt, key: tuple[int, int, int], copy: Copy
 ) -> Reason:
-    """A copy of an input: what it waits for, or since when it is under way."""
+    """The state of the copy of an input: what it waits for, or that it is under way."""
     size = w.sizes[key[1]]
     source = "here" if copy.source == ORIGIN else state.sites[copy.source].spec.name
     name = name_line(w.workflow.files[key[1]].name)

@@ -1,4 +1,4 @@
-"""Copies of files to sites: which of them start, and when.
+"""Copies of files to sites: their requests, and when they start.
 
 A copy is requested once for each file and destination, however many attempts wait for it. Large
 copies wait for room at both of their ends (`wfrun.engine.files.copy_queue`). Part of the
@@ -19,13 +19,13 @@ SMALL_BYTES = 64 * 1024
 """Maximum size of a file that is copied without starting a program at a site, unless the catalog
 says otherwise: the start would take longer than the copy."""
 SHARED_BYTES = 1 << 20
-"""Maximum size of a file that shares messages with other files; the number of such copies needs no
-bound."""
+"""Maximum size of a file that is sent in one message together with other files. The number of such
+copies needs no limit."""
 
 
 def request_inputs(run: Run, w: WorkflowState, attempt: Attempt, site: int) -> None:
-    """Copy the inputs of an attempt that are not at a site where it runs. The attempt waits for the
-    copies."""
+    """Request copies of the inputs of an attempt that are not at its site. The attempt waits for
+    the copies."""
     state = run.state
     present, originals = w.present, w.originals
     bit, rank_s = 1 << site, -1.0
@@ -50,7 +50,7 @@ def request_inputs(run: Run, w: WorkflowState, attempt: Attempt, site: int) -> N
 
 
 def request_output(run: Run, w: WorkflowState, file: int) -> None:
-    """Copy a final output to ORIGIN."""
+    """Request the copy of a final output to ORIGIN."""
     state = run.state
     key = w.index, file, ORIGIN
     copy = state.copies[key] = Copy()
@@ -60,14 +60,15 @@ def request_output(run: Run, w: WorkflowState, file: int) -> None:
 
 
 def request_again(run: Run, key: Key, copy: Copy) -> None:
-    """Start a copy that does not run, or let it wait for room behind those that wait already."""
+    """Start a copy that does not run, or queue it behind the waiting copies if there is no room."""
     _enqueue(run, key, copy, run.state.now_s)
     if run.state.copy_queue.waiting:
         start_copies(run)
 
 
 def restart_copies(run: Run) -> None:
-    """Start all copies again that are still wanted: they ended with the engine that ran them."""
+    """Start again all copies that are still wanted, and drop the others. Called for a new engine:
+    the copies ended with the previous engine."""
     state = run.state
     state.copy_queue.clear()
     # The timer of a retry would start its copy a second time.
@@ -82,7 +83,7 @@ def restart_copies(run: Run) -> None:
 
 def copy_late(run: Run, event: ev.CopyLate) -> None:
     """Give up a late copy, and copy the file from another place or by another method if an attempt
-    still waits for it. The new copy goes before those that wait."""
+    still waits for it. The new copy goes before the waiting copies."""
     key = event.workflow, event.file, event.destination
     copy = run.state.copies.get(key)
     if copy is None:
@@ -105,19 +106,20 @@ def copy_late(run: Run, event: ev.CopyLate) -> None:
 
 
 def is_wanted(state: RunState, key: Key) -> bool:
-    """Whether an attempt still waits for a copy, or a final output is collected by it."""
+    """Whether an attempt still waits for a copy, or the copy collects a final output."""
     return key[2] == ORIGIN or any(a in state.attempts for a in state.copies[key].waiting)
 
 
 def drop_copy(run: Run, key: Key) -> None:
-    """Give up a copy that does not run and that nothing waits for. A later request begins anew."""
+    """Give up a copy that does not run and that nothing waits for. A later request makes a new
+    copy."""
     del run.state.copies[key]
     for call in run.hooks.copy_dropped:
         call(key)
 
 
 def _say_late(state: RunState, event: ev.CopyLate) -> None:
-    """Let displays say, once for a pair of sites, that a file goes by another method."""
+    """Add a message for displays, once for a pair of sites: a file goes by another method."""
     source, destination = (
         "origin" if place == ORIGIN else state.sites[place].spec.name
         for place in (event.source, event.destination)
@@ -131,7 +133,7 @@ def _say_late(state: RunState, event: ev.CopyLate) -> None:
 
 
 def outdate_copies(state: RunState, w: WorkflowState, file: int) -> None:
-    """Note that a file was written again: its copies under way have the earlier contents."""
+    """Mark the copies of a file under way as outdated, since the file was written again."""
     queue = state.copy_queue
     for place in range(ORIGIN, len(state.sites)):
         key = w.index, file, place
@@ -140,11 +142,11 @@ def outdate_copies(state: RunState, w: WorkflowState, file: int) -> None:
 
 
 def end_outdated(run: Run, event: ev.TransferEnded | ev.TransferFailed) -> bool:
-    """Note that a copy has ended. Returns whether its file was written again in the meantime. Such
-    a copy does not count, and starts again if it is still wanted.
+    """Note that a copy has ended. Returns whether the copy is outdated: its file was written again
+    in the meantime. An outdated copy does not count, and starts again if it is still wanted.
 
-    Otherwise the file of the earlier attempt would be stored under the name of the new one, beside
-    other outputs of the new attempt.
+    If it counted, the file of the earlier attempt would be stored under the name of the new file,
+    beside other outputs of the new attempt.
     """
     key, ended = (event.workflow, event.file, event.destination), (event.source, event.avoided)
     queue = run.state.copy_queue
@@ -192,7 +194,7 @@ def start_copies(run: Run) -> None:
 
 
 def _enqueue(run: Run, key: Key, copy: Copy, rank_s: float) -> None:
-    """Let a copy wait for room. Files that need none are started at once."""
+    """Queue a copy until there is room for it. A copy that needs no room starts immediately."""
     state, queue = run.state, run.state.copy_queue
     if queue.outdated and key in queue.outdated:
         copy.source = queue.outdated[key][0]  # Its end starts this one: both write the same file.
@@ -228,7 +230,8 @@ def _begin(run: Run, key: Key, copy: Copy) -> None:
 
 
 def _nearest(state: RunState, key: Key, copy: Copy) -> int:
-    """The place with the fastest link to the destination of those that have the file."""
+    """The place that has the file and the fastest link to the destination. Places from which the
+    copy was slow come last."""
     workflow, file, destination = key
     present = state.workflows[workflow].present[file]
     if copy.slow:

@@ -1,7 +1,7 @@
-"""Failed copies: one table of what follows, by cause. Part of the interpreter of the log.
+"""Treatment of failed copies: one table of rules, by cause. Part of the interpreter of the log.
 
 A copy is tried again after a delay that doubles, or fails the attempts that wait for it. A file
-that vanished at its site is forgotten there: it is copied from elsewhere, or its task runs again.
+that vanished at a site is forgotten there: it is copied from elsewhere, or its task runs again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from wfrun.engine.tasks.status import DISPATCHED, settle
 
 
 class Treatment(NamedTuple):
-    """What follows for a copy after one cause of failure."""
+    """The rule for a copy after one cause of failure."""
 
     retries: int
-    """Maximum number of retries. While its source is paused, failures of a copy that started there
-    do not count: that site may hold the only copy of the file. They count if each copy breaks the
-    connection."""
+    """Maximum number of retries. A lost connection does not count if the source was paused when the
+    copy started and still is: it may hold the only copy of the file. It counts if the source was
+    reopened meanwhile, since each copy may break the connection."""
     factor: float = 1.0
     """Factor of the option `retry_delay_s` for the delay before the first retry. The delay doubles
     with each further retry."""
@@ -113,8 +113,8 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
 
 
 def _note_left(state: RunState, file: File, event: ev.TransferFailed) -> None:
-    """Note for displays, once for each place, that an input which should be there is copied from
-    another place."""
+    """Add a message for displays, once for each place: an input that should be at the place is
+    copied from another one."""
     is_here = event.source == ORIGIN
     place = "origin" if is_here else state.sites[event.source].spec.name
     begin = f"{place}: inputs are copied from elsewhere, because"
@@ -132,7 +132,7 @@ def _copy_from_elsewhere(run: Run, key: Key, copy: Copy) -> None:
 def _is_retried(
     state: RunState, copy: Copy, event: ev.TransferFailed, treatment: Treatment
 ) -> bool:
-    """Count the failure, and whether the copy is tried again."""
+    """Count the failure of a copy. Returns whether the copy is tried again."""
     if event.cause in ("unknown", "connection", "stalled") and event.transient:
         if copy.awaits_source and pause_timer(event.source) in state.timers:
             return True

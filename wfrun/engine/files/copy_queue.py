@@ -1,4 +1,4 @@
-"""The queue of copies: large files that are under way to sites, or wait for room there."""
+"""The queue of copies of large files, which are under way or wait for room at sites and links."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Begun = tuple[int, tuple[str, ...], float]
 """The source of a copy, the transfer methods that it avoids, and when it started. The event of its
 end states the first two."""
 Rank = tuple[float, int]
-"""When the attempt that waits for a copy was placed, in seconds, plus the expected time to transfer
-its inputs; and a serial number. The lowest comes first: an attempt that misses little does not wait
-for the many inputs of another, and an early one is not overtaken for ever."""
+"""Rank of a waiting copy; the lowest rank starts first. It is the time at which the attempt that
+waits for the copy was placed plus the expected time to transfer its inputs, in seconds; and a
+serial number. An attempt with few missing inputs does not wait for the many inputs of another
+attempt, and an early attempt is not overtaken for ever."""
 
 
 class Copy(msgspec.Struct, eq=False, gc=False):
@@ -32,7 +33,7 @@ class Copy(msgspec.Struct, eq=False, gc=False):
     awaits_source: bool = False
     """Whether its source was paused when the copy started, and has been paused since."""
     rank: Rank | None = None
-    """Its place in the queue; None: it does not wait for room."""
+    """Rank of the copy in the queue; None: it does not wait for room."""
     slow: int = 0
     """Places from which the copy was late or has failed, as a mask. They are sources only if there
     is no other."""
@@ -41,12 +42,12 @@ class Copy(msgspec.Struct, eq=False, gc=False):
 
     @property
     def was_late(self) -> bool:
-        """Whether it was given up once, to try another way."""
+        """Whether the copy was given up before, for another source or method."""
         return bool(self.slow or self.avoid)
 
     def is_given_up(self, source: int, bit: int, avoided: tuple[str, ...]) -> bool:
-        """Whether the copy from ``source``, which is ``bit`` in masks, with the methods ``avoided``
-        avoided, was given up for another copy."""
+        """Whether an earlier copy was given up for the present one. The earlier copy came from
+        ``source`` (``bit`` in masks), and avoided the methods ``avoided``."""
         return (bool(self.slow & bit) and self.source != source) or self.avoid != avoided
 
 
@@ -64,7 +65,7 @@ class CopyQueue:
         self.outdated: dict[Key, Begun] = {}
         """The copies under way whose file was written again since they began."""
         self._load: defaultdict[int, int] = defaultdict(int)
-        """Large copies under way to or from a login host."""
+        """By first site with a login host: number of large copies under way to or from the host."""
         self._hosts: list[int] = []
         """By site: the first site with the same login host. Sites with the same host share its
         room."""
@@ -79,7 +80,8 @@ class CopyQueue:
         """Whether large copies may have to wait."""
 
     def set_bounds(self, specs: Sequence[SiteSpec], links: Sequence[LinkSpec]) -> None:
-        """Take over the bounds of the sites and of the links between them."""
+        """Set the maximum numbers of copies of sites and of links from the catalog. Copies under
+        way count."""
         first: dict[tuple[str, ...], int] = {}
         self._hosts = []
         for site, spec in enumerate(specs):
@@ -133,11 +135,12 @@ class CopyQueue:
         return self._serial
 
     def add(self, key: Key, source: int, rank: Rank) -> None:
-        """Let a large copy wait for room."""
+        """Add a large copy that waits for room."""
         heappush(self.waiting.setdefault((source, key[2]), []), (rank, key))
 
     def next(self) -> tuple[Rank, Key] | None:
-        """Remove and return the first entry of the links that have room; None if there is none."""
+        """Remove and return the entry with the lowest rank on the links that have room; None if
+        there is none."""
         best = None
         for link, heap in self.waiting.items():
             if self.has_room(*link) and (best is None or heap[0] < self.waiting[best][0]):

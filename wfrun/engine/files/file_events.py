@@ -2,10 +2,10 @@
 
 Failed copies: `wfrun.engine.files.copy_failures`.
 
-Originals are initial inputs that sites have already: where replica catalogs say, outside of the
-run's stores. Such a file is a source of copies like any other, and policies see it at its site. It
-is never changed or removed: a task at its own site reads a copy in the store, which the site makes
-itself.
+*Originals* are initial inputs that sites have already, at the paths that replica catalogs state,
+outside of the run's stores. An original is a source of copies like any other, and policies see it
+at its site. It is never changed or removed: a task at the same site reads a copy in the store,
+which the site makes itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ resumed. A site that loses each file would otherwise repeat its task for ever.""
 
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
-    """Note where the file is, and submit the attempts that miss no other input."""
+    """Note that a file has arrived at a place, and submit the attempts that miss no other input."""
     state = run.state
     queue = state.copy_queue
     file, source, destination = event.file, event.source, event.destination
@@ -154,7 +154,8 @@ def lose_file(run: Run, w: WorkflowState, file: int, site: int) -> None:
 
 
 def _forget_places(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
-    """Forget the places of lost files, and give up what counted on them."""
+    """Forget the places of lost files, and give up the copies and the attempts in staging that need
+    the files there."""
     state = run.state
     for workflow, file, site in lost:
         w = state.workflows[workflow]
@@ -196,10 +197,10 @@ def _give_up_copy(run: Run, key: Key) -> None:
 
 
 def _redo(run: Run, w: WorkflowState, tasks: set[int]) -> None:
-    """Let tasks run again, and let their successors wait for them, unless they were submitted.
+    """Let tasks run again. Their successors wait for them, except attempts that were submitted.
 
-    An attempt in staging counts on what the task wrote before. The task may write it again
-    elsewhere, or write an optional output that the attempt did not request.
+    An attempt in staging is given up, since it relies on the earlier outputs. The task may write
+    them again elsewhere, or write an optional output that the attempt did not request.
     """
     state = run.state
     for task in sorted(tasks):
@@ -259,8 +260,8 @@ def add_originals(state: RunState, w: WorkflowState) -> None:
 
 
 def keep_original(state: RunState, w: WorkflowState, file: int, site: int) -> None:
-    """Count on the original of a file again at a site where its copy in the store is removed or has
-    vanished."""
+    """Use the original of a file again, at a site where the copy in the store was removed or has
+    vanished. Does nothing if the site has no original."""
     bit = state.network.bit(site)
     if file in w.originals and sites_with(state, w.workflow.files[file]) & bit:
         w.originals[file] |= bit
@@ -269,9 +270,9 @@ def keep_original(state: RunState, w: WorkflowState, file: int, site: int) -> No
 
 
 def restore_originals(state: RunState, w: WorkflowState, file: int) -> None:
-    """Count again on all originals of an input that is at no other place. A copy from each of them
-    has failed, and may succeed now. Without a place the input would be taken for a file that nobody
-    wrote."""
+    """Use all originals of an input again. Called when the input is at no place, because copies
+    from all originals have failed; a copy may succeed now. Without a place, the input would look
+    like a file that no task wrote."""
     mask = sites_with(state, w.workflow.files[file]) & ~state.left
     w.originals[file] = mask
     w.present[file] = mask

@@ -1,4 +1,4 @@
-"""What copies of files have shown of a link: its latency and its bandwidth.
+"""Latency and bandwidth of a link, as measured by copies of files.
 
 A copy of n bytes takes t = latency + n / bandwidth (the linear model of Hockney, *Parallel
 Computing* 20(3), 1994, section 2). Small files show the first term, large ones the second. Both
@@ -25,7 +25,7 @@ milliseconds; larger files show the bandwidth."""
 
 
 class LinkSample(NamedTuple):
-    """What one copy has shown."""
+    """A measurement of a link by one copy: of its latency or of its bandwidth."""
 
     at_s: float
     """End of the copy."""
@@ -72,9 +72,10 @@ class LinkSamples:
     def bandwidths(self) -> list[LinkSample]:
         """For each large copy, the throughput of the link during it.
 
-        Copies share the link, so the bytes of all copies count that moved meanwhile; each is taken
-        to move at a steady rate once its latency is over. Latency varies: a copy takes at least
-        half of its time for its bytes. Cost: the square of WINDOW.
+        Copies share the link, so the bytes that other copies moved during the copy count, too. Each
+        copy is assumed to move its bytes at a steady rate after its latency. Since the latency
+        varies, at least half of the duration of a copy counts as time for its bytes. Cost: the
+        square of WINDOW.
         """
         latency_s = latency_of(self.latencies()) or 0.0
         spans = [

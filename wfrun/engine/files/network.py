@@ -23,8 +23,8 @@ class Network:
 
     Bandwidth and latency of a link come from the catalog. Measurements of earlier runs
     (``believe``) replace them. If the Network ``learns``, measurements of this run (``observe``)
-    replace both. Otherwise the values stay as they were at the start of the run, which policies
-    expect that declare links as known.
+    replace both. Otherwise the values stay as they were at the start of the run, as policies that
+    declare links as known expect.
     """
 
     def __init__(

@@ -1,1 +1,2 @@
-"""What fits where: tasks and sites, containers, what policies may know, names that users type."""
+"""Checks that requests can be met: tasks and containers at sites, information for policies, names
+that users type."""

@@ -1,4 +1,4 @@
-"""The environments of tasks: what a site sets up for them, and the containers that they run in."""
+"""The environments that sites set up for tasks, and the containers in which tasks run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ContainerRuntime(msgspec.Struct, frozen=True):
 
 
 class SiteEnvironment(msgspec.Struct, frozen=True):
-    """What a site sets up for each task."""
+    """The environment that a site sets up for each task."""
 
     prologue: tuple[str, ...] = ()
     """Shell commands that run before the task, in its shell."""

@@ -123,8 +123,8 @@ def admitted_sizes(
     growth: Growth = Growth(),  # noqa: B008
 ) -> tuple[int, ...]:
     """The sizes of a moldable job that fit a site, ascending. Small sizes may be missing, since
-    they may need too much time there. ``growth``: what retries have added. Cost: the logarithm of
-    the number of sizes, and the result."""
+    they may need too much time there. ``growth``: growth of the request by retries. Cost: the
+    logarithm of the number of sizes, and the result."""
     moldable = workflow.moldable[task]
     sizes, walltimes_s, nodes = moldable.sizes, moldable.walltimes_s, most_nodes(site)
     most = site.slots
@@ -223,14 +223,16 @@ def _fits_launcher(asked: Resources, launcher: LauncherSpec) -> bool:
 
 
 def granted_memory_bytes(site: SiteSpec) -> float:
-    """Maximum memory per node that a task may request there; infinite without a bound."""
+    """Maximum memory per node that a task may request at a site, in bytes; infinite without a
+    bound."""
     launchers = None if site.access is None else site.access.launchers
     return (site.memory_bytes if launchers is None else launchers.memory_bytes) or inf
 
 
 def granted_walltime_s(site: SiteSpec, asked: Resources) -> float:
-    """Maximum walltime that the document of a task with this request may state; infinite without a
-    bound. The walltime of a parallel job is requested at the speed of the site (`at_speed`)."""
+    """Maximum walltime that the document of a task with this request may state, in seconds;
+    infinite without a bound. The walltime of a parallel job is requested at the speed of the site
+    (`at_speed`)."""
     launchers = None if site.access is None else site.access.launchers
     walltime_s = site.walltime_s if launchers is None else launchers.walltime_s
     if walltime_s is None:
@@ -239,7 +241,7 @@ def granted_walltime_s(site: SiteSpec, asked: Resources) -> float:
 
 
 def most_nodes(site: SiteSpec) -> int | None:
-    """Maximum number of nodes of one task there; None if only the batch system knows."""
+    """Maximum number of nodes of one task at a site; None if only the batch system knows."""
     if site.access is not None and site.access.launchers is not None:
         return site.access.launchers.nodes
     if site.max_nodes is not None:
@@ -250,7 +252,8 @@ def most_nodes(site: SiteSpec) -> int | None:
 
 
 def misfit(asked: Resources, site: SiteSpec) -> str:
-    """What a task requests, and what a site that it does not fit offers."""
+    """Text for the user why a task does not fit a site: what it requests, and what the site
+    offers."""
     return f"it asks for {_request(asked)}; the site offers {_offer(site, asked)}"
 
 

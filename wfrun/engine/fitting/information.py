@@ -1,5 +1,5 @@
-"""What a policy may know: the taxonomies of thesis sections 5.1.4 (Table 5.1) and 6.1.3 (Table
-6.1), made executable."""
+"""The information that a policy may use: the taxonomies of thesis sections 5.1.4 (Table 5.1) and
+6.1.3 (Table 6.1), made executable."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class Information(msgspec.Struct, frozen=True):
 
 
 Observed = Literal["nothing", "load", "jobs"]
-"""What is observed of other users' jobs: nothing, the cores that they hold and request, or each
-job."""
+"""Observation of other users' jobs: nothing, the cores that they hold and request, or each job."""
 
 
 def uses_queues(information: Information) -> bool:
@@ -54,9 +53,9 @@ def uses_queues(information: Information) -> bool:
 
 
 def observed_for(information: Information, *, binds_late: bool) -> Observed:
-    """What a run observes of other users' jobs: no more than needed, since every observation is
-    logged. ``binds_late``: the run fills free cores. These depend on the load, even if the policy
-    does not declare it."""
+    """The observation of other users' jobs in a run: no more than needed, since every observation
+    is logged. ``binds_late``: the run fills free cores. These depend on the load, even if the
+    policy does not declare it."""
     if uses_queues(information):
         return "jobs"
     return "load" if binds_late or information.status is not U else "nothing"

@@ -1,4 +1,4 @@
-"""Lookup of registered things by the names that users type."""
+"""Look-up of registered entries by the names that users type."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 def look_up(registry: Mapping[str, T], name: str, what: str) -> T:
-    """The entry of that name. Raises InvalidError, which suggests the most similar name; ``what``
-    says in the message what is looked up."""
+    """The entry with this name. Raises InvalidError for an unknown name; its hint suggests the most
+    similar name. ``what``: kind of the entry, for the message."""
     found = registry.get(name)
     if found is None:
         # Papers write names in capitals and with subscripts: MPL, LBal_S.

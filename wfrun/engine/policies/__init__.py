@@ -1,1 +1,1 @@
-"""Policies: placement, selection, prediction."""
+"""Policies of placement and of selection."""

@@ -1,4 +1,4 @@
-"""The errors for an exception in a policy, which may be a user's own, or a forbidden answer."""
+"""Errors for exceptions in policies, which may be written by users, and for forbidden answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ADVICE = "Correct the policy, then continue the run with `wfrun resume`."
 
 
 class PolicyError(InfeasibleError):
-    """A policy raised an exception, or gave a forbidden answer. Nothing is lost: the run can go on
-    with a corrected policy."""
+    """A policy raised an exception, or gave a forbidden answer. No results are lost: the run can be
+    resumed with a corrected policy."""
 
 
 def policy_error(error: Exception, settings: Settings) -> PolicyError | None:

@@ -1,4 +1,5 @@
-"""Selection policies by name: whose tasks are considered next (thesis section 5.1.3).
+"""Selection policies by name: they choose the bags whose tasks are placed next (thesis section
+5.1.3).
 
 Third parties add theirs through the entry point group ``wfrun.selection``.
 """
@@ -16,7 +17,7 @@ Selected = Iterable[tuple[int, int | None]]
 
 
 class _Base(ABC):
-    """A selection policy that adds no arriving bags to the eligible set."""
+    """Base class of selection policies: an arriving bag waits for the next selection."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -33,7 +34,7 @@ class _Base(ABC):
 
 
 class SelectTasks(_Base):
-    """S-T: all tasks of all bags. Those of an arriving bag join immediately."""
+    """S-T: all tasks of all bags. The tasks of an arriving bag join immediately."""
 
     name = "s-t"
     summary = "all tasks of all bags"
@@ -56,8 +57,8 @@ class SelectBags(_Base):
 
 
 class SelectUserPriority(_Base):
-    """S-U-Prio: all tasks of the owner with the highest priority, which is the highest of the
-    waiting bags. Ties go to the owner who has waited longest."""
+    """S-U-Prio: all tasks of the owner with the highest priority. The priority of an owner is the
+    highest priority of the owner's waiting bags. Ties go to the owner who has waited longest."""
 
     name = "s-u-prio"
     summary = "all tasks of the owner with the highest priority"
@@ -94,8 +95,8 @@ class SelectUserBags(SelectUserTasks):
 
 
 class SelectUsersInTurn(_Base):
-    """S-U-GRR: all waiting tasks of the next owner in round-robin order, which is that of their
-    first bags. Bags that the owner submits later wait for the next round."""
+    """S-U-GRR: all waiting tasks of the next owner in round-robin order. Owners are in the order of
+    their first bags. Bags that an owner submits later wait for the next round."""
 
     name = "s-u-grr"
     summary = "all tasks of one owner after another"
@@ -116,15 +117,16 @@ class SelectTasksInTurn(_Base):
 
 
 class SelectEthic(SelectUserTasks):
-    """Mandatory tasks of the earliest bag first; then one optional task of the owner with the
-    lowest usage of the sites once its dispatched tasks have ended, of equal ones that with the
-    fewest of them, then at random (DIET-ethic, section 4.1.1, with one queue for all sites). Tasks
-    of workflows and of bags without optional ones are mandatory."""
+    """Mandatory tasks first, of the earliest bag that has any; then one optional task of the owner
+    with the lowest expected usage, which is the usage of the sites once the owner's dispatched
+    tasks have ended. Ties go to the owner with the fewest dispatched tasks, then at random
+    (DIET-ethic, section 4.1.1, with one queue for all sites). Tasks of workflows, and of bags
+    without optional tasks, are mandatory."""
 
     name = "ethic"
     summary = "mandatory tasks, then optional ones of the owner with the lowest use"
     kills_optional: ClassVar[bool] = True
-    """Mandatory tasks that no site has room for get the cores of running optional ones."""
+    """Whether running optional tasks are killed for mandatory tasks that no site has room for."""
 
     def select(self) -> Selected:
         queue = self.queue
@@ -153,9 +155,10 @@ SELECTION: dict[str, type[Selection]] = {
         SelectEthic,
     )
 }
-"""In the order of section 5.1.3; then those of other sources."""
+"""Selection policies by name: those of thesis section 5.1.3 in its order, then others."""
 
 
 def selection_class(name: str) -> type[Selection]:
-    """The policy of that name. Raises InvalidError, which suggests the most similar name."""
+    """The policy with this name. Raises InvalidError for an unknown name; its hint suggests the
+    most similar name."""
     return look_up(SELECTION, name, "selection policy")

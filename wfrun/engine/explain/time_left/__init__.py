@@ -1,10 +1,10 @@
-"""The time that is left of a run, with an interval, from its state alone.
+"""Estimate of the time left of a run, with an interval, from the state of the run alone.
 
 The estimate combines two lower bounds of a schedule (Graham, SIAM J. Appl. Math. 17, 1969): the
-work that is left divided by the slots, and the longest path. Tasks of one level of a workflow,
-which do not wait for each other, take the larger of both; levels follow each other. Work includes
-the time that slots were idle between tasks while others waited, as observed: batch systems,
-transfers and the engine take it.
+work that is left divided by the slots, and the longest path. The time of one level of a workflow,
+whose tasks do not wait for each other, is the larger of both bounds; the times of the levels add
+up. Work includes the observed time for which slots are idle between tasks while other tasks wait:
+batch systems, transfers and the engine cause it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ exact run times is 0.01 to 0.1."""
 
 
 class _Look:
-    """One look at the open attempts."""
+    """The open attempts at the time of one estimate, as backlogs of the sites."""
 
     def __init__(self, state: RunState, now_s: float, speed_ratio: float) -> None:
         self._state = state
         self._now_s = now_s
         self.speed_ratio = speed_ratio
-        """Mean of the slots."""
+        """Mean speed of the slots."""
         self._backlogs_s = [0.0] * len(state.sites)
-        """By site: time of slots that its open attempts take."""
+        """By site: slot-seconds that its open attempts still need."""
 
     def add(self, attempt: Attempt, level: Level, runtime: Runtime) -> float | None:
-        """Add an open attempt to the backlog of its site and, if it runs, to its level. If it
-        already runs longer than its kind, returns the run time to expect on the reference
-        processor, otherwise None."""
+        """Add an open attempt to the backlog of its site and, if it runs, to its level. If it has
+        already run longer than expected, returns its new expected run time in seconds on the
+        reference processor, otherwise None."""
         speed_ratio = self._state.sites[attempt.site].spec.speed_ratio
         mean_s = runtime.mean_s / speed_ratio
         if attempt.phase is not Phase.RUNNING or attempt.started_s is None:
@@ -53,8 +53,8 @@ class _Look:
         return None if elapsed_s <= mean_s else (elapsed_s + left_s) * speed_ratio
 
     def backlog_s(self) -> float:
-        """The longest time that a site takes for its open attempts: policies may give one site more
-        than others."""
+        """The longest time in seconds that a site still needs for its open attempts: policies may
+        give one site more work than others."""
         return max(
             (
                 backlog_s / max(1, site.slots)
@@ -74,8 +74,8 @@ class TimeLeftEstimator:
         self._idle = IdleTime()
 
     def at(self, now_s: float) -> TimeLeft | None:
-        """The time left; None: nothing is known of run times, no site has slots, tasks of ours are
-        held in a queue, or the run has ended."""
+        """The time left; None if a run time is unknown, no healthy site has slots, tasks of ours
+        are held in a queue, or the run has ended."""
         state = self._state
         healthy = [site for site in state.sites if site.is_healthy]
         slots = sum(site.slots for site in healthy)
@@ -143,13 +143,13 @@ class TimeLeftEstimator:
 
 
 def _is_held(site: SiteState) -> bool:
-    """Whether tasks wait in its queue until somebody acts. False with launchers, whose tasks can go
-    to other sites."""
+    """Whether tasks are held in the queue of a site until somebody releases them. False for a site
+    with launchers, whose tasks can go to other sites."""
     return bool(site.held_jobs and not site.spec.has_launchers and site.phases[Phase.QUEUED])
 
 
 def _attempts(state: RunState) -> dict[int, list[Attempt]]:
-    """Open attempts by workflow, one for each task."""
+    """Open attempts by workflow, one for each task: without replicas and superseded attempts."""
     found: defaultdict[int, list[Attempt]] = defaultdict(list)
     for attempt in state.attempts.values():
         if not attempt.superseded and not attempt.is_replica:

@@ -1,4 +1,4 @@
-"""The time for which slots are idle although tasks wait."""
+"""Observation of the time for which slots are idle although tasks wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Idle(NamedTuple):
     per_task_s: float
     """Idle time for each task that ends, in seconds."""
     ratio: float
-    """Ratio of the time of slots to the time that tasks use."""
+    """Ratio of the slot-seconds that exist to the slot-seconds that tasks use."""
 
 
 class IdleTime:
@@ -35,7 +35,7 @@ class IdleTime:
         self._ended = 0.0
 
     def at(self, state: RunState, now_s: float, slots: int, running: Iterable[Attempt]) -> Idle:
-        """Observe the run, and give the idle time of its slots."""
+        """Observe the run at ``now_s``, and return the idle time of its slots so far."""
         used_s = sum(site.used_core_s for site in state.sites)
         for attempt in running:
             if attempt.started_s is not None:

@@ -10,8 +10,8 @@ from wfrun.engine.explain.time_left.idle import Idle
 from wfrun.engine.explain.time_left.runtimes import DEVIATIONS, Runtime
 
 OVERDUE = 0.25
-"""Expected remaining time of a task that runs longer than its kind, as a share of the time that it
-has run."""
+"""Expected remaining time of a task that has run longer than expected, as a share of the time that
+it has run."""
 
 
 class TimeLeft(NamedTuple):
@@ -29,17 +29,17 @@ class Level:
 
     def __init__(self) -> None:
         self.slot_s = 0.0
-        """Time of slots that they take."""
+        """Slot-seconds that the tasks need."""
         self.variance = 0.0
-        """Of ``slot_s``."""
+        """Variance of ``slot_s``."""
         self.longest_s = 0.0
-        """Time of the longest."""
+        """Time of the longest task, in seconds."""
         self.longest_variance = 0.0
         self.waiting_cores = 0
         """Cores of tasks that have not started."""
 
     def add_running(self, cores: int, left_s: float, deviation_s: float) -> None:
-        """Add what is left of a running task."""
+        """Add the time left of a running task."""
         self.slot_s += cores * left_s
         self.variance += (cores * deviation_s) ** 2
         self._lengthen(left_s, deviation_s**2)
@@ -72,13 +72,13 @@ def left_of(elapsed_s: float, mean_s: float, deviation_s: float) -> tuple[float,
 
 
 def of_work(slot_s: float, variance: float, slots: int) -> TimeLeft:
-    """The time of work that fills all slots."""
+    """The time for some work if it fills all slots."""
     value_s, deviation_s = slot_s / slots, DEVIATIONS * sqrt(variance) / slots
     return TimeLeft(value_s, max(0.0, value_s - deviation_s), value_s + deviation_s)
 
 
 def of_levels(levels: Iterable[Level], slots: int) -> TimeLeft:
-    """The time of levels that follow each other."""
+    """The time for levels that run one after another."""
     value_s = later_s = variance = 0.0
     for level in levels:
         by_work_s = level.slot_s / slots

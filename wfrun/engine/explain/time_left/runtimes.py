@@ -14,8 +14,8 @@ DEVIATIONS = 1.645
 """Half the width of intervals in standard deviations: the interval contains 90% of a normal
 distribution."""
 MIN_OBSERVED = 3
-"""Minimum number of observed run times of a kind with which they replace a documented or predicted
-one."""
+"""Minimum number of ended tasks of a kind for an estimate from them: their run times replace a
+predicted run time, and the ratios to their documented run times correct a documented one."""
 ASSUMED_DEVIATION = 0.25
 """Assumed standard deviation of run times if none was observed, relative to their mean."""
 
@@ -28,19 +28,19 @@ class Runtime(NamedTuple):
     error_s: float
     """Standard error of the mean."""
     observed: int
-    """Number of run times of this run that it was made from; 0 if there are too few, or if they are
-    of other kinds."""
+    """Number of run times of this run from which ``mean_s`` was made; 0 if there are too few of the
+    kind."""
 
     def with_overdue(self, tasks: int, total_s: float) -> Runtime:
-        """The run time corrected for ``tasks`` running tasks, which already run longer than
-        expected and take ``total_s`` in all. Otherwise only tasks that have ended would count,
-        which are the shorter ones."""
+        """The run time corrected for ``tasks`` running tasks, which have already run longer than
+        expected and will take ``total_s`` in all. Without the correction only ended tasks would
+        count, which are the shorter ones."""
         count = max(1, self.observed)
         return self._replace(mean_s=(count * self.mean_s + total_s) / (count + tasks))
 
 
 def expected_runtime(state: RunState, w: WorkflowState, group: Group) -> Runtime | None:
-    """The run time of a group; None: nothing is known."""
+    """The expected run time of a group; None if it is unknown."""
     expected = state.get(ExpectedTimes)
     if group.documented is not None:
         return _documented(expected, group, *group.documented)

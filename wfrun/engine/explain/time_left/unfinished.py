@@ -16,8 +16,8 @@ from wfrun.engine.tasks.bag import BagTasks
 from wfrun.engine.tasks.graph import topological_order
 
 MAX_GROUPS = 2000
-"""Maximum number of groups of a workflow whose levels are split by kind. With more groups, as if
-each task has a name of its own, a level is one group."""
+"""Maximum number of groups of a workflow by kind. If there were more, for example because each task
+has a name of its own, tasks are grouped by level and cores alone."""
 
 _EXAMINED = 1000
 """Number of tasks of a bag whose documented run times are examined."""
@@ -44,13 +44,13 @@ class Group(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What the tasks of a group have in common."""
+    """The common properties of the tasks of a group."""
 
     level: int
     name: str | None
     cores: int
     size: int
-    """Exponent of the documented run time."""
+    """Binary exponent of the documented run time in seconds; 0 without one."""
 
 
 class Unfinished:
@@ -88,8 +88,8 @@ class Unfinished:
         return self._group_of[task] if self._group_of else 0
 
     def counts(self) -> Iterator[tuple[int, int]]:
-        """The groups with unfinished tasks, each with their number. Tasks with open attempts are
-        included."""
+        """(number of a group, number of its unfinished tasks) for each group with unfinished tasks.
+        Tasks with open attempts count as unfinished."""
         w = self._w
         if not self._group_of:
             unfinished = len(w.status) - w.done - w.failed - w.blocked - w.unneeded

@@ -39,7 +39,7 @@ WORKFLOW_POLICIES: tuple[type[Placement], ...] = (
     Heft,
     HeftP,
 )
-"""In the order of Table 6.1: by increasing use of information."""
+"""Policies for workflows in the order of thesis Table 6.1: by increasing use of information."""
 
 BAG_POLICIES: tuple[type[Placement], ...] = (
     Ect,
@@ -52,29 +52,31 @@ BAG_POLICIES: tuple[type[Placement], ...] = (
     Fpf,
     MaxMin,
 )
-"""In the order of section 5.1.4, followed by the policy that only Table 5.1 names."""
+"""Policies for bags in the order of thesis section 5.1.4; the last one is only in Table 5.1."""
 
 ALLOCATION_STRATEGIES: tuple[type[Placement], ...] = STRATEGIES
 """Strategies of the Journal of Grid Computing 9, 2011, in the order of its Table 1."""
 
 OTHER_POLICIES: tuple[type[Placement], ...] = (FileAwareR,)
-"""In none of these papers."""
+"""Policies that are in none of these papers."""
 
 PLACEMENT: dict[str, type[Placement]] = {
     policy.name: policy
     for policy in (*WORKFLOW_POLICIES, *BAG_POLICIES, *ALLOCATION_STRATEGIES, *OTHER_POLICIES)
 }
-"""The registry. Policies for workflows and policies for bags can place tasks of both."""
+"""The registry: all placement policies by name. Each can place tasks of workflows and of bags."""
 
 
 def placement_class(name: str) -> type[Placement]:
-    """The policy of that name. Raises InvalidError, which suggests the most similar name."""
+    """The policy with this name. Raises InvalidError for an unknown name; its hint suggests the
+    most similar name."""
     return look_up(PLACEMENT, name, "placement policy")
 
 
 def plans_again(settings: Settings) -> bool:
     """Whether tasks that no site would start soon stay with the engine and are planned again at
-    each decision. The policy or the throttle asks for it; policies that bind late plan nothing."""
+    each decision. Set by the policy (``replans``) or by the throttle ``auto``. Policies that bind
+    late plan nothing."""
     policy = placement_class(settings.policy)
     if policy.binds_late:
         return False
@@ -82,7 +84,7 @@ def plans_again(settings: Settings) -> bool:
 
 
 def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
-    """The throttle of a run: that of the user, else that of the policy; None: no throttle."""
+    """The throttle of a run: the setting of the user, or else of the policy; None: no throttle."""
     throttle = settings.throttle
     if throttle is None and settings.scavenge:
         return None  # Launchers pull: nothing is placed ahead of them.
@@ -92,9 +94,9 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def max_replicas(settings: Settings) -> int:
-    """Maximum number of replicas of a task in a run. Jobs whose size is chosen, and jobs that are
-    moved or have claims, get no replicas: these are facts about a job, not about one of its
-    attempts."""
+    """Maximum number of replicas of a task in a run. Jobs whose size is chosen, jobs that are
+    moved, and jobs with claims get no replicas: size, queue and claims belong to the job, not to
+    one of its attempts."""
     if settings.plans_queues or settings.place or settings.scavenge:
         return 0
     most = settings.replicas

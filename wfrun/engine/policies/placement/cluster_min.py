@@ -14,8 +14,9 @@ class ClusterMin(BasePlacement):
     """Submits as many eligible tasks as possible to one cluster, until it has no idle processors,
     then considers the next, in descending order of speed.
 
-    If no cluster has idle processors, a task goes to the cluster of the last task, or to the
-    fastest candidate if that one is none. Ties in speed go to the first cluster in the catalog.
+    If no candidate has enough idle processors, a task goes to the cluster of the last placed task,
+    or to the fastest candidate if that cluster is no candidate. Ties in speed go to the first
+    cluster in the catalog.
     """
 
     name = "cluster-min"

@@ -14,12 +14,12 @@ from wfrun.engine.protocols import View
 
 class Coarsening(BasePlacement):
     """Groups tasks that are connected by large files, and runs all tasks of a group at the cluster
-    of its first one, which is placed as file-aware does.
+    of its first task. File-aware places the first task.
 
     Groups are formed by heavy edge matching (Karypis and Kumar 1998): at each level, every node in
     random order is merged with the unmatched neighbour with the heaviest edge, until at most
-    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is. A task that cannot run at
-    the cluster of its group is placed alone.
+    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is left. A task that cannot run
+    at the cluster of its group is placed alone.
     """
 
     name = "coarsening"
@@ -53,8 +53,9 @@ class Coarsening(BasePlacement):
 
 
 MAX_REMAINING_SHARE = 0.95
-"""Maximum share of its nodes that a level may leave if another level is to follow: hubs merge with
-only one neighbour per level. The remaining nodes are merged edge by edge."""
+"""Maximum share of the nodes that a level may leave if another level is to follow. With hubs, which
+merge with only one neighbour per level, levels have little effect; the remaining nodes are then
+merged edge by edge."""
 
 
 def coarsen(view: View, size: int) -> list[int]:

@@ -24,10 +24,10 @@ class FileAware(BasePlacement):
     """Submits each eligible task to the cluster with the lowest transfer cost, preferring clusters
     with enough idle processors for it.
 
-    The cost is the sum of the transfer times of missing inputs. The thesis does not say who gets
-    ties. With ``ties=last`` they go to the cluster of the workflow's last task while it is idle,
-    then to the less loaded one, so that a workflow stays in one cluster and several workflows begin
-    in different ones. With ``ties=catalog`` they go to the first in the catalog.
+    The cost is the sum of the transfer times of missing inputs. The thesis leaves ties open. With
+    ``ties=last`` they go to the cluster of the workflow's last task if it has idle processors, then
+    to the least loaded cluster, so that a workflow stays in one cluster and several workflows begin
+    in different clusters. With ``ties=catalog`` they go to the first cluster in the catalog.
     """
 
     name = "file-aware"
@@ -51,8 +51,8 @@ class FileAware(BasePlacement):
 
 
 class FileAwareR(FileAware):
-    """File-aware with the bandwidth and latency of links as the copies of this run show them: a
-    link that is slower than the catalog and earlier runs say is avoided once it has proved so."""
+    """File-aware with the bandwidth and latency of links as measured by the copies of this run. A
+    link that turns out slower than in the catalog and in earlier runs is then avoided."""
 
     name = "file-aware-r"
     information = msgspec.structs.replace(FileAware.information, link_speed=R)
@@ -60,7 +60,7 @@ class FileAwareR(FileAware):
 
 
 class Cheapest:
-    """The choice of file-aware for one workflow."""
+    """Chooses sites by the rule of file-aware, for one workflow."""
 
     def __init__(self, view: View, options: Mapping[str, int | float | str]) -> None:
         self._view = view
@@ -69,7 +69,7 @@ class Cheapest:
         """The site of the workflow's last task; None before its first."""
 
     def site(self, task: int) -> int:
-        """The candidate that gets the task."""
+        """The site that the rule chooses for a task."""
         view = self._view
         sites = view.candidates(task)
         cores = view.cores(task)

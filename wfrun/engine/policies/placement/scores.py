@@ -10,7 +10,7 @@ from wfrun.engine.protocols import Placement
 
 
 class ScoreColumn(NamedTuple):
-    """A number that a policy has of each candidate."""
+    """A column of a table of scores: one number for each candidate."""
 
     name: str
     unit: Literal["s", "cores", "yes/no", ""]
@@ -24,12 +24,11 @@ class Criterion(NamedTuple):
 
     column: ScoreColumn
     value: Callable[[int], float | None]
-    """Value of the column for a site; None: nothing is known yet, and the site comes before all
-    others."""
+    """Value of the column for a site; None: unknown yet. Such a site comes before all others."""
 
 
 class SiteScores(NamedTuple):
-    """The row of a candidate."""
+    """A row of a table of scores: the values of one candidate."""
 
     site: int
     values: tuple[float | None, ...]
@@ -37,21 +36,21 @@ class SiteScores(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """The candidates of a task as its policy sees them."""
+    """The table of scores by which a policy ranks the candidates of a task."""
 
     columns: tuple[ScoreColumn, ...]
     """Columns with a preference rank the sites; the first such column has precedence. Remaining
     ties go to the first site in the catalog."""
     rows: tuple[SiteScores, ...]
-    """In the order of the catalog."""
+    """The candidates in the order of the catalog."""
     best: int | None
     """The site with the best scores; None: the policy leaves the task unplaced."""
     note: str = ""
-    """What else the user has to know, such as why it waits."""
+    """Further text for the user, such as why the task waits."""
 
 
 def score(sites: Sequence[int], *criteria: Criterion, note: str = "") -> Scores:
-    """Score at least one site by these criteria."""
+    """The table of scores of at least one site. The first criterion has precedence."""
     columns = tuple(criterion.column for criterion in criteria)
     rows = tuple(
         SiteScores(site, tuple(criterion.value(site) for criterion in criteria)) for site in sites
@@ -69,33 +68,34 @@ def rank(columns: Sequence[ScoreColumn], row: SiteScores) -> tuple[float, ...]:
 
 
 def lowest(name: str, unit: Literal["s", ""], value: Callable[[int], float | None]) -> Criterion:
-    """Sites with the least value go first."""
+    """A criterion by which sites with the least value go first."""
     return Criterion(ScoreColumn(name, unit, "least"), value)
 
 
 def highest(name: str, value: Callable[[int], float | None]) -> Criterion:
-    """Sites with the largest value go first."""
+    """A criterion by which sites with the largest value go first."""
     return Criterion(ScoreColumn(name, "", "most"), value)
 
 
 def first_where(name: str, value: Callable[[int], bool]) -> Criterion:
-    """Sites of which something is true go first."""
+    """A criterion by which sites whose ``value`` is true go first."""
     return Criterion(ScoreColumn(name, "yes/no", "most"), value)
 
 
 def shown(
     name: str, unit: Literal["s", "cores"], value: Callable[[int], float | None]
 ) -> Criterion:
-    """A criterion that does not rank sites and explains others."""
+    """A criterion that does not rank sites, but explains another criterion."""
     return Criterion(ScoreColumn(name, unit, ""), value)
 
 
 def turn(site: int, last: int, sites: int) -> int:
-    """The place of a site in round-robin order after site ``last`` of ``sites``."""
+    """The position of a site, from 0, in the round-robin order of ``sites`` sites after site
+    ``last``."""
     return (site - last - 1) % sites
 
 
 def scores_of(policy: Placement, task: int) -> Scores | None:
-    """The scores of a task; None for a policy that has none, such as one of a third party."""
+    """The scores of a task; None for a policy without scores, such as a policy of a third party."""
     scores = getattr(policy, "scores", None)
     return None if scores is None else cast("Scores | None", scores(task))

@@ -11,11 +11,11 @@ from wfrun.engine.protocols import View
 
 
 class SingleCluster(BasePlacement):
-    """Maps the complete workflow to the cluster that is least loaded at its submission.
+    """Maps the complete workflow to the cluster that is least loaded when its first task is placed.
 
     A task that cannot run there, because it is too large or has failed there, goes to the
     least-loaded other candidate; the rest of the workflow stays. A cluster that fits all tasks of
-    the workflow is preferred. While the chosen cluster has no room, the workflow waits.
+    the workflow has precedence. While the chosen cluster has no room, the workflow waits.
     """
 
     name = "single-cluster"

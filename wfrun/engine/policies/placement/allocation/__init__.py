@@ -48,4 +48,4 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     Mst,
     MswctW,
 )
-"""In the order of Table 1."""
+"""All strategies in the order of Table 1."""

@@ -1,13 +1,14 @@
 """Strategies that balance the loads of all sites: LBal_S (level 1), LBal_T and LBal_W (level 2).
 
 They minimize the standard deviation, over all m sites, of the loads L_i per processor when the job
-is at site q. Table 1 writes the load of every site with the job added; what is taken here is what
-its text says: the job counts at q alone. The job raises L_q by a. The sum of the squared deviations
-then grows by
+is at site q. The formula in Table 1 adds the job to the load of every site. Here, as in the text of
+the table, it counts at q alone. The job raises L_q by a. The sum of the squared deviations then
+grows by
 
     a·(2·(L_q - mean L) + a·(1 - 1/m)),
 
-of which only the mean concerns other sites. Sites with equal growth have equal deviations.
+in which only the mean depends on other sites. The site with the least growth has the least
+deviation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _Balance(Strategy):
 
     @abstractmethod
     def _taken(self, site: int, task: int) -> float:
-        """The load that the job adds to a site, in all."""
+        """The load that the job adds to a site, not divided by the processors of the site."""
 
     def _mean(self) -> float:
         count = self.view.site_count

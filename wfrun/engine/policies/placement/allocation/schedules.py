@@ -1,8 +1,8 @@
 """Strategies that know the schedules of the sites (level 3): MCT, MWT, MWWT_S, MWWT_T, MWWT_W, MST
 and MSWCT_W.
 
-A running job counts with the wait that it has had, a waiting one with the wait that the schedule of
-the site gives it by the expected run times of all jobs there.
+The wait of a running job is its actual wait. The wait of a waiting job is the wait in the schedule
+of the site, which follows from the expected run times of all jobs there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from wfrun.engine.policies.placement.scores import Scores, first_where, lowest, 
 
 
 class Mct(Strategy):
-    """MCT, minimum completion time: the time at which a site has completed all its jobs, the new
-    one not counted, as Table 1 has it."""
+    """MCT, minimum completion time: the time at which a site has completed all its jobs. As in
+    Table 1, the new job does not count."""
 
     name = "mct"
     symbol = "MCT"
@@ -83,8 +83,9 @@ class MwwtW(_Waits):
 
 
 class Mst(Strategy):
-    """MST, minimum start time: the site whose queue would start the job first. Processors that are
-    free come before those of overdue jobs, which are expected to end now."""
+    """MST, minimum start time: the site whose queue would start the job first. Of sites with equal
+    starts, a site with enough free processors comes before a site that waits for overdue jobs,
+    which are expected to end now."""
 
     name = "mst"
     symbol = "MST"

@@ -11,14 +11,14 @@ from wfrun.engine.policies.placement.base import BasePlacement, least
 from wfrun.engine.policies.placement.scores import Scores, lowest, score
 
 Level = Literal[1, 2, 3]
-"""1: sizes of jobs, 2: also run times, 3: also the schedules of the sites."""
+"""Level of information. 1: sizes of jobs, 2: also run times, 3: also the schedules of the sites."""
 
 INFORMATION: dict[Level, Information] = {
     1: Information(status=R),
     2: Information(status=R, task_runtime=K, totals=True),
     3: Information(status=R, processing_speed=K, task_runtime=K, totals=True),
 }
-"""The information that a strategy of each level may ask for. The view refuses all other."""
+"""By level: the information that a strategy may request. The view refuses all other information."""
 
 
 class Strategy(BasePlacement):
