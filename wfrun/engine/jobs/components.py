@@ -1,4 +1,4 @@
-"""How a parallel job may be divided over several sites, as documents state it."""
+"""The division of a parallel job over several sites, as documents state it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Component(msgspec.Struct, frozen=True):
     size: int
     """Number of processors."""
     site: str | None = None
-    """Name of its site; None: any."""
+    """Name of the site of the component; None: any site."""
 
 
 class Components(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
-"""Sums over the open tasks of one site, kept up to date by each change: what allocation strategies
-compare (Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, Table 1)."""
+"""Sums over the open tasks of one site, updated by each change. Allocation strategies compare the
+sums of sites (Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, Table 1)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Growth(NamedTuple):
     """Growth of the request of a moldable job by retries. Applies to all its sizes."""
 
     walltimes: float = 1.0
-    """Factor on its walltimes."""
+    """Factor on the walltimes of the job."""
     memory_bytes: int = 0
     """Minimum memory on each node, in bytes."""
 

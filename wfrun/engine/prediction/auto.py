@@ -85,7 +85,7 @@ class Auto:
         """By level of `_LEVELS`: the series of each class."""
         self._all = _Record([0.5] * (_REGRESSION + 1))
         self._of_users: dict[Hashable, _Record] = {}
-        """By user and site."""
+        """Records by user and site."""
         self._of_applications: dict[Hashable, _Record] = {}
         self._regression = Regression()
 

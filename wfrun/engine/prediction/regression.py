@@ -14,8 +14,8 @@ _KEPT_WEIGHT = 0.98
 """Factor by which each later run time reduces the weight of a run time: users change their
 programs."""
 _HUBER = 3.0
-"""Maximum deviation, in mean absolute deviations; larger deviations are reduced to it (Huber
-1964)."""
+"""Maximum deviation of a point from the line, in mean absolute deviations; larger deviations are
+reduced to it (Huber 1964)."""
 _LATEST_WEIGHT = 0.1
 """Weight of the latest deviation, and of the latest accuracy, in its mean."""
 

@@ -43,5 +43,5 @@ def make_lrm(name: str, processors: int) -> Lrm:
 def simulate_batch(
     jobs: Sequence[SimulatedJob], processors: int, lrm_name: str, *, kill_overruns: bool
 ) -> Schedule:
-    """The start and end of each job on a cluster of their own, see ``run_batch``."""
+    """Simulate the jobs on a cluster that runs no other jobs; see ``run_batch``."""
     return run_batch(jobs, make_lrm(lrm_name, processors), kill_overruns=kill_overruns)

@@ -191,7 +191,7 @@ class Conservative(QueueCounts):
             self._compress(now_s)
 
     def _put_off(self, job_id: JobId, now_s: float) -> bool:
-        """Extend the expected end of an overdue job; returns whether that collides with a
+        """Extend the expected end of an overdue job. Returns whether the extension collides with a
         reservation."""
         expected_end_s, _, cores, _ = self._running.by_end[0]
         times = self._corrections.get(job_id, 0)

@@ -132,7 +132,7 @@ class Easy(LrmQueue):
                 heapreplace(firsts, found)
 
     def _backfill(self, job: QueuedJob, started: list[JobId], now_s: float) -> None:
-        """Start a job that fits before the head."""
+        """Start a job ahead of the head. The job fits now and does not delay the head."""
         if now_s + job.requested_s > self._shadow_s:
             self._extra -= job.cores
         self._start(job, now_s)

@@ -44,7 +44,7 @@ class Forecast:
         the next such job does not start earlier. Users submit thousands of equal jobs."""
         self._last_s = 0.0
         self._made_s = -inf
-        """When the plan was made."""
+        """Time at which the plan was made."""
         self.number = 0
         """Number of plans so far. While it does not change, planned starts do not change either."""
 

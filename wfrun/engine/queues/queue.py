@@ -32,7 +32,8 @@ class QueueCounts:
         return len(self._queue)
 
     def _check(self, job: QueuedJob) -> None:
-        """Refuse a job that can never run here, or is already known. Raises as `Lrm.submit`."""
+        """Check that a job can run here and that its id is new. Raises the errors of
+        `Lrm.submit`."""
         check_request(job.cores, job.requested_s, self._running.processors)
         if job.id in self._queue or job.id in self._running:
             raise InvalidError(f"job {job.id!r} was submitted twice", hint="give it another id")

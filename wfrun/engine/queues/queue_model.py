@@ -41,7 +41,7 @@ class Expected(NamedTuple):
     cores: int
     runtime_s: float
     started_s: float | None
-    """None while it waits."""
+    """Start time in seconds; None while the job waits."""
     is_predicted: bool = False
     """Whether the run time is a prediction."""
     requested_s: float | None = None
@@ -69,7 +69,7 @@ class _Open(msgspec.Struct):
     wait_s: float
     """Wait from submission to start, in seconds: the actual or the planned one."""
     requested_s: float | None
-    """Its walltime; None: without one."""
+    """Walltime of the task in seconds; None: no walltime."""
     started_s: float | None = None
 
 

@@ -48,7 +48,8 @@ class Running:
         self.free -= cores
 
     def occupy(self, job: QueuedJob, expected_end_s: float) -> None:
-        """``start``, but raises InvalidError for a known id, or if fewer processors are free."""
+        """Like ``start``, but raises InvalidError for a known id, or if too few processors are
+        free."""
         check_request(job.cores, job.requested_s, self.processors)
         if job.id in self or job.cores > self.free:
             raise InvalidError(

@@ -406,7 +406,7 @@ def _write(
 
 def _supersede(run: Run, w: WorkflowState, winner: Attempt) -> None:
     """Cancel the other attempts of the task. Each attempt writes files under names of its own, so
-    the output of a cancelled one is never taken for that of the task."""
+    the output of a cancelled attempt is never used as the output of the task."""
     siblings = w.siblings.pop(winner.task, None)
     for other in siblings.attempts if siblings is not None else ():
         supersede(run, other)
@@ -517,7 +517,7 @@ def take_back(run: Run, site: int) -> None:
 
 
 def withdraw_all(run: Run, *, running_too: bool) -> None:
-    """Withdraw all attempts that have not started, and drop copies between sites, since the run
+    """Withdraw all attempts that have not started, and drop copies to sites, since the run
     dispatches no more tasks. ``running_too``: also cancel running attempts and drop copies to the
     origin. Cost: the open attempts and copies."""
     state = run.state

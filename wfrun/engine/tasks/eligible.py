@@ -47,11 +47,11 @@ class EligibleSet:
     """The eligible tasks of a workflow, by class.
 
     Placement visits classes, not tasks, so tasks that wait for a full or paused site neither delay
-    nor cost anything. There are few classes: one for each number of cores, and some for tasks that
-    avoid sites where they have failed.
+    other tasks nor cost time. There are few classes: one for each number of cores, and some for
+    tasks that avoid sites where they have failed.
 
-    The tasks of a bag are in the set from the start. As long as they are never dispatched they are
-    *fresh* and need no entry, which saves their memory.
+    The tasks of a bag are in the set from the start. Tasks that were never dispatched are *fresh*:
+    they need no entry, which saves memory.
     """
 
     __slots__ = ("_fresh", "_heaps", "_moved", "_returned", "_serials", "_was_fresh", "count",
@@ -230,8 +230,8 @@ class FreshTasks:
         if isinstance(keys, Sequence):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks
-        """First position that is left, and the end of the positions. Tasks in ``_gone`` are not
-        left."""
+        """Range of positions in the order with the tasks that are left: the first position, and the
+        end. Tasks in ``_gone`` are not left."""
         self._gone: set[int] = set()
         """Tasks that were removed before their turn, as in the replay of a log of another version,
         which had another order."""

@@ -19,8 +19,9 @@ DEVIATIONS = 2
 """Number of standard deviations above the mean in upper estimates of latency and of starts."""
 
 MAX_GROWTH = 1.5
-"""Maximum ratio of the throughput that is prefetched for to the observed throughput. Too few
-prefetched tasks limit the throughput, so it has to be exceeded to be measured."""
+"""Maximum ratio of the throughput that prefetching assumes to the observed throughput. Too few
+prefetched tasks limit the observed throughput, so prefetching must exceed it to find a higher
+one."""
 
 
 class Moments:
@@ -75,8 +76,8 @@ class Pace:
         self._busy_cores = 0.0
         self._busy_s = 0.0
         self._busy_squares = 0.0
-        """Cores of attempts that ended while others waited, the time between their ends, and the
-        sum of its squares. They decay with every end."""
+        """For attempts that ended while others waited: their cores, the time between their ends in
+        seconds, and the sum of the squares of these times. All decay with every end."""
         self._last_end_s: float | None = None
         """Time of the last end of an attempt; None if no other attempt waited then."""
 
@@ -158,10 +159,10 @@ class Pace:
         times ``cost_s``: a task that waits so briefly would not be moved to another site.
 
         Latency and run times vary. The latency is taken two standard deviations above its mean. The
-        number of starts during it varies as in a renewal process: its standard deviation is its
-        square root times the coefficient of variation of the times between ends, since tasks that
-        started together end together. Two of these deviations are added, at most one task of each
-        slot. Prefetching begins slowly, with no more cores than have ended here.
+        number n of starts during it varies as in a renewal process, with a standard deviation of √n
+        times the coefficient of variation of the times between ends: tasks that started together
+        end together. Two standard deviations are added, but at most one core for each slot.
+        Prefetching begins slowly, with no more cores than have ended here.
         """
         runtime_s = self._runtime.mean
         if runtime_s is None or slots <= 0:

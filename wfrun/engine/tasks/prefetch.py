@@ -23,7 +23,7 @@ def prefetch_per_slot(latency_s: float, task_s: float | None) -> int:
 
     ``latency_s`` is the time from the end of a task to the arrival of the next one, ``task_s`` the
     mean run time of tasks; None if unknown. The result is twice the number of tasks that a slot can
-    run during the latency, since neither time is constant.
+    run during the latency, since neither time is constant; it is 0 above `MAX_RUNTIME_RATIO`.
     """
     if task_s is None or task_s > MAX_RUNTIME_RATIO * latency_s:
         return 0

@@ -33,8 +33,7 @@ class Rule(NamedTuple):
     """The retry rule for one cause of failure."""
 
     own: bool
-    """Whether it counts as a failure of the task and costs a retry; otherwise it counts as a
-    setback."""
+    """Whether the failure is the task's own and costs a retry; otherwise it counts as a setback."""
     where: Literal["elsewhere first", "elsewhere", "never there", "anywhere"]
     """Where the task is retried. ``elsewhere first``: at sites where it has not failed, while there
     are any, then at all sites in turn. ``elsewhere``: only at sites where it has not failed.
@@ -126,8 +125,8 @@ def is_too_short(attempt: Attempt, outcome: Outcome) -> bool:
 
 
 def note_site_to_avoid(w: WorkflowState, attempt: Attempt, outcome: Outcome) -> None:
-    """Note the site of a failed attempt as one to avoid. For attempts that fail while another
-    attempt of the task is open."""
+    """Note that a task avoids the site of a failed attempt, or excludes it, by the rule for the
+    cause. Called for attempts that fail while another attempt of the task is open."""
     rule, bit = RULES[outcome.cause], 1 << attempt.site
     if rule.where == "never there":
         _exclude_site(w, attempt.task, bit)

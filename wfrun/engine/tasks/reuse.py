@@ -13,8 +13,8 @@ from wfrun.engine.tasks.status import DONE, set_status
 
 
 def take_over_tasks(run: Run, w: WorkflowState, reused: Sequence[ReusedTasks]) -> None:
-    """Mark the tasks of a new workflow that earlier runs did as done, and note where their outputs
-    are. Final outputs that are only at a site are collected."""
+    """Mark as done the tasks of a new workflow that earlier runs have done, and note where their
+    outputs are. Final outputs that are only at a site are collected."""
     state = run.state
     origin = state.network.bit(ORIGIN)
     w.reused = reused

@@ -53,7 +53,7 @@ def priority_raised(run: Run, event: ev.PriorityRaised) -> None:
 
 
 def _with_ancestors(w: WorkflowState, task: int) -> set[int]:
-    """A task and the tasks that it waits for."""
+    """A task and its ancestors, without those that are done."""
     found: set[int] = set()
     stack = [task]
     while stack:
@@ -94,6 +94,6 @@ def task_cancelled(run: Run, event: ev.TaskCancelled) -> None:
 
 
 def forget_cancelled(state: RunState) -> None:
-    """Let cancelled tasks be tried again with the failed ones."""
+    """Forget which tasks were cancelled, so that they are tried again like failed tasks."""
     for w in state.workflows:
         w.cancelled.clear()

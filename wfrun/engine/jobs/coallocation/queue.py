@@ -74,7 +74,7 @@ class PlacementQueue(Generic[Job]):
         return self._tries[job] + self._tries_of_all
 
     def first(self, count: int) -> tuple[Job, ...]:
-        """The first jobs of the queue."""
+        """The first ``count`` jobs of the queue."""
         return tuple(self._jobs[:count])
 
     def request(self, job: Job) -> PlacementRequest:

@@ -1,4 +1,4 @@
-"""What a job that may be co-allocated requests."""
+"""Requests of jobs that may be co-allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processors of a site are idle, so that owners may scavenge them (thesis section 4.1.2)."""
+"""The idle processors of a site that owners may scavenge (thesis section 4.1.2)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
     processors: int
     """All processors of the site."""
     held: int
-    """Held by other jobs."""
+    """Processors that other jobs hold."""
     waited_for: int = 0
-    """Requested by other jobs that wait in the queue."""
+    """Processors requested by other jobs that wait in the queue."""
 
 
 def scavengeable(rules: ScavengeRules, use: Occupancy, time_of_day_s: float) -> int:
@@ -61,7 +61,7 @@ def is_within(hours: tuple[float, float], at_s: float) -> bool:
 
 
 def next_change_s(rules: ScavengeRules, time_of_day_s: float) -> float:
-    """Time until the hours next begin or end, in seconds; infinite if they are all day.
+    """Time until the hours next begin or end, in seconds; infinite if the hours are the whole day.
     ``time_of_day_s``: as for `scavengeable`."""
     if rules.hours == (0.0, _DAY_S):
         return inf

@@ -23,7 +23,7 @@ Table = tuple[tuple[int, ...], ...]
 
 
 class Partition(NamedTuple):
-    """The division of idle processors."""
+    """The division of the idle processors among owners."""
 
     held: Table
     lost: Table

@@ -30,7 +30,7 @@ class IdleChange(NamedTuple):
 
     at_s: float
     idle: tuple[int, ...]
-    """By site."""
+    """Number of idle processors by site."""
 
 
 @dataclass
@@ -133,8 +133,8 @@ class _Sharing:
         self.partition = found
 
     def _take(self, found: Partition, now_s: float) -> None:
-        """Preempt launchers of owners that hold less from now on, and start launchers of the
-        others."""
+        """Preempt launchers where an owner is to hold fewer processors than now, and start
+        launchers where it is to hold more."""
         for owner, row in enumerate(found.held):
             for site, count in enumerate(row):
                 runners = self.running[owner][site]

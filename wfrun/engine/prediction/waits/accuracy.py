@@ -1,4 +1,4 @@
-"""How accurate predictions of waits are (thesis sections 7.2.2 and 7.3)."""
+"""Accuracy of predictions of waits (thesis sections 7.2.2 and 7.3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float | None
     """Mean of equation 7.1. A job that did not wait counts 1 if no wait was predicted, else 0."""
     accuracy_waited: float | None
-    """Mean over the jobs that waited."""
+    """Mean of equation 7.1 over the jobs that waited."""
     error_s: float | None
     """Mean absolute error: AWPE of the thesis."""
     error_waited_s: float | None

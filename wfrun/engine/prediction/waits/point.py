@@ -28,11 +28,11 @@ class OpenJob(NamedTuple):
 
     cores: int
     requested_s: float
-    """Infinite without a request."""
+    """Requested time in seconds; infinite without a request."""
     expected_s: float
     """Predicted run time in seconds; for an upper bound, the requested time."""
     started_s: float | None = None
-    """None while it waits."""
+    """Start time in seconds; None while the job waits."""
 
 
 def doubled_s(expected_s: float, elapsed_s: float) -> float:

@@ -123,7 +123,8 @@ class WaitPredictorKind(NamedTuple):
     make: Callable[[Cluster], WaitPredictor]
     is_bound: bool = False
     needs_queue: bool = True
-    """Whether it simulates the LRM. Other predictors also serve waits under an unknown policy."""
+    """Whether the predictor simulates the LRM. Other predictors also serve waits under an unknown
+    policy."""
 
 
 POINTS = {"point": False, "point-corrected": True}
