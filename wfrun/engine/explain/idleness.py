@@ -151,7 +151,7 @@ def _queued(site: SiteState, pool: LauncherPool | None, submitting_s: float | No
 
 
 def explain_launchers(site: SiteState, pool: LauncherPool) -> Idleness | None:
-    """Why no launcher of a site takes tasks."""
+    """The reason why no launcher of a site takes tasks."""
     if pool.reason is not None:
         return Idleness("launchers", _first_line(pool.reason))
     coming = [x for x in pool.launchers.values() if x.is_coming]

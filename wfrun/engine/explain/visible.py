@@ -26,7 +26,7 @@ the memory."""
 
 
 class _Shown(dict[int, int | str]):
-    """What is shown for a character, computed on demand."""
+    """Table from the code of a character to its visible form, filled on demand."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)

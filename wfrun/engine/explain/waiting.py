@@ -249,7 +249,7 @@ def _queue_position(state: RunState, attempt: Attempt) -> Reason:
 
 
 def _inputs(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator[Reason]:
-    """The inputs of an attempt that are on their way."""
+    """Reasons: the inputs of an attempt that are on their way."""
     keys = [(w.index, file, attempt.site) for file in w.workflow.tasks[attempt.task].inputs]
     coming = [(key, state.copies[key]) for key in keys if key in state.copies]
     for key, copy in coming[:MAX_NAMED]:

@@ -30,9 +30,9 @@ class Treatment(NamedTuple):
     """The rule for a copy after one cause of failure."""
 
     retries: int
-    """Maximum number of retries. A lost connection does not count if the source was paused when the
-    copy started and still is: it may hold the only copy of the file. It counts if the source was
-    reopened meanwhile, since each copy may break the connection."""
+    """Maximum number of retries. A transient failure does not count if the source was paused when
+    the copy started and still is: it may hold the only copy of the file. It counts if the source
+    was reopened meanwhile, since each copy may break the connection."""
     factor: float = 1.0
     """Factor of the option `retry_delay_s` for the delay before the first retry. The delay doubles
     with each further retry."""

@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 
 Key = tuple[int, int, int]
-"""Workflow, file, destination."""
+"""Identifies a copy: (workflow, file, destination)."""
 Begun = tuple[int, tuple[str, ...], float]
 """The source of a copy, the transfer methods that it avoids, and when it started. The event of its
 end states the first two."""
@@ -31,7 +31,7 @@ class Copy(msgspec.Struct, eq=False, gc=False):
     """Keys of the attempts that wait for it."""
     failures: int = 0
     awaits_source: bool = False
-    """Whether its source was paused when the copy started, and has been paused since."""
+    """Whether the source was paused when the copy started, and has not been reopened since."""
     rank: Rank | None = None
     """Rank of the copy in the queue; None: it does not wait for room."""
     slow: int = 0

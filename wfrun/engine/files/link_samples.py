@@ -117,7 +117,7 @@ def _suffice(samples: Sequence[LinkSample]) -> bool:
 
 
 def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    """The smallest value such that it and all smaller ones have half of the weight."""
+    """The smallest value such that the values up to it have at least half of the weight."""
     ordered = sorted(values)
     half = sum(weight for _, weight in ordered) / 2
     upto = accumulate(weight for _, weight in ordered)

@@ -41,7 +41,7 @@ class Container(msgspec.Struct, frozen=True):
 
 
 class ContainerRuntime(msgspec.Struct, frozen=True):
-    """How a site runs containers."""
+    """The container runtime of a site, with its options."""
 
     name: RuntimeName
     command: tuple[str, ...] = ()
@@ -67,11 +67,11 @@ class SiteEnvironment(msgspec.Struct, frozen=True):
     variables: dict[str, str] = {}
     """Environment variables; those of the task's document have precedence."""
     container: ContainerRuntime | None = None
-    """None: the site runs no containers."""
+    """Container runtime of the site; None: the site runs no containers."""
 
 
 def container_fault(container: Container | None, site: SiteEnvironment | None) -> str | None:
-    """Why a site cannot run a task in its container; None: it can."""
+    """Text why a site cannot run a task in its container; None if it can."""
     if container is None:
         return None
     runtime = None if site is None else site.container

@@ -1,4 +1,5 @@
-"""Which sites could ever run a task: its resource request against what the sites offer."""
+"""Match of the resource requests of tasks with what sites offer: which sites could ever run a
+task."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Conservative(QueueCounts):
 
     def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
         """See `Lrm`. ``from_s``: start of the job as planned by another scheduler. The reservation
-        does not begin earlier, until a compression moves it."""
+        does not begin earlier, until a compression or a new plan moves it."""
         self._check(job)
         self._keep_up(now_s)
         self._submissions += 1

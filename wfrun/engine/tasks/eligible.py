@@ -167,7 +167,7 @@ class EligibleSet:
         return self._serials[task] == serial
 
     def fresh_serial(self, task: int) -> int:
-        """Serial number of a task that was never dispatched."""
+        """Serial number of a task of a bag that was never dispatched."""
         if task in self._returned:
             return self._serials[task]
         assert self._fresh is not None, "a task without an entry is a fresh one"
@@ -191,7 +191,7 @@ class EligibleSet:
         return heap[0] if heap and heap[0] < entry else entry
 
     def clear(self) -> None:
-        """Remove all tasks except those that were never dispatched."""
+        """Remove all tasks, except the tasks of a bag that were never dispatched."""
         fresh = self._fresh
         if fresh is not None and self._returned:
             fresh = fresh.renewed(len(self._serials), fresh.task_class, fresh.keys, self._returned)
@@ -200,8 +200,8 @@ class EligibleSet:
             self.fill(fresh)
 
     def renew_fresh(self, kind: TaskClass, keys: Orders | float) -> None:
-        """Remove all tasks except those that were never dispatched; give these another class and
-        order."""
+        """Remove all tasks, except the tasks of a bag that were never dispatched; give these
+        another class and order."""
         if self._fresh is not None:
             self._fresh = self._fresh.renewed(len(self._serials), kind, keys, self._returned)
             self._returned.clear()

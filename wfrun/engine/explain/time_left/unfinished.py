@@ -24,7 +24,7 @@ _EXAMINED = 1000
 
 _SETTLED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.UNNEEDED)
 _FLAGS = bytes(status not in _SETTLED for status in range(256))
-"""Translates the status of tasks: 1 for unfinished ones."""
+"""Translation table from the status of a task to 1 (unfinished) or 0."""
 
 
 class Group(NamedTuple):
@@ -37,7 +37,7 @@ class Group(NamedTuple):
     """Kind as `kind_of` returns it; None: several kinds."""
     cores: int
     first: int
-    """The number of one of its tasks."""
+    """The number of the first task of the group."""
     documented: tuple[float, float] | None
     """Mean and standard deviation of the documented run times in seconds; None if some tasks
     document none."""
@@ -61,7 +61,7 @@ class Unfinished:
         self._w = w
         self.groups: list[Group] = []
         self._group_of: Sequence[int] = ()
-        """By task; empty: there is one group."""
+        """By task: the number of its group; empty if there is one group."""
         tasks = w.workflow.tasks
         if isinstance(tasks, BagTasks):
             times = [t for n in range(0, len(tasks), _step(tasks)) if (t := tasks.runtime_s(n))]

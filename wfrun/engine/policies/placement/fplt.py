@@ -35,9 +35,9 @@ class Fplt(BasePlacement):
 class Dfplt(Fplt):
     """Assigns the largest task to the free processor with the highest observed performance.
 
-    The performance of a cluster is a moving average over the tasks that have ended there: of their
-    run time on the reference processor divided by the observed one. The latest task has a weight of
-    1/5, all earlier ones together 4/5. A cluster where no task has ended ranks first.
+    The performance of a cluster is a moving average, over the tasks that have ended there, of their
+    run time on the reference processor divided by their observed run time. The latest task has a
+    weight of 1/5, all earlier ones together 4/5. A cluster where no task has ended ranks first.
     """
 
     name = "dfplt"

@@ -14,9 +14,9 @@ from wfrun.engine.tasks.graph import topological_order
 
 
 class Heft(BasePlacement):
-    """Places the eligible task with the highest upward rank at the cluster with its earliest
-    completion: the estimated start there, plus the transfers of its inputs one after another, plus
-    its run time at the speed of the cluster.
+    """Places the eligible task with the highest upward rank first, at the cluster where it is
+    completed first. Its completion is the estimated start there, plus the transfers of its inputs
+    one after another, plus its run time at the speed of the cluster.
 
     Run times of other users' jobs are those that the information service of a site knows. Upward
     ranks (Topcuoglu et al. 2002) use the reference processor and the mean bandwidth between sites;
