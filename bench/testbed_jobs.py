@@ -24,16 +24,12 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import yaml
-
 # A script sees its own folder alone.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.shared.on_testbed import SLOTS, WFRUN, times_of, write_sites
 from tests.testbed.fixture import bring_up_free
-from wfrun.engine import events as ev
-from wfrun.runners.run.store.event_store import Store
 
-SLOTS = {"alpha": 16, "beta": 16, "gamma": 8}
 SIZES = (1, 2, 4)
 MEAN_RUN_S, LONGEST_S = 12.0, 60.0
 SCALE = 0.01
@@ -47,7 +43,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--allocate", "mct", "--reallocate", "mct-can", "--every", "10s", "--min-gain", "1s",
     ),
 }  # fmt: skip
-WFRUN = "import sys; from wfrun.runners.cli.main import main; sys.exit(main())"
 
 
 class Measured(NamedTuple):
@@ -79,25 +74,15 @@ def measure(folder: Path, options: tuple[str, ...]) -> Measured:
     argv = [sys.executable, "-c", WFRUN, "jobs", "log.swf", "--sites", "sites.yaml", "-q"]
     argv += ["--emulate", "--arrivals", "--time-scale", str(SCALE), "--run-dir", "run", *options]
     subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=900)
-    store = Store(folder / "run")
-    came, started, ended, moves = {}, {}, {}, 0
-    for event in store.load():
-        if isinstance(event, ev.WorkflowAdded):
-            came[event.workflow] = event.at_s
-        elif isinstance(event, ev.AttemptStarted):
-            started[int(event.key.split(".")[1])] = event.at_s
-        elif isinstance(event, ev.AttemptEnded) and event.outcome.cause == "done":
-            ended[int(event.key.split(".")[1])] = event.at_s
-        elif isinstance(event, ev.JobsReallocated):
-            moves += len(event.moves)
-    store.close()
-    responses = {job: ended[job] - came[job] for job in ended}
+    times = times_of(folder / "run")
+    came, started, ended = times.came, times.started, times.ended
+    responses = {job: ended[job] - came[job[0]] for job in ended}
     runs = {job: max(1.0, ended[job] - started[job]) for job in ended}
     return Measured(
-        statistics.mean(started[job] - came[job] for job in ended),
+        statistics.mean(started[job] - came[job[0]] for job in ended),
         statistics.mean(responses.values()),
         statistics.mean(max(1.0, responses[job] / runs[job]) for job in ended),
-        moves,
+        times.moves,
     )
 
 
@@ -111,14 +96,12 @@ def main() -> int:
     found: dict[str, list[Measured]] = {name: [] for name in VARIANTS}
     testbed = bring_up_free()
     try:
-        entries = yaml.safe_load(testbed.layout.catalog.read_text())["sites"]
-        sites = {name: {**entries[name], "poll_min": 0.5, "poll_max": 2} for name in SLOTS}
         for seed in range(asked.rounds):
             for name, options in VARIANTS.items():
                 with tempfile.TemporaryDirectory(prefix="wfrun-bench-") as place:
                     folder = Path(place)
                     (folder / "log.swf").write_text(log(asked.jobs, asked.load, seed))
-                    (folder / "sites.yaml").write_text(yaml.safe_dump({"sites": sites}))
+                    write_sites(testbed, folder)
                     found[name].append(measure(folder, options))
                 print(seed, name, found[name][-1], flush=True)
     finally:
