@@ -19,11 +19,13 @@ WFRUN = "import sys; from wfrun.runners.cli.main import main; sys.exit(main())"
 
 class Times(NamedTuple):
     """Of a run, in seconds: by workflow its arrival, by task (workflow, number) start and end of
-    the attempt that was done. ``moves`` is the number of reallocated jobs."""
+    the attempt that was done; the start of the last launcher. ``moves`` is the number of
+    reallocated jobs."""
 
     came: dict[int, float]
     started: dict[tuple[int, int], float]
     ended: dict[tuple[int, int], float]
+    launchers_s: float
     moves: int
 
 
@@ -41,7 +43,8 @@ def write_sites(testbed: Testbed, folder: Path, **more: dict[str, Any]) -> Path:
 
 def times_of(run: Path) -> Times:
     """Read the log of a run."""
-    found, started = Times({}, {}, {}, 0), {}
+    found, started = Times({}, {}, {}, 0.0, 0), {}
+    launchers: dict[str, float] = {}
     moves = 0
     store = Store(run)
     for event in store.load():
@@ -50,12 +53,12 @@ def times_of(run: Path) -> Times:
         elif isinstance(event, ev.AttemptStarted):
             started[event.key] = event.at_s
         elif isinstance(event, ev.AttemptEnded) and event.outcome.cause == "done":
-            if event.key not in started:
-                continue  # a launcher
             _, workflow, task, _ = event.key.split(".")
             found.started[int(workflow), int(task)] = started[event.key]
             found.ended[int(workflow), int(task)] = event.at_s
+        elif isinstance(event, ev.LauncherStarted):
+            launchers.setdefault(event.key, event.at_s)  # reported again after changes
         elif isinstance(event, ev.JobsReallocated):
             moves += len(event.moves)
     store.close()
-    return found._replace(moves=moves)
+    return found._replace(launchers_s=max(launchers.values(), default=0.0), moves=moves)
