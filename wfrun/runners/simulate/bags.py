@@ -188,7 +188,7 @@ class BagSubmission:
         self._runtimes_s.append(runtimes_s)
         self._bag_of.append(number)
         self._queue_of.append(queue)
-        document = _document(f"bag-{number}", bag, estimates_s, self._priorities[bag.user])
+        document = document_of(f"bag-{number}", bag, estimates_s, self._priorities[bag.user])
         digest = str(workflow)
         self._documents[digest] = document
         clock.post(ev.WorkflowAdded(clock.now(), workflow, document.name, digest, queue))
@@ -224,9 +224,10 @@ class BagSubmission:
         return True
 
 
-def _document(
+def document_of(
     name: str, bag: SubmittedBag, estimates_s: Sequence[float], priority: int
 ) -> Workflow:
+    """The bag as a document, with these run times of its tasks."""
     tasks = [
         Task(str(i), bag.application, bag.application, runtime_s=s, priority=priority)
         for i, s in enumerate(estimates_s)
