@@ -63,6 +63,8 @@ class Forecast:
 
     def start_s(self, cores: int, requested_s: float, now_s: float) -> float:
         """The start of a job with this request at the end of the queue."""
+        if not self._queue:
+            return self._running.free_at_s(cores, now_s)  # needs no plan
         return self._find_s(self._plan(now_s), cores, requested_s, now_s)
 
     def planned_s(self, job_id: JobId, now_s: float) -> float:
@@ -90,9 +92,8 @@ class Forecast:
         return self.profile
 
     def _make(self, now_s: float) -> Profile:
-        profile = Profile(self._running.processors, now_s)
-        for expected_end_s, _, cores, _ in self._running.by_end:
-            profile.add(now_s, expected_end_s, -cores)
+        ends = [(expected_end_s, cores) for expected_end_s, _, cores, _ in self._running.by_end]
+        profile = Profile.of_ends(self._running.processors, now_s, ends)
         self.number += 1
         self._starts_s.clear()
         self._bounds_s.clear()

@@ -40,6 +40,17 @@ class Running:
             self._by_end = sorted(self._jobs.values())
         return self._by_end
 
+    def free_at_s(self, cores: int, now_s: float) -> float:
+        """The time, not before now, at which this many processors are free, at most all, if no
+        other job starts. A job past its expected end counts as about to end."""
+        free = self.free
+        if free < cores:
+            for expected_end_s, _, released, _ in self.by_end:
+                free += released
+                if free >= cores:
+                    return max(now_s, expected_end_s)
+        return now_s
+
     def start(self, job_id: JobId, cores: int, expected_end_s: float) -> None:
         self._starts += 1
         entry = self._jobs[job_id] = (expected_end_s, self._starts, cores, job_id)
