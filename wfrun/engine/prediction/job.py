@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 MAX_RUNTIME_S = 10 * 365.25 * 86_400.0
 """Maximum plausible run time in seconds: ten years."""
@@ -43,6 +43,14 @@ class Predictor(Protocol):
 
     def predict(self, job: Job) -> Prediction | None:
         """The expected run time of a job that is submitted now; None if unknown."""
+
+
+@runtime_checkable
+class ValuePredictor(Predictor, Protocol):
+    """A predictor that also answers without an interval, which costs less."""
+
+    def predict_s(self, job: Job) -> float | None:
+        """The value of ``predict``."""
 
 
 def is_plausible(runtime_s: float) -> bool:

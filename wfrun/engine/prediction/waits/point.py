@@ -76,9 +76,20 @@ class FcfsPlan:
     __slots__ = ("_ends", "_free", "_last_s")
 
     def __init__(self, processors: int, running: Iterable[OpenJob], now_s: float) -> None:
-        self._ends = [(_end_s(job, now_s), job.cores) for job in running]
-        heapify(self._ends)
-        self._free = processors - sum(cores for _, cores in self._ends)
+        self._begin(processors, [(_end_s(job, now_s), job.cores) for job in running], now_s)
+
+    @classmethod
+    def of_ends(cls, processors: int, ends: list[tuple[float, int]], now_s: float) -> FcfsPlan:
+        """A plan with jobs that run now: (expected end in seconds, cores) of each, which is after
+        now. The list belongs to the plan."""
+        plan = cls.__new__(cls)
+        plan._begin(processors, ends, now_s)
+        return plan
+
+    def _begin(self, processors: int, ends: list[tuple[float, int]], now_s: float) -> None:
+        heapify(ends)
+        self._ends = ends
+        self._free = processors - sum([cores for _, cores in ends])
         """Free processors at ``_last_s``."""
         self._last_s = now_s
         """No job starts before this time."""

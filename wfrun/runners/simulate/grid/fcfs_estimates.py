@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 
 from wfrun.engine.jobs.open_sums import OpenSums
-from wfrun.engine.prediction.waits.point import FcfsPlan, OpenJob, doubled_s
+from wfrun.engine.prediction.waits.point import FcfsPlan, doubled_s
 
 ExpectedS = Callable[[int], float]
 """The run time that a job is currently expected to have at the site, in seconds."""
@@ -133,13 +133,15 @@ class FcfsEstimates:
                 if length_s is None:
                     length_s = known[kind] = self._expected_s(job)
                 lengths_s[job] = length_s
-        running = []
-        self._due = []
+        cores, planned_s, due = self._cores, self._planned_s, []
         for job, started_s in self._started_s.items():
-            length_s = lengths_s[job] = doubled_s(lengths_s[job], now_s - started_s)
-            running.append(OpenJob(self._cores[job], inf, length_s, started_s))
-            self._due.append((started_s + length_s, job))
-        heapify(self._due)
-        plan = self._plan = FcfsPlan(self._processors, running, now_s)
+            length_s = lengths_s[job]
+            if length_s <= now_s - started_s:
+                length_s = lengths_s[job] = doubled_s(length_s, now_s - started_s)
+            due.append((started_s + length_s, job))
+        ends = [(end_s, cores[job]) for end_s, job in due]
+        heapify(due)
+        self._due = due
+        plan = self._plan = FcfsPlan.of_ends(self._processors, ends, now_s)
         for job in self._waiting:
-            self._planned_s[job] = plan.add(self._cores[job], lengths_s[job], now_s)
+            planned_s[job] = plan.add(cores[job], lengths_s[job], now_s)

@@ -17,7 +17,7 @@ from wfrun.runners.simulate.grid.model import Scheduler
 class RunPredictor:
     """Predicts jobs as `RunTimes` predicts the tasks of a run: from jobs of the same user,
     application and size at the site; without such jobs from those at other sites; else from all
-    jobs, by the speeds of the sites. Implements `Predictor`."""
+    jobs, by the speeds of the sites. Implements `ValuePredictor`."""
 
     def __init__(self, sites: Sequence[SiteSpec], method: str = "last2") -> None:
         self._run_times = RunTimes(method)
@@ -30,6 +30,9 @@ class RunPredictor:
 
     def predict(self, job: Job) -> Prediction | None:
         return self._run_times.predict(_class_of(job), job.site, self._speeds.get(job.site, 1.0))
+
+    def predict_s(self, job: Job) -> float | None:
+        return self._run_times.predict_s(_class_of(job), job.site, self._speeds.get(job.site, 1.0))
 
 
 def _class_of(job: Job) -> JobClass:

@@ -21,6 +21,7 @@ from wfrun.engine.model import SiteSpec
 from wfrun.engine.policies.placement import placement_options
 from wfrun.engine.policies.policy_error import answer_error
 from wfrun.engine.queues import QueuedJob
+from wfrun.engine.queues.queue import LrmQueue
 from wfrun.runners.simulate.grid.model import GridJob, GridSchedule, Scheduler
 from wfrun.runners.simulate.grid.state import GridState
 from wfrun.runners.simulate.grid.view import GridView
@@ -50,6 +51,10 @@ class GridSimulation:
         self._view = GridView(state)
         self._policy = scheduler.policy(self._view, placement_options(scheduler.policy, {}))
         self._queue = _GlobalQueue(blocks=scheduler.blocks)
+        self._sleepers = [
+            (site, lrm) for site, lrm in enumerate(state.lrms) if not isinstance(lrm, LrmQueue)
+        ]
+        """The sites whose queues start jobs without an event."""
         count = len(jobs)
         self._site = array("i", [-1]) * count
         self._start_s = array("d", [inf]) * count
@@ -79,7 +84,7 @@ class GridSimulation:
         """The earliest time at which the LRM of a site starts a job without an event, and that
         site."""
         best_s, best = inf, -1
-        for site, lrm in enumerate(self._state.lrms):
+        for site, lrm in self._sleepers:
             if lrm.next_wakeup_s < best_s:
                 best_s, best = lrm.next_wakeup_s, site
         return best_s, best

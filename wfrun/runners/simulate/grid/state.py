@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from wfrun.engine.capabilities.estimates.predictions import UNKNOWN_S
 from wfrun.engine.errors import InvalidError
 from wfrun.engine.fitting.information import uses_queues
 from wfrun.engine.model import SiteSpec
-from wfrun.engine.prediction.job import Job, Prediction, is_plausible
+from wfrun.engine.prediction.job import Job, Prediction, Predictor, ValuePredictor, is_plausible
 from wfrun.engine.queues import make_lrm
 from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.runners.simulate.grid.estimates import Estimates
@@ -49,6 +49,8 @@ class GridState:
         self.is_requested = self.is_asked or lrm != Fcfs.name
         """Whether queues are given expected run times."""
         self._predictor = scheduler.predictor
+        self._value_s = _values_of(scheduler.predictor)
+        """The expected run time of a job in seconds; None if unknown."""
         self._numbers: dict[tuple[str, str, int, float | None], int] = {}
         """Numbers of the kinds of job. Predictors cannot distinguish jobs of one kind."""
         self._kinds: list[tuple[Job, ...]] = []
@@ -83,10 +85,11 @@ class GridState:
             return self.jobs[job].runtime_s / self.speeds[site]
         if self._is_once:
             return self._predicted_s[job] / self.speeds[site]
-        found = self._predict(job, site)
-        if found is None:
+        per_site = self.scheduler.per_site
+        value_s = self._value_s(self._kinds[self._kind[job]][site if per_site else 0])
+        if value_s is None:
             return self._default_s() / self.speeds[site]
-        return found.value_s if self.scheduler.per_site else found.value_s / self.speeds[site]
+        return value_s if per_site else value_s / self.speeds[site]
 
     def prediction(self, job: int, site: int) -> Prediction | None:
         """The expected run time of a job at a site, with the source of the prediction; None if
@@ -138,3 +141,15 @@ class GridState:
             kind = Job("", job.owner, job.application, job.cores, job.estimate_s)
             self._kinds.append(tuple(kind._replace(site=name) for name in names))
         return number
+
+
+def _values_of(predictor: Predictor | None) -> Callable[[Job], float | None]:
+    """The values that the predictor predicts, without intervals where it can leave them out."""
+    if isinstance(predictor, ValuePredictor):
+        return predictor.predict_s
+
+    def value_s(job: Job) -> float | None:
+        found = None if predictor is None else predictor.predict(job)
+        return None if found is None else found.value_s
+
+    return value_s
