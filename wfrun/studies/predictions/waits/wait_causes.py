@@ -195,15 +195,20 @@ def moved_shares(waits: Sequence[JudgedWait]) -> list[float]:
     """The shares of the jobs in bursts that waited no longer than predicted if all bursts are moved
     by SHIFTS different numbers of jobs (from the end they continue at the beginning), ascending."""
     count = len(waits)
-    within = [one.wait_s - one.predicted_s < 0.5 for one in waits]
-    members = [number for number, one in enumerate(waits) if one.in_burst]
+    within = _bits([one.wait_s - one.predicted_s < 0.5 for one in waits])
+    members = _bits([one.in_burst for one in waits])
     if not members:
         return [0.0]
+    around = within | within << count
     return sorted(
-        sum(within[(number + shift * count // (SHIFTS + 1)) % count] for number in members)
-        / len(members)
+        (around >> shift * count // (SHIFTS + 1) & members).bit_count() / members.bit_count()
         for shift in range(1, SHIFTS + 1)
     )
+
+
+def _bits(flags: Sequence[bool]) -> int:
+    """The number whose bit i is flag i: bits of 20,000 jobs are compared at once."""
+    return int("".join("01"[flag] for flag in reversed(flags)) or "0", 2)
 
 
 class WaitCauseSamples:
