@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from statistics import median
 from typing import NamedTuple
 
 import msgspec
 
-from wfrun.engine.prediction.classes import CLASSIFICATIONS, ByClass
-from wfrun.engine.prediction.methods import METHODS
+from wfrun.engine.prediction.classes import CLASSIFICATIONS
+from wfrun.engine.prediction.methods import METHODS, AllMethods
 from wfrun.engine.prediction.registry import PREDICTORS, make_predictor
-from wfrun.engine.prediction.replay import PredictionOutcome, accuracy, replay
+from wfrun.engine.prediction.replay import PastJob, accuracy, replay
 from wfrun.studies.predictions.part import PartSetting
-from wfrun.studies.predictions.workloads import jobs_of
+from wfrun.studies.predictions.workloads import Workload, jobs_of
 
 QUICK_JOBS = 10_000
 """Maximum number of jobs of a workload in the quick study."""
@@ -86,60 +87,113 @@ def run(setting: PartSetting, cell: RuntimeCell) -> RuntimeRow:
     """Replay the workload. There are no predictions under a classification that needs a field which
     the workload lacks."""
     workload = next(w for w in setting.workloads if w.label == cell.workload)
-    history = jobs_of(workload, cell.jobs).history
+    found = _replayed(workload, cell.jobs)
     if cell.classification == CHAIN:
-        return measure(cell, replay(history.moments, make_predictor(cell.method)))
+        return measure(cell, found, _chained(workload, cell, found))
+    history = jobs_of(workload, cell.jobs).history
     if set(CLASSIFICATIONS[cell.classification].needs) & set(history.missing):
-        return measure(cell, ())
-    return measure(cell, replay(history.moments, ByClass(cell.method, cell.classification)))
+        return measure(cell, _NOTHING, ())
+    number = list(METHODS).index(cell.method)
+    values_s = found.values_s[cell.classification]
+    return measure(cell, found, [one[number] if one else None for one in values_s])
 
 
-class _Judged(NamedTuple):
-    accuracy: float
-    error_s: float
-    in_burst: bool
-    same: bool
-    """Whether the prediction is equal to that of the job before in the burst."""
+class _Replayed(NamedTuple):
+    """A workload and the predictions of all methods, in the order of submission."""
+
+    runtimes_s: Sequence[float]
+    before: Sequence[int]
+    """Number of the job before in the burst; -1 for a job that is not in a burst, or begins one."""
+    values_s: Mapping[str, Sequence[tuple[float, ...]]]
+    """By classification: the prediction of each method, in the order of METHODS; empty for a job of
+    a class without a history."""
 
 
-def measure(cell: RuntimeCell, outcomes: Iterable[PredictionOutcome]) -> RuntimeRow:
-    """The measures of the outcomes, which are in the order of submission."""
-    found = list(_judged(outcomes))
-    judged = [one for one in found if one is not None]
-    accuracies = sorted(j.accuracy for j in judged)
-    errors = sorted(j.error_s for j in judged)
-    burst = [j for j in judged if j.in_burst]
+_NOTHING = _Replayed((), (), {})
+
+
+@lru_cache(maxsize=1)  # the next cell often has the same
+def _replayed(workload: Workload, jobs: int | None) -> _Replayed:
+    """Replay a workload with all methods under all classifications at once."""
+    moments = jobs_of(workload, jobs).history.moments
+    values_s: dict[str, list[tuple[float, ...]]] = {name: [] for name in CLASSIFICATIONS}
+    for name, kind in CLASSIFICATIONS.items():
+        series: dict[Hashable, AllMethods] = {}
+        of_class = values_s[name]
+        for past, is_end in moments:
+            key = kind.key(past.job)
+            one = series.get(key)
+            if not is_end:
+                of_class.append(() if one is None else one.values_s)
+                continue
+            if one is None:
+                one = series[key] = AllMethods()
+            one.observe(past.runtime_s)
+    submitted = [past for past, is_end in moments if not is_end]
+    return _Replayed([past.runtime_s for past in submitted], _before(submitted), values_s)
+
+
+def _before(submitted: Sequence[PastJob]) -> list[int]:
+    """Number of the job before in the burst, of each job; -1: there is none."""
+    latest: dict[Hashable, tuple[float, int]] = {}
+    found = []
+    for number, past in enumerate(submitted):
+        key = (past.job.owner, past.job.site)
+        before = latest.get(key)
+        latest[key] = (past.submitted_s, number)
+        in_burst = before is not None and past.submitted_s - before[0] <= BURST_GAP_S
+        found.append(before[1] if before is not None and in_burst else -1)
+    return found
+
+
+def _chained(workload: Workload, cell: RuntimeCell, found: _Replayed) -> list[float | None]:
+    """The predictions of a predictor that chooses classes itself (`class_chain`)."""
+    if cell.method not in METHODS:
+        moments = jobs_of(workload, cell.jobs).history.moments
+        answers = (prediction for _, prediction in replay(moments, make_predictor(cell.method)))
+        return [None if answer is None else answer.value_s for answer in answers]
+    number = list(METHODS).index(cell.method)
+    levels = [found.values_s[name] for name in reversed(CLASSIFICATIONS)]
+    chosen = (next(filter(None, of_job), None) for of_job in zip(*levels, strict=True))
+    return [None if one is None else one[number] for one in chosen]
+
+
+def measure(cell: RuntimeCell, replayed: _Replayed, values_s: Sequence[float | None]) -> RuntimeRow:
+    """The measures of these predictions, which are in the order of submission."""
+    accuracies: list[float] = []
+    errors: list[float] = []
+    burst: list[float] = []
+    others: list[float] = []
+    same = 0
+    for value_s, actual_s, before in zip(
+        values_s, replayed.runtimes_s, replayed.before, strict=True
+    ):
+        if value_s is None:
+            continue
+        reached = accuracy(value_s, actual_s)
+        accuracies.append(reached)
+        errors.append(abs(value_s - actual_s))
+        if before < 0:
+            others.append(reached)
+        else:
+            burst.append(reached)
+            same += values_s[before] == value_s
+    accuracies.sort()
+    errors.sort()
     return RuntimeRow(
         **msgspec.structs.asdict(cell),
-        predicted=len(judged),
-        unknown=len(found) - len(judged),
+        predicted=len(accuracies),
+        unknown=len(values_s) - len(accuracies),
         accuracy=mean(accuracies),
-        accuracy_median=median(accuracies) if judged else 0.0,
+        accuracy_median=median(accuracies) if accuracies else 0.0,
         error_s=mean(errors),
         burst_jobs=len(burst),
-        burst_same=mean([float(j.same) for j in burst]),
-        burst_accuracy=mean([j.accuracy for j in burst]),
-        other_accuracy=mean([j.accuracy for j in judged if not j.in_burst]),
+        burst_same=same / len(burst) if burst else 0.0,
+        burst_accuracy=mean(burst),
+        other_accuracy=mean(others),
         accuracy_shares=shares(accuracies, ACCURACIES),
         error_shares=shares(errors, ERRORS_S),
     )
-
-
-def _judged(outcomes: Iterable[PredictionOutcome]) -> Iterator[_Judged | None]:
-    """Yield the judgement of each job; None for a job without a prediction."""
-    latest: dict[Hashable, tuple[float, float | None]] = {}
-    for past, prediction in outcomes:
-        key = (past.job.owner, past.job.site)
-        before = latest.get(key)
-        value_s = None if prediction is None else prediction.value_s
-        latest[key] = (past.submitted_s, value_s)
-        if value_s is None:
-            yield None
-            continue
-        actual_s = past.runtime_s
-        in_burst = before is not None and past.submitted_s - before[0] <= BURST_GAP_S
-        same = in_burst and before is not None and before[1] == value_s
-        yield _Judged(accuracy(value_s, actual_s), abs(value_s - actual_s), in_burst, same)
 
 
 def shares(ordered: Sequence[float], places: Sequence[float]) -> tuple[float, ...]:
