@@ -1,2 +1,1 @@
-"""Experiments of many simulated runs: what is simulated and varied, results, metrics, tables,
-picture."""
+"""Experiments of many simulated runs: their description, execution, results, metrics and tables."""

@@ -46,7 +46,7 @@ _FLAGS = {
     "submit_cost_s": "--submit-cost",
     "poll_s": "--poll",
 }
-"""Options of the command whose names differ from those of the arguments."""
+"""Flags of the options whose names are not derived from the names of the arguments."""
 
 
 class SimulationResult(msgspec.Struct, frozen=True):
@@ -56,12 +56,15 @@ class SimulationResult(msgspec.Struct, frozen=True):
     """One row for each combination of the varied dimensions, except combinations whose policy
     raises."""
     warnings: tuple[str, ...]
-    """Of the documents and the platform, and the errors of policies that raise."""
+    """Warnings about the documents and the platform, then the errors of policies that raise."""
 
     def best(self) -> Row:
-        """A run of the best variant: the one with the smallest mean makespan over the seeds, among
-        those without failed tasks. With several documents or loads, the best for the first of them.
-        Raises InvalidError if tasks failed under every variant."""
+        """Return one run of the best variant: the run with the first seed.
+
+        The best variant has no failed tasks and the smallest mean makespan over the seeds. With
+        several documents or loads, only the runs with the first document and load are compared.
+        Raises InvalidError if tasks failed under every variant.
+        """
         groups = grouped(self.rows)
         first = next(iter(groups))[0]
         sound = [
@@ -109,15 +112,16 @@ def simulate(
     """Simulate documents or workloads of bags in virtual time, for each combination of policies,
     selection policies, architectures, throttles, loads and seeds.
 
-    ``subjects`` and the other arguments are those of ``wfrun simulate``; the queue of a log is left
-    to the command. ``options`` are the options that all runs have in common, as for `wfrun.run`.
-    ``jobs`` is the number of processes; None: one for each core, which needs a main module that can
-    be imported. With ``output`` results are kept in that CSV file, and runs that it has are not
-    repeated.
+    ``subjects`` and the other arguments are those of ``wfrun simulate``; the queue of one cluster
+    can be simulated by the command only. ``options`` are the options that all runs have in common,
+    as for `wfrun.run`. ``jobs`` is the number of processes; None: one for each core, which needs a
+    main module that can be imported. With ``output`` rows are kept in that CSV file, and runs whose
+    rows are in the file are not repeated.
 
-    Raises InvalidError for wrong input, before anything is simulated, InfeasibleError where
-    ``output`` cannot be written, and PolicyError, a kind of it, where a policy raises and no run is
-    left.
+    Raises InvalidError for wrong input, before anything is simulated, and InfeasibleError if
+    ``output`` cannot be written. Raises PolicyError, a subclass of InfeasibleError, if the policy
+    of every run raises. If only some policies raise, their runs are left out, and their errors are
+    among the ``warnings`` of the result.
     """
     load_policies()
     for subject in subjects:
@@ -186,5 +190,5 @@ def _given(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _several(value: Any) -> tuple[Any, ...]:
-    """One value, or several."""
+    """The items of a sequence; a single value, such as a string, as a tuple of one item."""
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)

@@ -1,4 +1,4 @@
-"""The runs of an experiment: what tells them apart, and what is measured of each."""
+"""The runs of an experiment: the fields that identify a run, and its measures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     documents together."""
     architecture: str = "csp"
     selection: str | None = None
-    """None: the default of `with_selection`."""
+    """Selection policy. None: the default of runs, ``s-bot`` if a document is a bag."""
     policy: str
     throttle: Throttle = None
     load: float | None = None
@@ -83,7 +83,7 @@ class Row(Cell, frozen=True, kw_only=True):
     core_s: float | None = None
     """Cost of the run: core seconds for which attempts held cores."""
     makespans_s: tuple[float, ...] = ()
-    """Of each workflow."""
+    """Makespan of each workflow, in seconds."""
     bags: int | None = None
     """Number of bags. This field and the following ones are measured for workloads of bags only."""
     done: int | None = None
@@ -112,7 +112,8 @@ class Row(Cell, frozen=True, kw_only=True):
     """Number of owners of bags with optional tasks who did not have their mandatory results in
     time. None: there are no such bags."""
     unfairness: float | None = None
-    """Largest minus smallest satisfaction of these owners (DIET-ethic, section 3.3)."""
+    """Largest minus smallest satisfaction of the owners of bags with optional tasks (DIET-ethic,
+    section 3.3)."""
 
 
 def makespan_of(row: Row) -> float:
@@ -131,14 +132,14 @@ def size_class(size: int) -> int:
 
 
 class Case(NamedTuple):
-    """The conditions under which variants are compared."""
+    """The conditions under which variants are compared: a workload and a load."""
 
     workload: str | None
     load: float | None
 
 
 class Variant(NamedTuple):
-    """What is compared."""
+    """A combination of policies and settings that is compared with other combinations."""
 
     architecture: str
     selection: str | None
@@ -154,11 +155,11 @@ def varies_throttle(variants: Iterable[Variant]) -> bool:
 
 
 Groups = dict[tuple[Case, Variant], list[Row]]
-"""Rows that differ in their seed alone, together."""
+"""The rows of each case and variant. Rows of one group differ in their seeds only."""
 
 
 def grouped(rows: Sequence[Row]) -> Groups:
-    """The rows by case and variant, in their order."""
+    """Group rows by case and variant. Groups and their rows keep the order of ``rows``."""
     groups: Groups = {}
     for row in rows:
         variant = Variant(row.architecture, row.selection, row.policy, row.throttle)
@@ -167,8 +168,9 @@ def grouped(rows: Sequence[Row]) -> Groups:
 
 
 def short_names(rows: Sequence[Row]) -> dict[str | None, str]:
-    """Short labels of workloads for tables, in the order of the rows: without the digest, unless
-    two labels differ only in it. Empty for all documents together."""
+    """Short names of workloads for tables, by label, in the order of the rows. A short name is the
+    label without its digest, or the whole label if several labels differ only in the digest. If all
+    documents are simulated together, the label None has the empty name."""
     labels = dict.fromkeys(row.workload for row in rows)
     words = {label: (label or "").partition(" #")[0] for label in labels}
     count = Counter(words.values())

@@ -1,4 +1,5 @@
-"""An experiment on the command line: its files, its progress, its tables, an interruption."""
+"""An experiment on the command line: it keeps results in files, shows progress and tables, and
+handles interrupts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _CORRECT = "its runs are left out; correct the policy, and the same command with
 
 
 def open_results(experiment: Experiment, path: Path | None) -> Results[Cell, Row]:
-    """The results that ``path`` has of the experiment, or none yet; see `Results`."""
+    """Open the file of results at ``path``, with the rows of the experiment that it has; None: keep
+    rows in memory only. Raises the errors of `Results`."""
     return Results(path, Cell, Row, experiment.identity() if path is not None else {})
 
 
@@ -41,12 +43,12 @@ def run_shown(
     quiet: bool,
     on: Path | None = None,
 ) -> list[Row]:
-    """Simulate the runs that ``output`` does not have, with a progress bar, here or ``on`` the
-    sites of a catalog; print the tables, and write the Parquet file and the picture. Returns all
-    rows.
+    """Simulate the runs that have no rows in ``output``, here or ``on`` the sites of a catalog, and
+    show a progress bar. Then print the tables, and write the Parquet file and the picture. Returns
+    all rows.
 
-    Raises InvalidError for files that cannot be written, before anything is simulated, and, once
-    the other runs are shown, PolicyError for a policy that raises.
+    Raises InvalidError for files that cannot be written, before anything is simulated. Raises
+    PolicyError if a policy raises, after the results of the other runs are shown.
     """
     if plot is not None:
         check_picture(plot)
@@ -82,8 +84,8 @@ def run_shown(
 
 
 def refuse_broken(results: Results[CellT, RowT]) -> None:
-    """Raise the error of the last policy that raised, if there is one, and print the errors before
-    it."""
+    """Raise the error of the last policy that raised; the errors of other policies are printed
+    first. Does nothing if no policy raised."""
     for number, error in enumerate(results.broken, 1):
         shown = PolicyError(error.message, source=error.source, line=error.line, hint=_CORRECT)
         if number == len(results.broken):
@@ -101,8 +103,9 @@ def simulate_shown(
     files: Files | None,
     quiet: bool,
 ) -> list[RowT]:
-    """Simulate the cells that ``results`` does not have, with a progress bar; see `run_cells`. An
-    interrupt says what is kept. Returns the rows of all cells, and closes ``results``."""
+    """Simulate the cells that have no rows in ``results``, with a progress bar; see `run_cells`.
+    Returns the rows of all cells, and closes ``results``. On an interrupt, prints where the
+    finished rows are kept and raises KeyboardInterrupt."""
     try:
         with ExperimentProgress(quiet=quiet) as progress:
             run_cells(
@@ -120,7 +123,8 @@ def simulate_shown(
 
 
 def tables_of(experiment: Experiment, rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """The table of all variants, and one of the parts: workflows, or sizes of bags."""
+    """The table of all variants, and a table with a column for each workflow or size class of
+    bags."""
     subject = experiment.subject
     if isinstance(subject, Documents):
         yield ResultTable(rows)

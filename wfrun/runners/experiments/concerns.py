@@ -1,4 +1,4 @@
-"""Which options of a simulation concern what."""
+"""The kinds of simulation that each option applies to."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ CONCERNS: Mapping[str, tuple[Kind, ...]] = {
     "--skip-bad-lines": _ALL,
     "--quiet": _ALL,
 }
-"""By option, what it concerns; all other options concern documents and workloads of bags."""
+"""The kinds of simulation that an option applies to, by option. An option that is not listed
+applies to documents and workloads of bags."""
 
 
 def check_concerns(kind: Kind, given: Iterable[str]) -> None:
-    """Raise InvalidError for the first of the given options that does not concern ``kind``."""
+    """Raise InvalidError for the first of the given options that does not apply to a simulation of
+    this kind."""
     for name in given:
         kinds = CONCERNS.get(name, _BOTH)
         if kind not in kinds:

@@ -44,14 +44,14 @@ from wfrun.sites.catalog import read_catalog
 from wfrun.sites.simulated.queues import make_lrm, sizes_from
 
 LOAD = 0.6
-"""Of generated workloads of bags, where none is given."""
+"""Default load of generated workloads of bags."""
 
 Names = Sequence[str]
 """Names of policies or architectures; ``("all",)``: all of them."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What is varied, where the runs take place, and how they are carried out."""
+    """The dimensions of an experiment, its sites, and the settings of its runs."""
 
     sites: str | Path | Catalog | None = None
     """None: the sites of a past run, this machine, or for workloads of bags the DAS-3 and
@@ -61,7 +61,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     selections: Names = ()
     """Empty: s-bot for documents with a bag, s-t for workloads of bags."""
     throttles: Sequence[Throttle] = ()
-    """Empty: that of each policy."""
+    """Empty: the default throttle of each policy."""
     loads: Sequence[float] = ()
     seeds: int = 1
     tasks: int | None = None
@@ -72,12 +72,12 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: str | Path | None = None
     from_run: str | None = None
     overheads: str | None = None
-    """A run that measured overheads, ``auto`` or ``none``. None: the run ``from_run``, or ``auto``
-    without it."""
+    """Source of the overheads: a past run that measured them, ``auto`` (the latest runs) or
+    ``none``. None: the run ``from_run`` if given, otherwise ``auto``."""
     template: LineTemplate | None = None
-    """For documents whose lines are tasks."""
+    """Template of commands, for documents whose lines are tasks."""
     platform: Platform = Platform(Catalog(()))
-    """All but the catalog."""
+    """The platform. Its catalog is ignored; see ``sites``."""
     settings: Settings = Settings()
 
 
@@ -157,8 +157,8 @@ def documents_experiment(
 def _scavengeable(
     described: Description, workflows: Sequence[Workflow], catalog: Catalog
 ) -> Catalog:
-    """The catalog for owners who scavenge. Raises InvalidError for options that have no effect on
-    them, and for bags with optional tasks."""
+    """The catalog with its sites prepared for scavenging. Raises InvalidError for options that have
+    no effect with scavenging, and for bags with optional tasks."""
     given = {
         "--policy": described.policies not in ((), ("all",)),
         "--selection": described.selections,
@@ -197,7 +197,7 @@ def workloads_experiment(described: Description, names: Sequence[str], warn: War
 
 
 def _check_needs(described: Description) -> None:
-    """Refuse options for a background that is not there."""
+    """Raise InvalidError for options that need a background if there is none."""
     if described.background is None:
         if described.loads:
             raise InvalidError("--load scales a background; name its log with --background")
@@ -259,7 +259,8 @@ def _warn_of_links(catalog: Catalog, overheads: Overheads, warn: Warn) -> None:
 
 
 def _check_background(experiment: Experiment, warn: Warn) -> None:
-    """Find errors of the background before anything is simulated."""
+    """Raise InvalidError for errors of the background log and its loads, before anything is
+    simulated. Warn of jobs that are left out and of loads above 1."""
     background, sites = experiment.background, experiment.platform.catalog.sites
     if background is None:
         return
@@ -278,7 +279,8 @@ def _check_background(experiment: Experiment, warn: Warn) -> None:
 
 
 def _check_workloads(experiment: Experiment, subject: Workloads, warn: Warn) -> None:
-    """Find errors of workloads before anything is simulated, and warn of what was left out."""
+    """Make each workload once, at its highest load, to find its errors before anything is
+    simulated. Warn of what is left out and of loads above 1. Raises InvalidError."""
     first: dict[str | None, Cell] = {}
     for cell in sorted(experiment.cells(), key=lambda cell: cell.load or 0.0, reverse=True):
         first.setdefault(cell.workload, cell)

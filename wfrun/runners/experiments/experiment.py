@@ -25,7 +25,8 @@ from wfrun.runners.simulate.background import WARM_UP_S, background_of
 from wfrun.runners.simulate.simulation import Platform
 
 NAMED = 3
-"""Maximum number of documents or sites that a file of results names; the others are counted."""
+"""Maximum number of documents or sites that a file of results names. Of the others only the number
+is given."""
 
 VARIED = ("policy", "selection", "throttle", "seed")
 """Settings that are dimensions of an experiment."""
@@ -36,21 +37,22 @@ class Subject(Protocol):
 
     @property
     def labels(self) -> Sequence[str | None]:
-        """What is simulated separately; ``(None,)``: all of it together."""
+        """Labels of the documents or workloads that are simulated separately. ``(None,)``: all are
+        simulated together."""
 
     @property
     def identity(self) -> str:
-        """What all cells have in common, for a file of results."""
+        """Description and digest of the subject, equal for all cells, for a file of results."""
 
     @property
     def files(self) -> Files:
-        """The files that simulations of it read."""
+        """The files that simulations of the subject read."""
 
     def tasks_of(self, label: str | None) -> int | None:
-        """`Cell.tasks` of its cells."""
+        """The value of `Cell.tasks` for cells with this label."""
 
     def simulate(self, experiment: Experiment, cell: Cell) -> Row:
-        """Simulate one combination. Raises InvalidError."""
+        """Simulate the run of one cell. Raises InvalidError."""
 
 
 class Background(msgspec.Struct, frozen=True):
@@ -71,16 +73,17 @@ def _jobs(path: str, skip_bad_lines: bool) -> tuple[LoggedJob, ...]:
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs are all combinations of the tuples."""
+    """An experiment. It has a run for each combination of the values of its dimensions: labels of
+    the subject, policies, architectures, selections, throttles, loads and seeds."""
 
     subject: Subject
     platform: Platform
-    """Without background and start time, which cells differ in."""
+    """The platform without background and start time, which `platform_of` adds."""
     policies: tuple[str, ...]
     architectures: tuple[str, ...] = ("csp",)
     selections: tuple[str | None, ...] = (None,)
     throttles: tuple[Throttle, ...] = ()
-    """Empty: that of each policy."""
+    """Empty: the default throttle of each policy."""
     loads: tuple[float | None, ...] = (None,)
     """See `Cell.load`."""
     seeds: tuple[int, ...] = (0,)
@@ -114,13 +117,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(cells))
 
     def _policies_throttled(self) -> list[tuple[Throttle, str]]:
-        """The combinations of throttles and policies."""
+        """The pairs of a throttle and a policy that are simulated."""
         if self.throttles:
             return list(product(self.throttles, self.policies))
         return [(throttle_of(Settings(policy)), policy) for policy in self.policies]
 
     def identity(self) -> dict[str, str]:
-        """By name, the columns of a result file that are equal for all cells. Each value has a
+        """The columns of a result file that are equal for all cells, by name. Each value has a
         description for readers, and a digest that differs between experiments."""
         catalog, background = self.platform.catalog, self.background
         sites = [(s.name, s.slots, s.speed_ratio, s.memory_bytes, s.gpus, s.walltime_s, s.nodes,
@@ -137,8 +140,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def changed(self) -> dict[str, object]:
-        """Options of the platform and of the runs that are not at their defaults, so that a new
-        option in a later version does not change the identity of an experiment."""
+        """Options of the platform and of the runs that are not at their defaults. Options at their
+        defaults are left out, so that a new option in a later version does not change the identity
+        of an experiment."""
         changed = {**_non_default(self.platform.model), **_non_default(self.settings)}
         if self.platform.head_bytes_per_s is not None:
             changed["head_bytes_per_s"] = self.platform.head_bytes_per_s
@@ -147,7 +151,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         return {name: changed[name] for name in changed if name not in ("lrm", *VARIED)}
 
     def settings_of(self, cell: Cell) -> Settings:
-        """The settings of a run."""
+        """The settings of the run of a cell."""
         return msgspec.structs.replace(
             self.settings,
             policy=cell.policy,
@@ -158,7 +162,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def platform_of(self, cell: Cell) -> Platform:
-        """The platform of a run, with its background."""
+        """The platform of the run of a cell, with its background."""
         if self.background is None:
             return self.platform
         return msgspec.structs.replace(
@@ -170,7 +174,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def simulate(self, cell: Cell) -> Row:
-        """Simulate one run. Raises InvalidError."""
+        """Simulate the run of a cell. Raises InvalidError."""
         return self.subject.simulate(self, cell)
 
     @property
@@ -186,13 +190,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         processes: int | None = None,
         progress: Progress = no_progress,
     ) -> None:
-        """Simulate the cells that ``results`` does not have; see `run_cells`."""
+        """Simulate the cells that have no rows in ``results``; see `run_cells`."""
         run_cells(self.cells(), results, self.simulate, progress, processes=processes)
 
 
 def options_of(policy: str, settings: Settings) -> dict[str, int | float | str]:
-    """The given policy options that this policy has. With several policies, not all have the same
-    options."""
+    """The policy options in ``settings`` that this policy knows. With several policies, an option
+    may belong to only some of them."""
     known = placement_class(policy).options
     return {name: value for name, value in settings.policy_options.items() if name in known}
 
@@ -210,7 +214,7 @@ def _non_default(record: msgspec.Struct) -> Mapping[str, object]:
 
 
 def label(words: str, content: object) -> str:
-    """Words for readers and a digest of the content."""
+    """A description for readers, followed by a digest of the content."""
     digest = hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:10]
     return f"{' '.join(words.split())} #{digest}"
 
@@ -232,10 +236,10 @@ def run_cells(
     files: Files | None = None,
     quiet: bool = False,
 ) -> None:
-    """Simulate the cells that ``results`` does not have: in processes of this machine, or ``on``
-    the sites of a catalog, where ``files`` are those that ``simulate`` reads. Rows and their order
-    do not depend on this choice. See `run_missing` and `run_missing_on`, which prints less if
-    ``quiet``."""
+    """Simulate the cells that have no rows in ``results``: in ``processes`` processes of this
+    machine, or ``on`` the sites of a catalog. Rows and their order do not depend on this choice.
+    ``files`` are the files that ``simulate`` reads; only sites need them. ``quiet`` suppresses
+    messages about runs at sites. Raises the errors of `run_missing` and `run_missing_on`."""
     if on is None:
         run_missing(cells, results, simulate, processes, progress)
     else:

@@ -1,6 +1,6 @@
-"""One run whose tasks are simulations: its folder, its start, its continuation, its rows.
+"""The run of a bag whose tasks are simulations: start it, resume it, read its rows.
 
-The folder holds
+The folder of the run holds
 
     work.pickle   an input of all tasks: see `work`
     cells.json    the installation that began the run, and the cells of each task
@@ -35,7 +35,7 @@ from wfrun.runners.run.store.event_store import Store
 
 
 class BagRun:
-    """The run in a folder."""
+    """A run of simulations, in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class BagRun:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its log has an event."""
+        """Whether the log of the run has an event."""
         if not (self.folder / "cells.json").exists() or not has_log(self.run.path):
             return False
         store = Store(self.run.path)
@@ -54,8 +54,8 @@ class BagRun:
             store.close()
 
     def rest(self) -> tuple[list[str], list[dict[str, Any]]]:
-        """The installation that began the run, and the cells of the tasks that have no results
-        yet."""
+        """Read ``cells.json``. Returns the identity of the installation that began the run, and the
+        cells of the tasks that have written no rows yet."""
         content = json.loads((self.folder / "cells.json").read_text())
         chunks = enumerate(content["chunks"])
         rest = [cell for n, chunk in chunks if not self._rows(n).exists() for cell in chunk]
@@ -72,7 +72,8 @@ class BagRun:
         catalog: Catalog,
         parts: Sequence[str],
     ) -> Session:
-        """Make the folder and a session that starts the run."""
+        """Make the folder. Returns a session that starts the run; ``parts`` is the identity of this
+        installation."""
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         work.write(work.Work(simulate, chunks), files, self.folder / work.NAME)
         content = {
@@ -87,14 +88,16 @@ class BagRun:
         return session
 
     def resume(self, catalog: Catalog | None) -> Session:
-        """A session that continues the run, at the sites of the catalog or those that it has."""
+        """Return a session that resumes the run, at the sites of the catalog; None: at its previous
+        sites."""
         session = Session()
         run = OwnRun(self.run, None)
         session.resume(run, change=lambda state: changed_run(state, {}, catalog))
         return session
 
     def new_results(self) -> list[Mapping[str, Any]]:
-        """The results of tasks that have ended since the last call, in the order of the tasks."""
+        """Read the results of tasks that have ended since the last call, in the order of the tasks.
+        Raises InvalidError for a file with other content."""
         found: list[int] = []
         for path in self.run.outputs.glob("rows-*.json"):
             number = number_of(path.stem.removeprefix("rows-"))

@@ -1,4 +1,4 @@
-"""The rows that tasks have written, as those of the results."""
+"""Collects the rows that tasks have written into the results of an experiment."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class RowCollector(Generic[CellT, RowT]):
         self.missing = set(results.missing(cells))
         self._shows = False
         self.error: Exception | None = None
-        """Of the first simulation that failed."""
+        """The error of the first simulation that failed. Errors of policies are in
+        ``Results.broken`` instead."""
 
     def show(self) -> None:
-        """Show the progress from now on, once logins no longer need the terminal."""
+        """Begin to show progress. Until this call the terminal is free for logins to the sites."""
         self._shows = True
         self._report()
 
@@ -39,7 +40,8 @@ class RowCollector(Generic[CellT, RowT]):
             self._progress(self._count - len(self.missing), self._count)
 
     def take(self, run: BagRun) -> None:
-        """Add the rows that the run has collected since the last call."""
+        """Add the rows and errors of tasks of the run that have ended since the last call. Raises
+        InvalidError for damaged rows."""
         for result in run.new_results():
             for values in result["rows"]:
                 self.add(self._row(values, run))
@@ -52,14 +54,14 @@ class RowCollector(Generic[CellT, RowT]):
                 self.error = self.error or error
 
     def forget_error(self) -> bool:
-        """Forget the errors of an earlier command, whose cells are simulated again. Returns whether
-        an error ended that command."""
+        """Discard the errors found in the run of an earlier command, because their cells are
+        simulated again. Returns whether an error other than that of a policy was found."""
         failed, self.error = self.error is not None, None
         self._results.broken.clear()
         return failed
 
     def add(self, row: RowT) -> None:
-        """Add the row of a cell that has none."""
+        """Add the row of a cell; ignored if the cell has a row already or is not wanted."""
         cell = self._results.cell_of(row)
         if cell in self.missing:
             self.missing.discard(cell)
@@ -67,8 +69,8 @@ class RowCollector(Generic[CellT, RowT]):
             self._report()
 
     def _row(self, values: Mapping[str, Any], run: BagRun) -> RowT:
-        """A row with exactly the values of its simulation. A checked conversion would turn a 0 into
-        0.0."""
+        """Make a row with exactly the given values. A checked conversion would turn a 0 into 0.0.
+        Raises InvalidError for values that are not those of a row."""
         kind = self._results.row_type
         try:
             msgspec.convert(values, kind)
@@ -81,7 +83,8 @@ class RowCollector(Generic[CellT, RowT]):
 
 
 def error_of(described: Mapping[str, Any]) -> Exception:
-    """The error of a simulation, as it would be raised on this machine."""
+    """The exception that a task has described, with the type that it would have on this machine;
+    SimulationError for a type that is not an error of wfrun."""
     name = str(described["kind"])
     kind = PolicyError if name == PolicyError.__name__ else getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, WfrunError)):

@@ -1,4 +1,5 @@
-"""Drives a run of simulations in the foreground: its rows, refusals of sites, Ctrl-C, its end."""
+"""Drives a run of simulations in the foreground: collects rows, reports sites that cannot run
+simulations, handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Watch:
-    """Looks at each group of events of a run."""
+    """Observes a run: collects its rows after each commit, and cancels the run when a simulation
+    fails."""
 
     def __init__(
         self, session: Session, bag: BagRun, collector: RowCollector[Any, Any], catalog: Catalog
@@ -38,9 +40,9 @@ class _Watch:
         self._session, self._bag, self._collector = session, bag, collector
         self._catalog = catalog
         self._seen: set[str] = set()
-        """Keys of failed attempts that were looked at."""
+        """Keys of the failed attempts that were examined."""
         self.refusals: dict[str, str] = {}
-        """By site that cannot run the simulations: the message."""
+        """Messages for the sites that cannot run the simulations, by name of the site."""
 
     def after_commit(self, events: Sequence[ev.Event]) -> None:
         if any(isinstance(event, (ev.TransferEnded, ev.RunEnded)) for event in events):
@@ -49,7 +51,7 @@ class _Watch:
             self._look_at_failures()
 
     def _take(self) -> None:
-        """Add new rows; the first simulation that failed ends all."""
+        """Add new rows. If a simulation has failed, or rows are damaged, cancel the run."""
         if self._collector.error is not None:
             return
         try:
@@ -75,10 +77,10 @@ class _Watch:
 def drive(
     session: Session, bag: BagRun, collector: RowCollector[Any, Any], catalog: Catalog
 ) -> None:
-    """Drive the run to its end, and take its rows.
+    """Drive the run to its end, and add its rows to the results.
 
     Raises the error of the first simulation that failed, KeyboardInterrupt after an interrupt, and
-    InfeasibleError where tasks could not be done.
+    InfeasibleError if tasks failed for good.
     """
     watch = _Watch(session, bag, collector, catalog)
     session.observers.append(watch.after_commit)
@@ -94,7 +96,7 @@ def drive(
 
 
 def stop(session: Session) -> None:
-    """End all tasks of a run."""
+    """Cancel a run with all its tasks, and wait for its end."""
     session.cancel("kill")
     with _own_signals():
         asyncio.run(_driven(session, None))
