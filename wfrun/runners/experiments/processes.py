@@ -20,12 +20,12 @@ from wfrun.runners.experiments.tables.results import CellT, Results, RowT
 from wfrun.runners.run.prepare.plugins import load_policies
 
 Progress = Callable[[int, int], None]
-"""Called with the number of done cells and of all cells."""
+"""Callback with the number of finished cells and the number of all cells."""
 
 
 class SimulationError(Exception):
-    """The traceback, as text, of an error that another process raised while it simulated: the cause
-    of that error when it is raised again here."""
+    """Traceback, as text, of an error that a simulation raised in another process. It is the cause
+    (``__cause__``) of that error when it is raised again in this process."""
 
 
 def no_progress(done: int, cells: int) -> None:
@@ -39,12 +39,13 @@ def run_missing(
     processes: int | None = None,
     progress: Progress = no_progress,
 ) -> None:
-    """Simulate the cells that ``results`` does not have, in ``processes`` processes, by default one
+    """Simulate the cells that have no rows in ``results``, in ``processes`` processes; None: one
     for each core. ``simulate`` is sent to each process once, and must be picklable.
 
-    A cell whose policy raises has no row, and its error is among ``results.broken``. Another error
-    in one cell ends all; rows of earlier cells are kept, also after an interrupt. No process is
-    left. Raises InfeasibleError when a process is ended from outside.
+    A cell whose policy raises gets no row, and its error is added to ``results.broken``. Any other
+    error in a cell ends all simulations and is raised; rows of earlier cells are kept, also after
+    an interrupt. All processes have ended when this returns or raises. Raises InfeasibleError if a
+    process is killed by another program.
     """
     missing = results.missing(cells)
     done = len(cells) - len(missing)
@@ -71,14 +72,16 @@ def run_missing(
 
 @dataclass(frozen=True)
 class Timed(Generic[RowT]):
-    """A simulated run, and how long it took."""
+    """A simulated run, and the elapsed time of its simulation on this machine, in seconds."""
 
     row: RowT
     elapsed_s: float
 
 
 def timed(cell: CellT, simulate: Callable[[CellT], RowT], limit_s: float) -> Timed[RowT] | None:
-    """Simulate a cell in a process of its own; None if that takes longer than the limit."""
+    """Simulate a cell in a process of its own; None if the simulation takes longer than ``limit_s``
+    seconds. Raises the errors of ``simulate``, and InfeasibleError if the process is killed by
+    another program."""
     begun_s = time.monotonic()
     with _workers(simulate, 1) as (connection,), _lost_worker():
         connection.send(cell)
@@ -127,7 +130,7 @@ def _in_parallel(
 
 @contextmanager
 def _lost_worker() -> Iterator[None]:
-    """Report a connection that has ended with its process."""
+    """Raise InfeasibleError if a worker process dies during the block and its connection breaks."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -140,7 +143,8 @@ def _lost_worker() -> Iterator[None]:
 
 @contextmanager
 def _workers(simulate: Callable[[CellT], RowT], count: int) -> Iterator[list[Connection]]:
-    """Processes that answer each cell by its row or an exception; they are killed at the end."""
+    """Start worker processes, and kill them at the end of the block. A worker receives cells on its
+    connection, and sends a row or an exception for each."""
     processes: list[multiprocessing.Process] = []
     connections: list[Connection] = []
     try:

@@ -1,7 +1,8 @@
 """The identity of an installation of wfrun: the parts on which the last bit of a result depends.
 
-As a program, ``python3 -m wfrun.runners.experiments.on_sites.installation NAME=VALUE…`` ends with
-status 1 and a line for each part that is another one here. It is a command of the sites' prologues.
+As a program, ``python3 -m wfrun.runners.experiments.on_sites.installation NAME=VALUE…`` compares
+the given parts with those of its own installation. If some differ, it prints a line for each and
+exits with status 1. It is a command of the sites' prologues.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ MODULE = "wfrun.runners.experiments.on_sites.installation"
 
 
 def installation() -> list[str]:
-    """NAME=VALUE of each part of an installation: the version and the sources of wfrun; the version
-    of Python, because versions differ in `sum`; results of functions of the C library; packages of
-    policies."""
+    """The identity of this installation, as NAME=VALUE for each part: the version and the sources
+    of wfrun; the version of Python, because versions differ in `sum`; results of functions of the C
+    library; packages that offer policies."""
     return [
         f"wfrun={version('wfrun')}",
         f"sources={_sources()}",
@@ -31,7 +32,7 @@ def installation() -> list[str]:
 
 
 def differences(wanted: Iterable[str]) -> list[str]:
-    """A line for each part that is another one here."""
+    """A line for each part in which this installation differs from ``wanted``."""
     here, there = installation(), list(wanted)
     return [
         f"{' '.join(mine) or 'nothing'} at the site, {' '.join(theirs) or 'nothing'} where the "

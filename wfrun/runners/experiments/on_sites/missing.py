@@ -1,6 +1,6 @@
-"""Simulations as a bag of tasks over the sites of a catalog, with the contract of `run_missing`.
+"""Simulations as a bag of tasks at the sites of a catalog, with the contract of `run_missing`.
 
-Each task has as many cells as it takes for it to run much longer than its start.
+Each task simulates so many cells that its run time is much longer than its start-up.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ def run_missing_on(
     *,
     quiet: bool = False,
 ) -> None:
-    """Simulate the cells that ``results`` does not have, as a bag of tasks at the sites of a
-    catalog. ``files`` are those that ``simulate`` reads. The first cell is simulated here, for its
-    run time. Says which runs it begins and continues, unless ``quiet``.
+    """Simulate the cells that have no rows in ``results``, as a bag of tasks at the sites of a
+    catalog. ``files`` are the files that ``simulate`` reads. The first cell is simulated on this
+    machine, to measure its run time. Prints the runs that it starts, continues and stops, unless
+    ``quiet``.
 
-    The runs are beside the file of results, in FILE.runs: an interrupted one is continued, with
-    what its tasks have done since then. Errors in cells are those of `run_missing`. Raises
-    InvalidError for results without a file and for a wrong catalog, InfeasibleError for sites that
-    cannot run the simulations.
+    Runs are kept in FILE.runs beside the file of results. An interrupted run is continued, and rows
+    that its tasks have written meanwhile are added. Errors of cells are treated as by
+    `run_missing`. Raises InvalidError if ``results`` has no file, and for a wrong catalog;
+    InfeasibleError if sites cannot run the simulations.
     """
     if results.path is None:
         raise InvalidError(
@@ -115,10 +116,13 @@ class _Earlier(Generic[CellT, RowT]):
         self._quiet = quiet
 
     def finish(self, folder: Path) -> int:
-        """Take the rows of earlier runs in ``folder``, and continue the run that has not ended. A
-        run is stopped instead if this command would not begin it: another installation began it,
-        one of its simulations failed, or its cells have rows now or are not wanted. Returns the
-        number of the next run."""
+        """Add the rows of the runs in ``folder``, and continue the run that has not ended. Delete
+        folders of runs that never began. Returns the number of the next run.
+
+        An open run is stopped instead of continued if another installation began it, if one of its
+        simulations failed, or if some of its remaining cells have rows already or are not wanted
+        now.
+        """
         numbers = sorted(
             number for path in folder.glob("*") if (number := number_of(path.name)) is not None
         )
@@ -164,9 +168,10 @@ would be shorter than LEAST_S."""
 
 
 def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
-    """Number of cells that one task simulates. A task runs for about WANTED_S; for less if there
-    are too few cells for TASKS_PER_SLOT tasks on each of the ``slots``, but for LEAST_S at least.
-    ``cell_s`` is the measured run time of a cell, None if it is longer than WANTED_S."""
+    """Number of cells that one task simulates. A task runs for about WANTED_S. If there are too few
+    cells for TASKS_PER_SLOT tasks on each of the ``slots``, tasks are shorter, but run for at least
+    LEAST_S. ``cell_s`` is the measured run time of a cell in seconds; None: it is longer than
+    WANTED_S, or unknown because its policy raised."""
     if cell_s is None:
         return 1
     cell_s = max(cell_s, 1e-6)
@@ -175,6 +180,6 @@ def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
 
 
 def chunks_of(cells: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Divide the cells into chunks, in their order, which keeps those with the same workload
-    together."""
+    """Divide the cells into chunks of ``size`` cells, in their order. Cells with the same workload
+    are adjacent and mostly share a chunk."""
     return [cells[first : first + size] for first in range(0, len(cells), size)]

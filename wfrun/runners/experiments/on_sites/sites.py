@@ -1,4 +1,5 @@
-"""The sites of a catalog as places for simulations, and the message of one that cannot run them."""
+"""Preparation of the sites of a catalog for simulations, and the message about a site that cannot
+run simulations."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ from wfrun.runners.experiments.on_sites import installation as same
 from wfrun.runners.experiments.on_sites import task
 
 _SHOWN_LINES = 4
-"""Maximum number of lines that are shown of the output of the failed command."""
+"""Maximum number of lines of the failed command's output in the message."""
 
 
 def prepared(catalog: Catalog, parts: list[str]) -> Catalog:
-    """The catalog with a command appended to each prologue that compares the installation of wfrun.
-    A site where it fails is given up. Its tasks go elsewhere without using up their retries."""
+    """The catalog with a command in the prologue of each site that compares the site's installation
+    of wfrun with ``parts``. If the command fails, wfrun gives up the site, and its tasks go to
+    other sites without using up their retries. A site with a container image for all tasks gets no
+    command, because its tasks compare the installation in the image."""
     check = shlex.join(["python3", "-m", same.MODULE, *parts])
     return msgspec.structs.replace(
         catalog, sites=tuple(_prepared(site, check) for site in catalog.sites)
@@ -44,8 +47,8 @@ def _prepared(site: SiteSpec, check: str) -> SiteSpec:
 
 
 def refusal(failure: Failure, catalog: Catalog) -> str | None:
-    """The message for a site whose python3 cannot run these simulations; None: the attempt failed
-    for another reason."""
+    """The message about a site whose python3 has no wfrun or a different one; None: the attempt
+    failed for another reason."""
     if same.MODULE not in failure.message and task.MODULE not in failure.message:
         return None
     lines = [line.strip() for line in failure.message.splitlines()[1:] if line.strip()]

@@ -1,15 +1,17 @@
 """The program of a task: simulates the cells of a chunk, and writes their rows.
 
 ``python3 -m wfrun.runners.experiments.on_sites.task CHUNK FILE NAME=VALUE…`` reads `work.NAME` in
-the current folder. FILE gets a JSON object: ``rows``, a list of objects with the fields of each
-row, and ``error``, null or that of the cell after these rows:
+the current folder. NAME=VALUE are the parts of the wanted installation, see `installation`. FILE
+gets a JSON object: ``rows``, a list of objects with the fields of each row, and ``error``, null or
 
     {"kind": "InvalidError", "message": …, "source": …, "line": …, "hint": …, "trace": …}
 
-After an error of a policy the further cells are simulated, and ``error`` is the last such.
+After an error of a policy the other cells of the chunk are simulated; ``error`` is the last such
+error. Any other error ends the task; ``error`` is that error, and ``rows`` are those of the cells
+before it.
 
-An error of a simulation is a result, which no retry changes: the status is 0 then. The further
-arguments are those of `installation`.
+The exit status is 0 even after an error of a simulation, because a retry would raise the error
+again. It is 1 if the installation differs.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ MODULE = "wfrun.runners.experiments.on_sites.task"
 
 
 def main(chunk: int, output: Path, wanted: list[str]) -> int:
-    """Do the task; returns the exit status."""
+    """Simulate chunk number ``chunk`` and write ``output``. Returns the exit status."""
     from wfrun.runners.experiments.on_sites.installation import differences
 
     differing = differences(wanted)

@@ -1,8 +1,8 @@
-"""What is simulated, as a file that a task reads at a site: the simulation, and the cells of each
-task.
+"""The input file of tasks that simulate: a pickle of the simulation, and the cells of each task.
 
-It is a pickle, which only this installation writes, for its own tasks. Files that the simulation
-reads are inputs of the tasks; their paths in it become those of the copies.
+A pickle is safe here, because only this installation writes it, for its own tasks. The files that
+the simulation reads are staged as inputs of the tasks; ``read`` replaces their paths in the pickle
+by the paths of the staged copies.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ NAME = "work.pickle"
 """Name of the file in the sandbox."""
 
 Files = Mapping[Path, Sequence[Path]]
-"""Files that the simulation reads, by the path of the file or folder that the simulation was
-given."""
+"""Files that a simulation reads, by the path of the file or folder that was given to it."""
 
 
 class Work(NamedTuple):
@@ -33,7 +32,7 @@ class Work(NamedTuple):
 
 
 def staged(files: Files) -> dict[str, Path]:
-    """The inputs of a task by their names in its sandbox."""
+    """The inputs of a task: paths on this machine by name in the sandbox."""
     return {
         os.path.join(_name(number, path), found.relative_to(path)) if found != path else
         _name(number, path): found
@@ -47,14 +46,15 @@ def _name(number: int, path: Path) -> str:
 
 
 def write(work: Work, files: Files, path: Path) -> None:
-    """Write the file."""
+    """Write ``work`` to ``path``. Paths of ``files`` in the simulation are written as names in the
+    sandbox."""
     names = {str(place): _name(number, place) for number, place in enumerate(files)}
     with drafted(path, 0o600) as stream:
         _Pickler(stream, names).dump(work)
 
 
 def read(path: Path) -> Work:
-    """The content, with the paths of the copies below the current folder."""
+    """Read the content of the file. Paths of staged files are relative to the current folder."""
     with path.open("rb") as stream:
         work = _Unpickler(stream).load()
     assert isinstance(work, Work)

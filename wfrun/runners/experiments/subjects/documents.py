@@ -49,21 +49,21 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def files(self) -> Files:
-        """None: documents have been read."""
+        """No files: documents are read before they are simulated."""
         return {}
 
     def tasks_of(self, label: str | None) -> int | None:
-        """Documents have all of their tasks."""
+        """None: all tasks of documents are simulated."""
         return None
 
     def of(self, cell: Cell) -> list[Workflow]:
-        """The workflows of a run."""
+        """The workflows that the run of a cell has."""
         if cell.workload is None:
             return self.workflows
         return [self.workflows[self.names.index(cell.workload)]]
 
     def settings_of(self, experiment: Experiment, cell: Cell) -> Settings:
-        """The settings of a run. Raises InvalidError as `with_selection`."""
+        """The settings of the run of a cell. Raises the errors of `with_selection`."""
         return with_selection(
             experiment.settings_of(cell), self.of(cell), experiment.platform.catalog
         )
@@ -74,8 +74,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
 
 def _content(workflow: Workflow) -> Workflow:
-    """The workflow without the place of its document. Of a bag, only its template and
-    parameters."""
+    """The workflow without the path of its document, so that its digest depends on its content
+    only. Of a bag, only the template and the parameters."""
     if workflow.bag is not None:
         bag = msgspec.structs.replace(workflow.bag, source="")
         return Workflow(workflow.name, "", (), (), (), bag=bag)

@@ -12,7 +12,7 @@ from wfrun.parsers.generate.bot_workload import BotWorkload
 from wfrun.parsers.generate.bots import Arrival, at_load
 
 _MOST = 2.0
-"""Maximum ratio of the load with all work counted to the requested load."""
+"""Maximum ratio of the load that counts all work to the requested load."""
 _STEPS = 30
 """Number of bisections, each of which halves the error of the load."""
 
@@ -23,20 +23,20 @@ def at_load_of_arrivals(
     sites: Sequence[SiteSpec],
     arrival: Arrival = "realistic",
 ) -> BotWorkload:
-    """The same bags, with times between arrivals scaled so that ``load`` is the busy share of the
-    sites until the last arrival. This load assumes that each task starts when it arrives, on a
-    processor of average speed.
+    """Return the bags with times between arrivals scaled so that ``load`` is the busy share of the
+    sites from the first to the last arrival. This load assumes that each task starts when it
+    arrives, on a processor of average speed.
 
-    Work after the last arrival does not count. `at_load` counts it, so that with long tasks a load
-    of 60% would keep only half of the processors busy. The load with all work counted is at most
-    twice ``load``. If ``load`` cannot be reached within this limit because there are too few tasks,
-    a remark says so. Raises InvalidError as `at_load`.
+    Work after the last arrival does not count. `at_load` counts all work, so that with long tasks a
+    load of 60% would keep only half of the processors busy. The load that counts all work is at
+    most twice ``load``. If ``load`` cannot be reached within this limit because there are too few
+    tasks, a remark in the result says so. Raises the errors of `at_load`.
     """
     once = at_load(workload, load)
     done_s = _work_by_time(once, workload.capacity / sum(site.slots for site in sites))
 
     def within(counted: float) -> float:
-        """The load until the last arrival if the load with all work counted is ``counted``."""
+        """The load until the last arrival, if the load that counts all work is ``counted``."""
         shorter = load / counted
         return done_s(shorter) / (workload.capacity * once.span_s * shorter)
 
@@ -54,8 +54,8 @@ def at_load_of_arrivals(
 
 
 def _work_by_time(workload: BotWorkload, speed_ratio: float) -> Callable[[float], float]:
-    """Returns a function of the factor on the times between arrivals: the work that is done until
-    the last arrival, in seconds on the reference processor."""
+    """Return a function that maps a factor on the times between arrivals to the work done until the
+    last arrival, in seconds on the reference processor."""
     submissions = workload.submissions()
     end_s = submissions[-1].at_s
     bags = []

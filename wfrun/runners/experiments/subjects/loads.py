@@ -7,15 +7,15 @@ from decimal import Decimal, InvalidOperation
 from wfrun.engine.errors import InvalidError
 
 STEP = Decimal("0.15")
-"""Step of a range without one."""
+"""Default step of a range ``from:to``."""
 MOST = 100
 """Maximum number of values of a range."""
 _HINT = "write 0.2,0.6 or 0.2:0.95 or 0.2:0.95:0.05"
 
 
 def loads_of(text: str | None) -> tuple[float, ...] | None:
-    """The numbers above 0 and the ranges ``from:to`` or ``from:to:step`` (both ends included) of a
-    text, which have commas between them; None for None. Raises InvalidError."""
+    """Read a list of loads with commas between them: numbers above 0, and ranges ``from:to`` or
+    ``from:to:step`` that include both ends. None gives None. Raises InvalidError."""
     if text is None:
         return None
     loads: list[float] = []

@@ -28,11 +28,12 @@ _MAX_EVENTS = 200_000
 
 
 def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = False) -> Overheads:
-    """The overheads of the run ``given``, or none for ``none``. For ``auto``, those that the user's
-    latest runs have measured at the clusters and hosts of the catalog, with ``local`` also at its
-    local sites.
+    """The overheads that ``given`` names: those of a run, none for ``none``, or for ``auto`` those
+    that the user's latest runs have measured at the clusters and hosts of the catalog. ``local``:
+    ``auto`` also considers the local sites of the catalog.
 
-    A warning names the runs that ``auto`` uses. Raises InvalidError for a run that cannot be read.
+    A warning names the runs that ``auto`` uses. Raises InvalidError for a named run that cannot be
+    read; ``auto`` skips such runs.
     """
     if given == NONE:
         return Overheads()
@@ -57,8 +58,8 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = Fal
 
 
 def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> Catalog:
-    """The catalog, with speeds from copies of earlier runs for links of which it states none. A
-    warning says so."""
+    """The catalog, with speeds that copies of earlier runs have shown for links whose speed it does
+    not state. A warning names the first of these links."""
     if history is None or not any(site.access is not None for site in catalog.sites):
         return catalog
     added = missing_links(load_links(history) or {}, catalog)
@@ -74,8 +75,8 @@ def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> C
 
 
 def completed(found: Overheads, older: Overheads) -> Overheads:
-    """Add what an older run has measured and ``found`` lacks: other sites and links, and how long
-    tasks hold their cores, which not every run shows."""
+    """Add to ``found`` the overheads of an older run for sites and links that ``found`` lacks, and
+    the time for which tasks hold their cores, which not every run shows."""
     sites = {**older.sites, **found.sites}
     for name in found.sites.keys() & older.sites.keys():
         if sites[name].hold_s is None:
@@ -101,7 +102,8 @@ def _is_among(site: SiteSpec, catalog: Catalog, local: bool) -> bool:
 
 
 def _at(names: set[str], overheads: Overheads) -> Overheads:
-    """The overheads of these sites, and of the links between them and from here."""
+    """The overheads of the sites with these names, and of the links between these sites and between
+    them and this machine."""
     ends = {*names, "origin"}
     return Overheads(
         {name: each for name, each in overheads.sites.items() if name in names},

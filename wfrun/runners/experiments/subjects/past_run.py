@@ -20,20 +20,21 @@ from wfrun.runners.run.store.event_store import Store
 
 
 class PastRun(NamedTuple):
-    """What a run has measured, and where it took place."""
+    """The workflows of a past run with the values that it measured, and its sites."""
 
     workflows: list[Workflow]
     are_bags: bool
-    """All workflows are bags."""
+    """Whether all workflows are bags."""
     catalog: Catalog
-    """Its last one, if it was resumed with another."""
+    """The catalog of the run; the last one if it was resumed with another catalog."""
     selection: str
     overheads: Overheads
 
 
 def past_run(name: str, warn: Warn) -> PastRun:
-    """The workflows of a run, with the run times on the reference processor and the file sizes that
-    it measured. A task that was not done gets the mean of its kind. Raises InvalidError."""
+    """Read a run. Its workflows have the run times (on the reference processor) and file sizes that
+    it measured. A task that was not done gets the mean run time of its type, and a warning gives
+    the number of these tasks. Raises InvalidError."""
     run = rundir.find(name)
     state = read_state(run)
     measured = measured_runtimes_s(run, state)
@@ -54,7 +55,8 @@ def past_run(name: str, warn: Warn) -> PastRun:
 
 
 def _catalog(state: RunState) -> Catalog:
-    """The last sites of a run, without those that left its catalog and without their links."""
+    """The last catalog of a run, without the sites that were removed by a resume and without their
+    links."""
     left = {state.sites[number].spec.name for number in state.left_sites}
     sites = tuple(s.spec for s in state.sites if s.spec.name not in left)
     links = (link for link in state.links if not left & {link.source, link.destination})
@@ -62,7 +64,8 @@ def _catalog(state: RunState) -> Catalog:
 
 
 def measured_runtimes_s(run: rundir.RunDir, state: RunState) -> dict[tuple[int, int], float]:
-    """Run times in seconds on the reference processor, by workflow and task."""
+    """Measured run times in seconds on the reference processor, by (workflow, task), for tasks that
+    are done."""
     speeds = [site.spec.speed_ratio for site in state.sites]
     measured: dict[tuple[int, int], float] = {}
     placed: dict[str, ev.AttemptPlaced] = {}

@@ -39,10 +39,10 @@ def with_runtimes(
     *,
     predictor: str = "last2",
 ) -> tuple[list[Workflow], RuntimeSources]:
-    """The workflows with a run time on the reference processor for each task: the documented one,
-    else a prediction from ``measured`` run times or earlier runs, else ``assumed_s``. Raises
-    InvalidError for a task without any of these. Tasks in ``reused``, which are done before, need
-    no run time and are not counted."""
+    """The workflows with a run time on the reference processor for each task, and the number of
+    tasks by source. The source is the document, else a prediction from ``measured`` run times or
+    earlier runs, else ``assumed_s``. Tasks in ``reused``, which are done already, need no run time
+    and are not counted. Raises InvalidError for another task without any source."""
     known = {**earlier_runtimes(workflows, catalog, history, predictor), **measured}
     counts = {"documented": 0, "predicted": 0, "assumed": 0}
     before = [frozenset[int]()] * len(workflows)
@@ -58,8 +58,8 @@ def with_runtimes(
 def earlier_runtimes(
     workflows: Sequence[Workflow], catalog: Catalog, history: HistoryFile | None, predictor: str
 ) -> dict[JobClass, float]:
-    """Predicted run times on the reference processor by class of tasks, from those of earlier runs
-    at any site of the catalog."""
+    """Predicted run times in seconds on the reference processor, by class of tasks, from earlier
+    runs at any site of the catalog. Empty without a history."""
     if history is None:
         return {}
     run_times = make_run_times(predictor)
@@ -81,8 +81,9 @@ def with_earlier_runtimes(
     predictor: str,
     warn: Callable[[str], None],
 ) -> list[Workflow]:
-    """The workflows with run times on the reference processor for those tasks without one whose
-    class has been run by earlier runs. A warning gives the number of these tasks."""
+    """The workflows with predicted run times for tasks whose document states none, if earlier runs
+    have run tasks of their class. Run times are on the reference processor. A warning gives the
+    number of these tasks."""
     if not any(map(_lacks_runtimes, workflows)):
         return list(workflows)
     known = earlier_runtimes(workflows, catalog, history, predictor)
@@ -154,7 +155,8 @@ def _filled(
 def _unknown_s(
     workflow: Workflow, index: int, known: dict[JobClass, float], assumed_s: float | None
 ) -> tuple[float, str]:
-    """The run time of a task whose document states none, and its source."""
+    """The run time in seconds of a task whose document states none, and its source, ``predicted``
+    or ``assumed``. Raises InvalidError if there is no source."""
     task = workflow.tasks[index]
     kind = _class_of(workflow, task)
     if kind in known:

@@ -32,7 +32,8 @@ Warn = Callable[[str], None]
 """Called with a warning for the user."""
 
 _BAGS = "bags:"
-"""Begins the name of a workload of bags, where the name alone would mean something else."""
+"""Prefix that makes an argument a workload of bags. It is needed where the argument alone would
+mean something else, such as a log."""
 
 
 def kind_of(subject: str | Path | Workflow) -> Kind:
@@ -139,7 +140,7 @@ def workflows_of(
 
 
 def _check_exists(document: str | Path) -> None:
-    """A word that is no file may be a mistyped workload."""
+    """Raise InvalidError if no such document exists and its name resembles that of a workload."""
     near = get_close_matches(str(document), ROWS, n=1)
     if near and not Path(document).exists():
         raise InvalidError(

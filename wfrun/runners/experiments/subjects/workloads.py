@@ -30,7 +30,7 @@ POLICIES = ("ect", "fplt", "rr", "wqr", "dfplt", "ect-p", "stfr", "fpf")
 """The scheduling policies for bags (thesis section 5.1.4): ``all`` of them."""
 
 TASKS = 60_000
-"""Number of tasks of a generated workload (thesis section 5.3.3: "an average of over 60,000
+"""Default number of tasks of a generated workload (thesis section 5.3.3: "an average of over 60,000
 tasks")."""
 
 
@@ -44,7 +44,8 @@ class LogOfBags(msgspec.Struct, frozen=True):
 
 
 def log_of_bags(path: Path, *, skip_bad_lines: bool = False) -> LogOfBags:
-    """The log with its label. Raises OSError."""
+    """Make the record of a log, with its label. Reads the whole file for the digest. Raises
+    OSError."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:10]
     return LogOfBags(f"{path.name} #{digest}", str(path), skip_bad_lines)
 
@@ -54,16 +55,17 @@ class Workloads(msgspec.Struct, frozen=True):
 
     labels: tuple[str, ...] = ("average",)
     logs: tuple[LogOfBags, ...] = ()
-    """Those of the labels that are no rows of the model."""
+    """The logs among the workloads. Each other label is a row of the model."""
     tasks: int | None = None
-    """None: TASKS of a generated workload, all of a log."""
+    """Approximate number of tasks of each workload. None: TASKS of a generated workload, all tasks
+    of a log."""
     monitoring_s: float = 0.0
     """Period of the monitoring service of a central resource manager, in seconds (thesis section
-    5.1.2). It replaces `SiteModel.poll_s` with the architecture csp only. 0: as the platform has
-    it."""
+    5.1.2). It replaces `SiteModel.poll_s`, but only with the architecture csp. 0:
+    `SiteModel.poll_s` is unchanged."""
     likeness: float = 0.0
     streams: Streams = "equal"
-    """This and ``likeness`` are those of `generate_workload`."""
+    """``streams`` and ``likeness`` are parameters of `generate_workload`."""
     day_load: float | None = None
     """Load at which bags of a generated workload arrive at the rate of the model. At other loads
     the rate is proportional to the load. Workloads whose numbers of tasks are also proportional to
@@ -83,11 +85,11 @@ class Workloads(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> Files:
-        """The logs."""
+        """The logs that simulations read."""
         return {Path(log.path): [Path(log.path)] for log in self.logs}
 
     def log(self, label: str | None) -> LogOfBags | None:
-        """The log of that label; None: it is a row of the model."""
+        """The log with this label; None: the label is a row of the model."""
         return next((log for log in self.logs if log.name == label), None)
 
     def tasks_of(self, label: str | None) -> int | None:
@@ -158,21 +160,21 @@ def _bags_of(log: LogOfBags) -> BotWorkload:
 
 
 LONGEST_SHARE = 0.5
-"""Maximum run time of a task as a share of the time in which the sites could do all tasks. The
-traces of the thesis last for a month, but here arrivals are compressed. A task of hours would run
-longer than bags arrive, and take a processor away instead of competing for it."""
+"""Maximum run time of a task, as a share of the time in which the sites could do all tasks. The
+traces of the thesis last for a month; here arrivals are compressed. A task of hours would therefore
+run longer than the period of arrivals, and occupy a processor for all of it."""
 
 SPAN_SHARE = 0.3
-"""Maximum run time of a task as a share of the time in which all bags arrive. Used where this time
+"""Maximum run time of a task, as a share of the time in which all bags arrive. Used if this time
 does not depend on the load (``day_load``). At a load of 60% it equals LONGEST_SHARE."""
 
 LEAST_LONGEST_S = 300.0
-"""Minimum run time to which tasks are cut, in seconds."""
+"""Lower limit of the maximum run time of tasks, in seconds."""
 
 
 def without_long_tasks(workload: BotWorkload, share: float = LONGEST_SHARE) -> BotWorkload:
-    """The same bags, with tasks cut to ``share`` of the time in which the sites could do all; a
-    remark counts them."""
+    """Return the bags with run times limited to ``share`` of the time in which the sites could do
+    all tasks. A remark gives the number of shortened tasks."""
     runtimes_s = sorted(s for bag in workload.bags for s in bag.runtime_s)
     longest_s = _longest_s(runtimes_s, workload.capacity, share)
     cut = sum(1 for s in runtimes_s if s > longest_s)
@@ -188,8 +190,9 @@ def without_long_tasks(workload: BotWorkload, share: float = LONGEST_SHARE) -> B
 
 
 def _longest_s(runtimes_s: Sequence[float], capacity: float, share: float) -> float:
-    """The maximum run time that equals ``share`` of the total work over ``capacity`` once longer
-    run times are cut to it, in seconds. ``runtimes_s`` ascend."""
+    """Find the maximum run time, in seconds, that equals ``share`` of the total work over
+    ``capacity``. The total work is that after longer run times are cut to this maximum. The maximum
+    is at least LEAST_LONGEST_S. ``runtimes_s`` ascend."""
     longest_s = runtimes_s[-1]
     while True:
         work_s = sum(min(s, longest_s) for s in runtimes_s)

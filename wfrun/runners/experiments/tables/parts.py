@@ -36,14 +36,15 @@ LONGEST_NAME = 20
 """Maximum length of the name of a workflow in a heading, in characters."""
 
 _BY_LOAD = ("makespan s", "NSL", "in time %")
-"""The measures that have a table of their own, with a column for each load."""
+"""Measures that have a table with a column for each load."""
 
 
 class PartTable:
-    """A table with a title, key columns that name the rows, and a column of numbers for each part.
+    """A table with a title, key columns that identify the rows, and a column of numbers for each
+    part.
 
-    Parts that do not fit the terminal are left out, and counted below the table; ``noun`` names
-    them there. ``green`` are the cells (row, part) with the best value.
+    Parts that do not fit the terminal are left out; a line below the table gives their number, and
+    calls them ``noun``. ``green`` are the cells (row, part) that are shown in green as best values.
     """
 
     def __init__(
@@ -85,7 +86,8 @@ class PartTable:
 
 
 def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
-    """A table of the mean makespan of each workflow, with the rows of `ResultTable`."""
+    """A table of the mean makespan of each workflow. Its rows and their order are those of
+    `ResultTable`."""
     ordered = ResultTable(rows)
     groups = [ordered.groups[key] for key in ordered.order()]
     parts = [
@@ -106,7 +108,8 @@ def workflow_table(rows: Sequence[Row], names: Sequence[str]) -> PartTable:
 
 
 def size_table(rows: Sequence[Row]) -> PartTable:
-    """Table of the mean NSL by size class of bags, with the rows of `ResultTable`.
+    """A table of the mean NSL by size class of bags. Its rows and their order are those of
+    `ResultTable`.
 
     It shows differences that the mean over all bags hides (thesis section 5.4.1). If ``rows`` have
     several loads, only rows of the highest load are used.
@@ -126,7 +129,8 @@ def size_table(rows: Sequence[Row]) -> PartTable:
 
 
 def _mean_nsl(rows: Sequence[Row], size: int) -> float | None:
-    """The mean NSL of all bags of a size class; None if there are none, or a run did not finish."""
+    """The mean NSL of all bags of a size class; None if there are no such bags, or if a run did not
+    finish."""
     count = sum(row.class_bags[size] for row in rows)
     if not count or not all(row.class_nsl for row in rows):
         return None
@@ -134,10 +138,11 @@ def _mean_nsl(rows: Sequence[Row], size: int) -> float | None:
 
 
 class LoadTables:
-    """Tables for an experiment with several loads: one for each measure.
+    """A table for each measure of an experiment with several loads.
 
-    They have a column for each load and a row for each variant, in the order of the mean makespan
-    over all loads. The best value of each load is green.
+    Each table has a column for each load and a row for each workload and variant. The rows of a
+    workload are in the order of the mean makespan over all loads. The best values of each workload
+    and load are green.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -194,6 +199,6 @@ class LoadTables:
 
 
 def _shown(cell: str) -> float | None:
-    """The rounded value that a cell shows, so that cells that look equal count as equally good.
+    """The rounded value that a cell shows, so that cells with equal texts count as equally good.
     None: the cell shows no value."""
     return None if cell == "-" else float(cell.split()[0].replace(",", ""))

@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 SPREAD = 10
 """Ratio of the largest to the smallest mean above which the axis is logarithmic."""
 PANELS_BELOW = 8
-"""Maximum number of panels in a column; more panels are in further columns."""
+"""Maximum number of panels in a column of panels. Further panels start a new column."""
 LINES = ("-", "--", ":", "-.")
-"""Styles of lines, by architecture and throttle."""
+"""Line styles, one for each combination of architecture and throttle."""
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Mean makespan, and for workloads of bags also mean NSL, with 95% confidence intervals; panels
-    for each document or workload that is simulated separately. With several loads: lines over the
-    load. Otherwise: bars for each policy. The ending of ``path`` chooses the format.
+    """Draw the mean makespan, and for workloads of bags also the mean NSL, with 95% confidence
+    intervals, and save the picture to ``path``. Each document or workload that is simulated
+    separately has its panels. With several loads a panel has lines over the load, otherwise bars
+    for each policy. The ending of ``path`` selects the format.
 
-    Raises InfeasibleError without matplotlib, or where the file cannot be written.
+    Raises InfeasibleError without matplotlib, or if the file cannot be written.
     """
     if not varies_throttle(variant for _, variant in grouped(rows)):
         rows = [msgspec.structs.replace(row, throttle=None) for row in rows]
@@ -84,12 +85,12 @@ def _title(name: str, groups: Groups) -> str:
 
 
 Samples = dict[tuple[Case, Variant], Summary]
-"""Of one panel."""
+"""The summaries of one panel, by case and variant."""
 
 
 def _draw_lines(axes: Axes, samples: Samples, variants: Sequence[Variant]) -> None:
-    """Draw a line for each variant. The policy determines its colour, the architecture its
-    style."""
+    """Draw a line for each variant. Its colour shows the selection policy and the placement policy,
+    its style the architecture and the throttle."""
     colours = list(dict.fromkeys((v.selection, v.policy) for v in variants))
     styles = list(dict.fromkeys((v.architecture, v.throttle) for v in variants))
     names = _names(variants, alone="policy")
@@ -143,8 +144,8 @@ def _draw_bars(axes: Axes, samples: Samples, variants: Sequence[Variant], *, nam
 
 
 def _error_bars(summaries: Sequence[Summary]) -> list[list[float]] | None:
-    """Lengths of the error bars below and above the means; None: there are none. No bar extends
-    below 0, because no measure is negative, although the normal distribution is."""
+    """Lengths of the error bars below and above the means; None: no mean has an interval. No bar
+    extends below 0, because no measure is negative."""
     halves = [s.half_width or 0.0 for s in summaries]
     if not any(halves):
         return None
@@ -161,8 +162,8 @@ def _scale(axes: Axes, means: Sequence[float]) -> None:
 
 
 def _names(variants: Sequence[Variant], *, alone: str) -> dict[Variant, str]:
-    """Names of the variants, made of the dimensions in which they differ. If they differ in none,
-    the value of the field ``alone``."""
+    """Names of the variants, made of the dimensions in which they differ. If the variants do not
+    differ, the name is the value of the field ``alone``."""
     words = {
         variant: (
             variant.architecture,

@@ -18,23 +18,24 @@ from wfrun.engine.policies.policy_error import PolicyError
 from wfrun.parsers.atomic import drafted
 
 CellT = TypeVar("CellT", bound=msgspec.Struct)
-"""Identifies a run: a frozen record of text, numbers and None, with keyword arguments."""
+"""Type of a cell, which identifies a run: a frozen record of text, numbers and None, with keyword
+arguments."""
 RowT = TypeVar("RowT", bound=msgspec.Struct)
-"""The measures of a run: a record that derives from CellT. Its further fields may also be tuples of
-numbers."""
+"""Type of a row, which has the measures of a run: a record that derives from CellT. Fields that
+CellT lacks may also be tuples of numbers."""
 
 
 class Results(Generic[CellT, RowT]):
-    """Rows in memory and, with a path, in a CSV file. Each row is written as soon as its cell is
-    simulated, so that an interrupted experiment is continued, not repeated.
+    """Rows of an experiment in memory and, with a path, in a CSV file. Each row is written as soon
+    as its cell is simulated, so that an interrupted experiment is continued, not repeated.
 
-    ``identity`` is what all cells have in common. Each line has it in columns of its own before
-    those of the row; a file with another identity is refused. The file is locked until ``close``.
-    If a crash has cut off the last line, this line is removed and ``torn`` is true. A file of an
-    older version that lacks the last columns gets them.
+    ``identity`` has the values that all cells have in common. Each line of the file begins with
+    columns for these values; a file with other values is refused. The file is locked until
+    ``close``. If a crash has cut off the last line, this line is removed and ``torn`` is true. If a
+    file of an older version lacks the last columns, they are added.
 
     Raises InvalidError for a file that is not a file of results, is damaged, belongs to another
-    experiment or is in use; InfeasibleError where it cannot be read or written.
+    experiment or is in use; InfeasibleError if it cannot be read or written.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class Results(Generic[CellT, RowT]):
         self._columns = [*self._identity, *row.__struct_fields__]
         self.rows: list[RowT] = []
         self.broken: list[PolicyError] = []
-        """The different errors of policies that raise, whose cells have no rows."""
+        """The errors of policies that raised, each different error once. Their cells have no
+        rows."""
         self.torn = False
         self._stream: io.TextIOWrapper | None = None
         if path is not None:
@@ -63,17 +65,17 @@ class Results(Generic[CellT, RowT]):
                 raise
 
     def missing(self, cells: Iterable[CellT]) -> list[CellT]:
-        """Those of the cells without a row."""
+        """The cells that have no row, in the order of ``cells``."""
         have = set(map(self.cell_of, self.rows))
         return [cell for cell in cells if cell not in have]
 
     def of(self, cells: Iterable[CellT]) -> list[RowT]:
-        """The rows of these cells, in the order of the cells."""
+        """The rows of these cells, in the order of the cells. Cells without a row are skipped."""
         have = {self.cell_of(row): row for row in self.rows}
         return [have[cell] for cell in cells if cell in have]
 
     def add(self, row: RowT) -> None:
-        """Add a row; it is in the file when this returns."""
+        """Add a row, and write it to the file. Raises InfeasibleError if it cannot be written."""
         # A whole number in a field of type float is written as it is after the file was read: 10.0.
         row = msgspec.convert(msgspec.to_builtins(row), self.row_type)
         self.rows.append(row)
@@ -88,8 +90,8 @@ class Results(Generic[CellT, RowT]):
             self.broken.append(error)
 
     def arrange(self, cells: Iterable[CellT]) -> None:
-        """Move the rows of these cells behind all others, in the order of the cells. The file is
-        then the same whatever the number of cells simulated at a time."""
+        """Move the rows of these cells behind all other rows, in the order of the cells. The
+        content of the file then does not depend on the number of processes that simulated."""
         wanted = dict.fromkeys(cells)
         others = [row for row in self.rows if self.cell_of(row) not in wanted]
         rows = [*others, *self.of(wanted)]
@@ -146,7 +148,8 @@ class Results(Generic[CellT, RowT]):
             self.rows += rows
 
     def _is_older(self, text: str) -> bool:
-        """Whether the header lacks only last columns that are optional in rows."""
+        """Whether the header lacks only columns at the end, all of which are optional fields of
+        rows."""
         known = text[: text.find("\n") + 1].rstrip("\n").split(",")
         fields = {field.name: field for field in msgspec.structs.fields(self.row_type)}
         added = self._columns[len(known) :]
@@ -155,8 +158,8 @@ class Results(Generic[CellT, RowT]):
         )
 
     def _replace(self, path: Path, rows: Sequence[RowT]) -> None:
-        """Replace the file by one with these rows. The new file is locked before it gets the name,
-        so that no other simulation can begin to write to it."""
+        """Replace the file by a new file with these rows. The new file is locked before it gets the
+        name of the old one, so that no other simulation can begin to write to it."""
         old = self._stream
         try:
             with drafted(path) as stream:
@@ -195,7 +198,8 @@ class Results(Generic[CellT, RowT]):
             raise self._unwritable(error) from error
 
     def _read(self, text: str) -> list[RowT]:
-        """The rows of a file without torn line."""
+        """Read the rows of a file whose last line is complete. Raises InvalidError for a wrong
+        identity and for a cell with two rows."""
         rows = []
         seen: dict[CellT, int] = {}
         for line, record in self._records(text):
@@ -212,7 +216,7 @@ class Results(Generic[CellT, RowT]):
         return rows
 
     def _records(self, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-        """The lines after the header, each with its number."""
+        """The lines after the header: line number, and values by column."""
         reader = csv.reader(io.StringIO(text, newline=""))
         columns = next(reader)
         for values in reader:

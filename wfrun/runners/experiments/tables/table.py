@@ -24,15 +24,15 @@ from wfrun.runners.metrics.samples import Summary, summarize
 
 
 class Measure(NamedTuple):
-    """A column of measured values."""
+    """A measure of runs as a column of a table."""
 
     heading: str
     field: str
-    """Of `Row`."""
+    """Name of the field of `Row`."""
     factor: float = 1.0
-    """From the unit of the field to that of the heading."""
+    """Factor from the unit of the field to the unit in the heading."""
     decimals: int | None = None
-    """None: about three digits of the largest value."""
+    """Number of decimals. None: about three digits of the largest value."""
     hidden_at_zero: bool = False
     """The column is left out where all values are 0."""
 
@@ -83,11 +83,11 @@ Column = tuple[str, list[str]]
 
 
 class ResultTable:
-    """A row for each variant, grouped by workload and load. With several seeds, means with 95%
-    confidence intervals.
+    """The table of an experiment: a row for each variant, grouped by workload and load. With
+    several seeds, values are means with 95% confidence intervals.
 
-    In each group the best row is first: the one with the smallest mean makespan among those without
-    failed tasks. On a narrow terminal columns are left out rather than cut.
+    In each group the rows without failed tasks come first, in the order of their mean makespans. On
+    a narrow terminal columns are left out rather than cut.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -114,8 +114,8 @@ class ResultTable:
         yield from failure_lines(self.groups, dict(zip(self.order(), names, strict=True)))
 
     def order(self) -> list[tuple[Case, Variant]]:
-        """The order of the rows: by case, then rows without failed tasks first, then by mean
-        makespan."""
+        """The keys of the rows in their order: by case; within a case, rows without failed tasks
+        first, then by mean makespan."""
         cases = list(dict.fromkeys(case for case, _ in self.groups))
         return sorted(
             self.groups,
@@ -194,8 +194,9 @@ def failure_lines(
     groups: Mapping[tuple[Case, Variant], Sequence[Row]],
     names: Mapping[tuple[Case, Variant], Sequence[str]],
 ) -> Iterator[RenderableType]:
-    """A line for each variant with runs that did not finish: their number, and why the first one
-    did not finish. ``names`` are the key cells of each variant."""
+    """A line for each variant with runs that did not finish: the number of these runs, and why the
+    first of them did not finish. ``names`` are the cells that identify a variant in the table.
+    After MAX_FAILURES lines, one line with the number of further variants."""
     failed = [key for key in names if any(row.makespan_s is None for row in groups[key])]
     for key in failed[:MAX_FAILURES]:
         unfinished = [row for row in groups[key] if row.makespan_s is None]
@@ -209,8 +210,8 @@ def failure_lines(
 
 
 def values(rows: Sequence[Row], measure: Measure) -> list[float]:
-    """Values of a measure in ``rows``, in the unit of the heading. Empty if a row does not have the
-    measure, because the mean of the others would hide that."""
+    """Values of a measure in ``rows``, in the unit of the heading. Empty if any row lacks the
+    measure, because a mean over the other rows would hide the missing one."""
     found = [getattr(row, measure.field) for row in rows]
     if None in found:
         return []
@@ -218,12 +219,13 @@ def values(rows: Sequence[Row], measure: Measure) -> list[float]:
 
 
 def legend(headings: Sequence[str], *, bags: bool) -> list[str]:
-    """What the headings stand for."""
+    """Explanations of the headings that are in the table."""
     return [text for name, text in (_LEGENDS_OF_BAGS if bags else _LEGENDS) if name in headings]
 
 
 def endless(groups: Mapping[tuple[Case, Variant], Sequence[Row]]) -> list[str]:
-    """A remark about workloads of bags that arrive faster than the sites can execute them."""
+    """A remark for the table if loads are above 1, where bags arrive faster than the sites can
+    execute them; otherwise no remark. Only for workloads of bags."""
     over = any(
         case.load is not None and case.load > 1 and any(row.bags is not None for row in rows)
         for (case, _), rows in groups.items()
@@ -232,7 +234,8 @@ def endless(groups: Mapping[tuple[Case, Variant], Sequence[Row]]) -> list[str]:
 
 
 def draw_table(columns: Sequence[Column]) -> Table:
-    """Names at the left, numbers at the right; rows that are ``best`` in something are green."""
+    """Draw a table with names at the left and numbers at the right. A row with the cell "best" is
+    green."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, _ in columns:
         justify: Literal["left", "right"] = "left" if heading in _NAMES else "right"
@@ -245,8 +248,9 @@ def draw_table(columns: Sequence[Column]) -> Table:
 def fitting(
     columns: list[Column], left_out_first: Sequence[str], width: int
 ) -> tuple[list[Column], list[str]]:
-    """Leave out columns in the given order until the others fit into ``width`` characters. Returns
-    the columns, and the headings of those left out."""
+    """Leave out columns in the order of ``left_out_first`` until the table fits into ``width``
+    characters. Returns the remaining columns, and the headings of the columns that were left
+    out."""
     left_out = []
     for heading in left_out_first:
         if table_width(columns) <= width:
@@ -259,13 +263,14 @@ def fitting(
 
 
 def table_width(columns: Sequence[Column]) -> int:
-    """In characters, as ``draw_table`` draws it."""
+    """Width in characters of the table that ``draw_table`` draws."""
     return sum(2 + max(map(len, [heading, *cells])) for heading, cells in columns) - 2
 
 
 def numbers(samples: Sequence[Sequence[float]], decimals: int | None = None) -> list[str]:
-    """Means of samples with their confidence intervals, all with the same decimals, by default
-    about three digits of the largest; means of whole numbers have none. An empty sample is "-"."""
+    """Means of samples with their confidence intervals, as texts with equal numbers of decimals. By
+    default the largest mean has about three digits; if all means are whole numbers, there are no
+    decimals. An empty sample gives "-"."""
     summaries = [summarize(sample) if sample else None for sample in samples]
     known = [summary for summary in summaries if summary is not None]
     if decimals is None:
