@@ -1,1 +1,1 @@
-"""One simulated run: a real run's loop and core in virtual time."""
+"""Simulated runs: the loop and the core of real runs, in virtual time."""

@@ -15,8 +15,8 @@ from wfrun.engine.fitting.names import look_up
 from wfrun.engine.model import SiteSpec
 
 Parts = Mapping[int, Sequence[int] | None]
-"""The parts of a bag by number of the queue that each goes to. A part is a list of task numbers;
-None: the whole bag."""
+"""The parts into which a bag is divided, by number of the queue that gets the part. A part is a
+list of task numbers; None: the whole bag."""
 
 
 class Architecture(ABC):
@@ -36,11 +36,11 @@ class Architecture(ABC):
 
     @abstractmethod
     def route(self, user: str, cluster: int, tasks: int) -> Parts:
-        """Choose the queues of a bag of ``tasks`` tasks that arrives now in the stream of
-        ``cluster``."""
+        """Divide a bag of ``tasks`` tasks, which a user of ``cluster`` submits now, among the
+        queues."""
 
     def ended(self, queue: int) -> None:  # noqa: B027 - only some architectures need it
-        """Called when a task of this queue is done, or has failed for good."""
+        """Called when a task of the queue is done, or has failed for good."""
 
 
 class Central(Architecture):
@@ -61,7 +61,7 @@ class Central(Architecture):
 
 
 class Separated(Architecture):
-    """SEP-C: a queue for each site, which gets the bags of the site's own users."""
+    """SEP-C: a queue for each site. The bags of a user go to the queue of the user's site."""
 
     name = "sep-c"
     summary = "a resource manager for each site, each with its own users"
@@ -74,11 +74,12 @@ class Separated(Architecture):
 
 
 class Flocking(Architecture):
-    """FCONDOR: a queue for each site, between which users move.
+    """FCONDOR: a queue for each site. A user moves from one queue to the next when a task has to
+    wait.
 
-    The first queue of a user is that of the site in whose stream the user's first bag arrives.
-    Tasks go there while they can start immediately. The first task that must wait still goes there;
-    the user's further tasks go to the next site in the order of the catalog.
+    A user begins at the site in whose stream the user's first bag arrives. Tasks go to its queue
+    while they can start immediately. The first task that must wait still goes to this queue; the
+    user's further tasks go to the next site in the order of the catalog.
     """
 
     name = "fcondor"
@@ -119,8 +120,8 @@ class Flocking(Architecture):
         self._unfinished[queue] -= 1
 
     def _idle(self, site: int) -> int:
-        """Processors of a site minus those in use and those that waiting tasks need; 0 or less
-        while tasks wait there."""
+        """Processors of a site that are neither in use nor needed by waiting tasks. 0 or less while
+        tasks wait at the site."""
         # The core counts cores of placed tasks and of replicas; ``_unfinished`` also counts tasks
         # that wait in the queue, but no replicas. The larger of the two counts.
         sites = self.state.sites  # empty before the run has begun
@@ -129,8 +130,8 @@ class Flocking(Architecture):
 
 
 class FlockingByBag(Flocking):
-    """FCONDOR with whole bags. All tasks of a bag go to one queue; if one of them has to wait, the
-    user's next bag goes to the next site. The thesis does not say whether users move within a
+    """FCONDOR with whole bags. All tasks of a bag go to one queue. If the last of them has to wait,
+    the user's next bag goes to the next site. The thesis does not say whether users move within a
     bag."""
 
     name = "fcondor-bag"

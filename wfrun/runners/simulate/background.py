@@ -17,11 +17,12 @@ WARM_UP_S = 2 * 86400.0
 """Time for which the background runs alone, in seconds. Workflows then meet a queue in its usual
 state."""
 HORIZON_S = 30 * 86400.0
-"""Length of the background after that, in seconds."""
+"""Length of the background after the warm-up, in seconds."""
 
 
 def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
-    """Warnings of jobs that are left out at a site because they are larger than it."""
+    """A warning for each site for which some jobs are too large. These jobs are left out at the
+    site."""
     return [
         f"site {site.name}: {larger} of {len(jobs)} background jobs are larger than its "
         f"{site.slots} slots and left out"
@@ -33,11 +34,13 @@ def unfit(jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec]) -> list[str]:
 def background_of(
     jobs: Sequence[LoggedJob], sites: Sequence[SiteSpec], load: float | None, seed: int
 ) -> Mapping[str, list[SimulatedJob]]:
-    """Jobs for every site, from a window of the log that begins at a random time.
+    """Jobs of other users for each site, by name of the site, from a window of the log that begins
+    at a random time.
 
-    Each site gets the jobs that fit it. With ``load``, the times between submissions are scaled so
-    that the jobs request this share of the site. Windows of different sites and seeds begin at
-    different times. If the log is shorter than the simulation, it is repeated.
+    A site gets the jobs that fit it. With ``load``, the times between submissions are scaled so
+    that the jobs request this share of the site. The beginning of the window depends on the site
+    and on ``seed``. If the log is shorter than the simulation, it is repeated. Raises InvalidError
+    if fewer than two jobs fit a site.
     """
     return {spec.name: _for_site(jobs, spec, load, Random(f"{seed}/{spec.name}")) for spec in sites}
 

@@ -1,5 +1,6 @@
-"""One simulated workload of bags: the tasks of each bag are submitted when it arrives, those of
-logs when their jobs were, to the resource managers of an architecture, and attempts are counted."""
+"""One simulated workload of bags. The tasks of a bag are submitted when the bag arrives, tasks of a
+log when their jobs were submitted. They go to the resource managers of an architecture; attempts
+are counted."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ from wfrun.runners.simulate.simulation import Platform, Simulation
 from wfrun.sites.simulated.site import ARRIVALS, LAST
 
 LATER = 2
-"""Multiple of the time of the last arrival by which done tasks are counted a second time."""
+"""Done tasks are counted at the time of the last arrival, and again at this multiple of it."""
 
 
 class AttemptTally:
-    """Counts of attempts, and of the time for which they held processors.
+    """Counts of attempts, and the processor time that they held.
 
-    ``until_s`` is the time of the last arrival. The numbers of tasks done by then and by LATER
-    times ``until_s`` measure the throughput of an architecture (thesis section 5.4.5). Use of
-    processors is measured until the last arrival, because the sites run empty afterwards.
+    ``until_s`` is the time of the last arrival. The numbers of tasks that are done by ``until_s``
+    and by LATER times ``until_s`` measure the throughput of an architecture (thesis section 5.4.5).
+    The use of processors is measured until the last arrival, because the sites run empty
+    afterwards.
     """
 
     def __init__(self, until_s: float) -> None:
@@ -41,14 +43,15 @@ class AttemptTally:
         self.used_s = 0.0
         """Processor seconds of all attempts."""
         self.wasted_s = 0.0
-        """Processor seconds of attempts that were not the first of their task to be done."""
+        """Processor seconds of attempts, except the first successful attempt of each task."""
         self.used_in_time_s = 0.0
         """Processor seconds up to ``until_s``."""
         self._done: set[str] = set()
-        """Done tasks, by the part that the keys of their attempts have in common."""
+        """Ids of the done tasks: the prefix that the keys of all attempts of a task share."""
 
     def ended(self, event: ev.AttemptEnded) -> bool:
-        """Count an attempt; returns whether it is the first of its task to be done."""
+        """Count an attempt that has ended. Returns whether it is the first successful attempt of
+        its task."""
         outcome = event.outcome
         task = event.key.rpartition(".")[0]
         first = outcome.cause == "done" and task not in self._done
@@ -74,9 +77,9 @@ class BagsOutcome(msgspec.Struct, frozen=True):
     """The outcome of a workload. Lists are by bag, in order of arrival."""
 
     makespans_s: list[float]
-    """From a bag's arrival to the end of its last task."""
+    """Time from the arrival of each bag to the end of its last task, in seconds."""
     work_s: list[float]
-    """Sum of the run times of the tasks on the reference processor."""
+    """Sum of the run times of the tasks of each bag, in seconds on the reference processor."""
     sizes: list[int]
     tally: AttemptTally
     state: RunState
@@ -85,11 +88,12 @@ class BagsOutcome(msgspec.Struct, frozen=True):
 def simulate_bags(
     workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
 ) -> BagsOutcome:
-    """Run all bags to their end in virtual time. Policies know the estimates; tasks take their run
-    times. Users have different priorities, drawn from the seed, whatever they submit.
+    """Simulate a workload until all bags have ended. Policies know the estimates of run times;
+    tasks run for their actual run times. Users have different priorities, which depend on the seed
+    only.
 
-    Raises InvalidError for an unknown architecture, for a number of sites other than that of the
-    workload's clusters, and for a policy that leaves tasks unplaced.
+    Raises InvalidError for an unknown architecture, if the workload and the platform have different
+    numbers of clusters, and for a policy that leaves tasks unplaced.
     """
     if len(workload.clusters) != len(platform.catalog.sites):
         raise InvalidError(
@@ -116,7 +120,8 @@ def simulate_bags(
 
 
 class BagSubmission:
-    """Submits the bags of a workload when they arrive, and knows the run times of their tasks."""
+    """Submits the bags of a workload when they arrive, and gives their actual run times to the
+    simulation."""
 
     def __init__(
         self, workload: BotWorkload, platform: Platform, architecture: str, settings: ev.Settings
@@ -142,8 +147,8 @@ class BagSubmission:
         self._queue_of: list[int] = []
         """By workflow: number of the queue."""
         self.ends_s = [0.0] * len(workload.bags)
-        """Time at which the last task of each bag ended, in seconds, by bag. It may be reported
-        later."""
+        """Time at which the last task of each bag ended, in seconds, by bag. The end may be
+        reported to the core later."""
         self._failed: set[tuple[int, int]] = set()
         """Tasks (workflow, task) that have failed for good."""
         self._next = 0
@@ -156,7 +161,8 @@ class BagSubmission:
         self.ends_s[bag] = max(self.ends_s[bag], at_s)
 
     def _plan(self) -> None:
-        """Schedule the next arrival, after ends at the same time."""
+        """Schedule the next submission; tasks that end at its time end first. After the last
+        submission, post the end of submissions."""
         clock = self.simulation.clock
         if self._next < len(self._submissions):
             clock.schedule(self._submissions[self._next].at_s, self._arrive, ARRIVALS)

@@ -1,8 +1,8 @@
 """Several brokers in one simulated world, each with an engine of its own (thesis section 6.2.1).
 
-A broker schedules one workflow. It knows immediately what it has placed itself, and of the tasks of
-others what the sites report at intervals. Head nodes serve submissions and copies, and the outputs
-of a task return to the submission site before its successors become eligible.
+A broker schedules one workflow. It knows its own placements immediately, and learns of the tasks of
+other brokers from the reports of the sites, at intervals. Head nodes serve submissions and copies.
+The outputs of a task return to the submission site before its successors become eligible.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wfrun.sites.simulated.site import ENDS, LAST, request_of
 
 
 class BrokerWorld(msgspec.Struct, frozen=True):
-    """What the brokers share."""
+    """The simulated world that all brokers share."""
 
     catalog: Catalog
     submission: str
@@ -38,23 +38,24 @@ class BrokerWorld(msgspec.Struct, frozen=True):
     head: HeadModel = HeadModel()
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     status_s: float = 10.0
-    """Interval at which brokers learn of the load that others cause."""
+    """Interval of the reports from which brokers learn of the load that others cause, in
+    seconds."""
     apart_s: float = 0.0
     """Time between the starts of two brokers, in seconds."""
     returns: bool = True
     """Whether outputs return to the submission site before successors become eligible."""
     own_speed: bool = False
-    """Whether run times depend on the speed of the site; False: tasks take the same time
-    everywhere, as programs do that only wait."""
+    """Whether run times depend on the speed of the site. False: a task takes equally long at all
+    sites, as do programs that only wait."""
 
 
 class BrokerRun(msgspec.Struct, frozen=True):
     """A run of several brokers that has ended."""
 
     logs: tuple[list[ev.Event], ...]
-    """The log of each broker, whose workflow has the number 0 and the digest ``0``."""
+    """The events of each broker. In its log the workflow has the number 0 and the digest ``0``."""
     ready_s: Mapping[str, float]
-    """Time at which the inputs of an attempt were at its site, in seconds, by the key of the
+    """Time at which all inputs of an attempt were at its site, in seconds, by key of the
     attempt."""
     loads: Mapping[str, Sequence[tuple[float, float]]]
     """By site: (time in s, load of the head node from then on); 1 is 100%."""
@@ -63,8 +64,9 @@ class BrokerRun(msgspec.Struct, frozen=True):
 def simulate_brokers(
     workflows: Sequence[Workflow], world: BrokerWorld, settings: ev.Settings
 ) -> BrokerRun:
-    """Run each workflow by a broker of its own. Equal arguments give equal logs. Raises
-    InvalidError as a simulation does, and KeyError for an unknown submission site."""
+    """Run each workflow by a broker of its own, until all have ended. Equal arguments give equal
+    logs. Raises InvalidError for workflows and sites that a simulation refuses, and ValueError for
+    an unknown submission site."""
     shared = _Shared(world, settings.seed)
     brokers = [_Broker(number, w, shared, settings) for number, w in enumerate(workflows)]
     _synchronously(shared.run(brokers))
@@ -75,7 +77,7 @@ def simulate_brokers(
 
 
 class _Shared:
-    """Time, sites, head nodes and the network."""
+    """The clock, sites, head nodes and network that all brokers share."""
 
     def __init__(self, world: BrokerWorld, seed: int) -> None:
         self.world = world
@@ -101,7 +103,7 @@ class _Shared:
         self._open = 0
 
     async def run(self, brokers: Sequence[_Broker]) -> None:
-        """Until all brokers have ended."""
+        """Simulate until all brokers have ended."""
         for site in self.sites:
             await site.begin()
         self._open = len(brokers)
@@ -123,8 +125,9 @@ class _Shared:
     def copy(
         self, source: int, destination: int, size_bytes: int, then: Callable[[float], None]
     ) -> None:
-        """Initiate a copy at both head nodes, move its bytes, and call ``then`` with the time in s
-        that they took. Within a site it takes no time."""
+        """Copy a file: both head nodes first work on it, then its bytes move. ``then`` is called
+        with the time in seconds for which the bytes moved, without the work of the head nodes. A
+        copy within a site takes no time."""
         if source == destination:
             then(0.0)
             return
@@ -136,7 +139,7 @@ class _Shared:
     def move(
         self, source: int, destination: int, size_bytes: int, then: Callable[[float], None]
     ) -> None:
-        """Move bytes, and call ``then`` with the time in s that they took."""
+        """Move bytes over the network. ``then`` is called with the elapsed time in seconds."""
         begun_s = self.clock.now()
 
         def end() -> None:
@@ -162,7 +165,8 @@ class _Shared:
 
 
 class _Broker:
-    """The engine of one workflow. It is the clock, the log and the dispatcher of its loop."""
+    """The engine of one workflow. It implements the clock, the log and the dispatcher of its
+    loop."""
 
     lag_s = 0.0
 
@@ -182,7 +186,7 @@ class _Broker:
         """The site of each open attempt, by key."""
         self._task_of: dict[str, int] = {}
         self._cancelled: set[act.CopyFile] = set()
-        """Copies whose end is not reported. They still take their share of heads and links."""
+        """Cancelled copies. Their end is not reported, but they still load head nodes and links."""
         self._inbox: list[ev.Event] = []
         self._loop: Coroutine[Any, Any, None] | None = Loop(core, self, self, self).run()
         self._loop.send(None)  # up to its first wait for events
@@ -202,7 +206,7 @@ class _Broker:
         self.receive(ev.WorkflowAdded(now_s, 0, self._workflow.name, "0"))
 
     def turn(self) -> None:
-        """Process the events that have come."""
+        """Let the loop process the events in the inbox."""
         if self._inbox and self._loop is not None:
             try:
                 self._loop.send(None)
@@ -210,7 +214,8 @@ class _Broker:
                 self._loop = None
 
     def receive(self, event: ev.Event) -> None:
-        """An event of a site: the outputs of a task that is done return before its end counts."""
+        """Callback of the sites. The end of an attempt is posted only after the outputs of the task
+        have returned; other events are posted at once."""
         if isinstance(event, ev.AttemptEnded):
             self._return(event)
         else:

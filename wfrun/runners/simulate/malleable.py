@@ -25,12 +25,12 @@ class MalleableJobResult(msgspec.Struct, frozen=True):
     end_s: float
     smallest: int
     mean: float
-    """Averaged over its execution."""
+    """Mean size over the execution of the job, in processors."""
     largest: int
     grows: int
     shrinks: int
     sizes: list[tuple[float, int]]
-    """Its sizes, with the time from which it has each."""
+    """(time in seconds, size from then on) for each size of the job."""
 
 
 class MalleableResult(msgspec.Struct, frozen=True):
@@ -38,21 +38,21 @@ class MalleableResult(msgspec.Struct, frozen=True):
 
     jobs: list[MalleableJobResult]
     makespan_s: float
-    """From the first arrival to the last end."""
+    """Time from the first arrival to the last end, in seconds."""
     utilization: float
     """Share of the processors of all sites that jobs held, over the makespan."""
     mean_response_s: float
-    """From arrival to end."""
+    """Mean time from arrival to end, in seconds."""
 
 
 def simulate_malleable(
     documents: Sequence[ReadDocument], arrivals_s: Sequence[float], catalog: Catalog, rules: Rules
 ) -> MalleableResult:
-    """Simulate the jobs of documents, those of each document from its arrival.
+    """Simulate the jobs of documents. All jobs of a document arrive at its time in ``arrivals_s``.
 
     The processors of a site are one pool: nodes, memory and walltime limits are not simulated.
-    Raises InvalidError, with the line, for a job without a run time, with several sizes that it
-    cannot change between, or larger than every site; and if no job is malleable.
+    Raises InvalidError, with the line, for a job without a run time, for a job of several sizes
+    that cannot change its size, and for a job larger than every site; also if no job is malleable.
     """
     jobs: list[ScaledJob] = []
     names: list[tuple[str, str]] = []

@@ -1,4 +1,5 @@
-"""One simulated run as a plan: what goes where, in which order, and until when."""
+"""The outcome of one simulated run, for plans: which tasks run at which site, in which order, and
+until when."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ FIRST_TASKS = 3
 
 
 class OverdueError(Exception):
-    """A simulation has passed its deadline."""
+    """A simulation is not over at its deadline."""
 
 
 class PlannedTask(msgspec.Struct, frozen=True):
     """The successful attempt of a task. Times are seconds from the start of the plan."""
 
     task: str
-    """Its id."""
+    """Id of the task."""
     type: str
     site: str
     placed_s: float
@@ -36,7 +37,7 @@ class PlannedTask(msgspec.Struct, frozen=True):
 
 
 class SitePlan(msgspec.Struct, frozen=True):
-    """What a site gets."""
+    """The tasks and files that a site gets."""
 
     site: str
     slots: int
@@ -46,7 +47,7 @@ class SitePlan(msgspec.Struct, frozen=True):
     """Bytes of files that arrive from this machine."""
     bytes_from_sites: int
     first_start_s: float | None
-    """None: it gets no task."""
+    """Start of the first task at the site, in seconds; None: the site gets no task."""
     last_end_s: float | None
     first_tasks: tuple[PlannedTask, ...]
     """The tasks that start first, at most `FIRST_TASKS`."""
@@ -79,8 +80,8 @@ def plan_run(
     settings: ev.Settings,
     reused: Reused | None = None,
 ) -> PlannedRun:
-    """Simulate a run to its end; ``reused`` are the tasks that are done before. Raises InvalidError
-    as `begun`."""
+    """Simulate a run to its end. ``reused`` are the tasks that are done already. Raises the errors
+    of `begun`."""
     record = _Record(platform.start_s)
     state = begun(workflows, platform, settings, observers=[record.observe], reused=reused).run()
     return record.planned(state)
@@ -94,9 +95,10 @@ def makespan_s(
     reused: Reused | None = None,
     runtime_s: AttemptRuntime | None = None,
 ) -> float | None:
-    """The makespan of a simulated run; None if it leaves tasks undone. ``runtime_s`` gives run
-    times that are not those of the documents. Raises OverdueError at ``deadline_s`` of the
-    monotonic clock, and InvalidError as `begun`."""
+    """The makespan of a simulated run, in seconds; None if the run leaves tasks undone.
+    ``runtime_s`` gives run times to use instead of those of the documents. Raises OverdueError if
+    the simulation is not over when the monotonic clock of this machine reaches ``deadline_s``, and
+    the errors of `begun`."""
 
     def observe(_: Sequence[ev.Event]) -> None:
         if time.monotonic() > deadline_s:
@@ -109,19 +111,19 @@ def makespan_s(
 
 
 def _length_s(state: RunState, start_s: float) -> float:
-    """From the start to the end of the last workflow."""
+    """Time from ``start_s`` to the end of the last workflow, in seconds."""
     ends_s = (state.now_s if w.ended_s is None else w.ended_s for w in state.workflows)
     return max(ends_s, default=start_s) - start_s
 
 
 class _Record:
-    """Times and copies of a simulated run."""
+    """Observer that records the times of tasks and the bytes of copies of a simulated run."""
 
     def __init__(self, start_s: float) -> None:
         self._start_s = start_s
         self._placed: dict[str, ev.AttemptPlaced] = {}
         self._done: dict[tuple[int, int], tuple[ev.AttemptPlaced, float, float]] = {}
-        """By workflow and task: its placement, start and end."""
+        """Successful attempt of each (workflow, task): placement, start and end in seconds."""
         self._bytes: defaultdict[tuple[int, bool], int] = defaultdict(int)
         """Bytes that arrive, by destination and whether they come from this machine."""
 

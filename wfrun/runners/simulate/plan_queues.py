@@ -1,4 +1,4 @@
-"""The present queue of a cluster as jobs of a simulated one."""
+"""Converts the present queue of a cluster into jobs of a simulated queue."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from wfrun.sites.batch.jobs import JobInQueue
 from wfrun.sites.simulated.queues import SimulatedJob
 
 ASSUMED_S = 1800.0
-"""Remaining run time of a job whose start is unknown, in seconds."""
+"""Assumed remaining run time of a job whose start is unknown, in seconds."""
 MIN_AGE_S = 60.0
-"""Minimum age of a running job, in seconds. A job that has just started is then not expected to end
-at once."""
+"""Minimum assumed age of a running job, in seconds. Expected remaining times equal ages, so that a
+job that has just started would otherwise be expected to end at once."""
 
 
 def jobs_ahead(
@@ -20,14 +20,16 @@ def jobs_ahead(
 ) -> list[SimulatedJob]:
     """The jobs that hold a site's slots, or wait for them, when a run begins.
 
-    Running jobs hold the ``slots`` that are not idle. The queue shows no remaining run times. The
-    remaining time of a running job is taken to be its age, which is the median if the density of
+    Running jobs hold the ``slots`` that are not idle. The queue does not show remaining run times,
+    so they are estimated. The median remaining time of a running job is its age, if the density of
     run times falls as 1/t² (Harchol-Balter and Downey 1997, Exploiting Process Lifetime
-    Distributions for Dynamic Load Balancing). That of a waiting job is the mean age of the running
-    ones. If the queue shows when a job is killed, its time is the median of the times before that,
-    which is shorter, and its requested time is what is left of the limit. Otherwise its requested
-    time is its run time. Waiting jobs are narrowed to the site's share of the queue. They count
-    only if slots are busy, because otherwise they wait for something else.
+    Distributions for Dynamic Load Balancing). A waiting job is assumed to run for the mean age of
+    the running jobs. If the queue shows when a job will be killed, its remaining time is the median
+    under this limit, which is shorter, and its requested time is the time to the limit. Otherwise
+    its requested time equals its remaining time.
+
+    The sizes of waiting jobs are reduced to the site's share of the queue. If no slot is busy, no
+    job is returned, because the waiting jobs then wait for something else.
     """
     listed = list(jobs)
     busy = max(0, slots - idle_cores)
@@ -48,8 +50,8 @@ def jobs_ahead(
 def _holders(
     running: Sequence[JobInQueue], ages_s: Sequence[float], busy: int, now_s: float
 ) -> list[SimulatedJob]:
-    """Jobs that hold ``busy`` cores. One further job holds the cores of running jobs that the queue
-    does not list."""
+    """The running jobs that hold ``busy`` cores, the youngest first. If the listed jobs have fewer
+    cores, one further job holds the rest."""
     ahead, free = [], busy
     for job, age_s in sorted(zip(running, ages_s, strict=True), key=lambda pair: pair[1]):
         cores = min(job.cores, free)
@@ -62,8 +64,8 @@ def _holders(
 
 
 def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJob:
-    """A job whose remaining run time R has P(R > r) = m / (m + r), m being the median, and is known
-    to be below a limit."""
+    """A job with the median of its remaining run time R, where P(R > r) = m / (m + r) with m =
+    ``median_s``. With a limit the distribution is that of R below the limit."""
     if limit_s is None:
         return SimulatedJob(0.0, median_s, cores, median_s)
     middle = (1 + median_s / (median_s + limit_s)) / 2
@@ -71,8 +73,8 @@ def _simulated(cores: int, median_s: float, limit_s: float | None) -> SimulatedJ
 
 
 def _limit_s(job: JobInQueue, now_s: float) -> float | None:
-    """Time until a running job is killed, in seconds; at least MIN_AGE_S, because systems kill
-    late. None: it has no limit."""
+    """Time until the job is killed at its limit, in seconds; at least MIN_AGE_S, because systems
+    kill late. None: the job has no limit."""
     if job.requested_s is None:
         return None
     elapsed_s = 0.0 if job.started_s is None else now_s - job.started_s

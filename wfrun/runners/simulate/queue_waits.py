@@ -12,14 +12,14 @@ from wfrun.engine.queues import SimulatedJob
 from wfrun.engine.queues.easy import Easy
 
 BOUND = 0.95
-"""Share of the samples whose wait does not exceed the bound: the quantile of BMBP in thesis section
+"""Share of the sampled waits that the upper bound covers: the quantile of BMBP in thesis section
 7.3.2."""
 _SAMPLES = 40
-"""Number of samples of a short queue. The bound is then the second largest sample."""
+"""Number of samples for a short queue. The upper bound is then the second largest sample."""
 _MIN_SAMPLES = 5
 _JOBS = 20_000
-"""Maximum number of jobs of all samples of a queue, so that the waits of a long queue take a second
-rather than a minute. Its waits vary less, because many jobs end in them."""
+"""Maximum number of jobs in all samples of a queue together. It limits the time for a long queue to
+a second rather than a minute. Long queues need fewer samples, because their waits vary less."""
 _MAX_RATIO = 19.0
 """Maximum ratio of a sampled run time to its median: the 95% quantile of the distribution."""
 
@@ -29,19 +29,19 @@ class ExpectedWait(msgspec.Struct, frozen=True):
 
     cores: int
     wait_s: float
-    """The median."""
+    """Median of the sampled waits, in seconds."""
     bound_s: float
-    """An upper bound that holds for `BOUND` of the samples."""
+    """Upper bound in seconds, which `BOUND` of the sampled waits do not exceed."""
 
 
 def expected_wait(
     cores: int, requested_s: float, slots: int, ahead: Sequence[SimulatedJob], seed: int = 0
 ) -> ExpectedWait:
-    """The wait of a job of this size and requested time behind the jobs ``ahead`` of it
+    """Predict the wait of a job of this size and requested time behind the jobs ``ahead``
     (`wfrun.runners.simulate.plan_queues.jobs_ahead`), with EASY backfilling, as in plans.
 
-    The remaining times of these jobs are sampled from the distribution from which `jobs_ahead`
-    takes their expected times.
+    The remaining run times of the jobs ahead are sampled from the distribution of which
+    `jobs_ahead` gives the median.
     """
     if not ahead:
         return ExpectedWait(cores, 0.0, 0.0)
@@ -55,11 +55,11 @@ def expected_wait(
 
 
 def sampled(ahead: Sequence[SimulatedJob], random: Random) -> list[SimulatedJob]:
-    """The jobs with random run times.
+    """Return the jobs with random run times.
 
     `jobs_ahead` assumes that the density of run times falls as 1/t². The remaining time R of a job
-    whose median is m then follows P(R > r) = m / (m + r). No job runs past its limit, if the limit
-    is known.
+    whose median is m then follows P(R > r) = m / (m + r). A job with a known limit does not run
+    past it.
     """
     jobs = []
     for job in ahead:

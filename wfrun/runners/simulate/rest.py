@@ -1,4 +1,5 @@
-"""The rest of a run: what is done, and where its files are, for a simulation that goes on."""
+"""The done tasks of a run and the places of their files, for a simulation of the rest of the
+run."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from wfrun.engine.events import ReusedTasks
 from wfrun.engine.model import ORIGIN, SiteSpec
 
 Reused = Sequence[tuple[ReusedTasks, ...]]
-"""By workflow: its tasks that are done before a simulation begins."""
+"""The tasks of each workflow that are done before a simulation begins."""
 
 
 def done_of(state: RunState, sites: Sequence[SiteSpec]) -> Reused:
-    """The tasks of a run that need not run again at these sites, with their files at these sites
-    and on this machine.
+    """The done tasks of a run that need not run again, with the places of their files among
+    ``sites`` and this machine.
 
-    A done task runs again if a file that is still needed is at none of these places.
+    A done task runs again if an output that is still needed is at none of these places.
     """
     numbers = {site.spec.name: number for number, site in enumerate(state.sites)}
     places = [
@@ -50,8 +51,8 @@ def _done(state: RunState, w: WorkflowState, places: Sequence[tuple[int, int]]) 
 
 
 def _kept(w: WorkflowState, here: int) -> set[int]:
-    """The done tasks none of whose needed outputs is gone. A task that runs again needs its inputs,
-    so that its parents may have to run again, too."""
+    """The done tasks that need not run again, because all their needed outputs still exist. A task
+    that runs again needs its inputs, so that its parents may have to run again, too."""
     tasks, files = w.workflow.tasks, w.workflow.files
     done = {task for task, status in enumerate(w.status) if status == TaskStatus.DONE}
     written = [file for task in done for file in tasks[task].outputs]

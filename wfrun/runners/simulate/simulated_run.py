@@ -28,8 +28,9 @@ def simulate_into(
     settings: ev.Settings,
     arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
-    """Simulate one run and keep its log in a new run directory, as a real run does. An interrupted
-    simulation leaves nothing. Raises as `NewRun` and `simulate` do."""
+    """Simulate one run, and keep its log in a new run directory, as a real run does. If the
+    simulation is interrupted or fails, the directory is removed. Raises the errors of `NewRun` and
+    of `begun`."""
     new = NewRun(path, path.name)
     try:
         store = Store(path, create=True)
@@ -52,8 +53,9 @@ def simulate_into(
 
 
 class _GroupedLog:
-    """Commits many turns of the loop together. A commit for each turn would take most of the time,
-    and after a crash the simulation can be repeated."""
+    """A log that commits many turns of the loop together. A commit for each turn would take most of
+    the time of a simulation. Losing a group in a crash does no harm, because the simulation can be
+    repeated."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -71,7 +73,7 @@ class _GroupedLog:
             self.flush()
 
     def flush(self, *, last: bool = False) -> None:
-        """Commit the rest. ``last``: nothing follows."""
+        """Commit all uncommitted events. ``last``: no events follow."""
         self._store.commit()
         self._events = 0
         if self.checkpoints is not None:

@@ -31,13 +31,13 @@ from wfrun.sites.simulated.queues import SimulatedJob
 from wfrun.sites.simulated.site import LAST, SimulatedRequest, SimulatedSite, request_of
 
 _SCAVENGING_OBSERVE_S = 2.0
-"""Maximum interval between looks at a queue where owners scavenge, in seconds: the default of
+"""Maximum interval between observations of a queue with ``scavenge``, in seconds: the default of
 ``poll_min`` in catalogs."""
 
 Sharing = Literal["max-min", "serial"]
 
 AttemptRuntime = Callable[[int, int], float]
-"""Run time of a task (workflow, task) on the reference processor, in seconds."""
+"""Run time of a task in seconds on the reference processor, by (workflow, task)."""
 
 
 class Platform(msgspec.Struct, frozen=True):
@@ -53,10 +53,10 @@ class Platform(msgspec.Struct, frozen=True):
     background: Mapping[str, Sequence[SimulatedJob]] = {}
     """Other users' jobs by site, in order of submission."""
     start_s: float = 0.0
-    """Time at which the workflows are submitted, in seconds. The jobs of other users begin at 0, so
-    that the queues are full by then."""
+    """Time at which the workflows are submitted, in seconds. Jobs of other users are submitted from
+    time 0, so that the queues are full at ``start_s``."""
     overheads: Overheads = Overheads()
-    """What a real run has measured of the sites."""
+    """Overheads of sites and links that a real run has measured."""
 
 
 class _NoLog:
@@ -79,7 +79,8 @@ def simulate(
     observers: Sequence[Observer] = (),
     arrivals_s: Sequence[float] | None = None,
 ) -> RunState:
-    """Run workflows to the end in virtual time, as `begun` begins them. Returns the final state."""
+    """Run workflows to the end in virtual time. The arguments and errors are those of `begun`.
+    Returns the final state."""
     simulation = begun(
         workflows,
         platform,
@@ -107,12 +108,12 @@ def begun(
     """A simulation of these workflows, ready for its method ``run``. Times of events are seconds
     since its start.
 
-    ``log`` gets the same events as the log of a real run, in which ``digests`` name the workflows.
-    ``reused`` are the tasks of each workflow that are done before. ``runtime_s`` gives actual run
-    times that differ from those of the documents. ``arrivals_s`` are the times after the start at
-    which workflows are submitted, one after another even at equal times; None: all are submitted
-    together and one decision follows, as in a real run. Equal arguments give equal events. Raises
-    InvalidError for a task without a run time.
+    ``log`` gets the same events as the log of a real run; ``digests`` identify the workflows in it.
+    ``reused`` are the tasks of each workflow that are done before the start. ``runtime_s`` gives
+    actual run times that differ from those of the documents. ``arrivals_s`` are the times after the
+    start at which workflows are submitted, one after another even at equal times; None: all are
+    submitted together at the start, and one decision follows, as in a real run. Equal arguments
+    give equal events. Raises InvalidError for a task without a run time.
     """
     for workflow in workflows:
         check_runtimes(workflow)
@@ -201,8 +202,8 @@ class Simulation:
 
 
 def _model_of(spec: SiteSpec, platform: Platform, settings: ev.Settings) -> SiteModel:
-    """The model of a site with its measured overheads. Where owners scavenge, the interval between
-    looks at the queue is at most `_SCAVENGING_OBSERVE_S`."""
+    """The model of a site with its measured overheads. With ``scavenge`` the interval between
+    observations of the queue is at most `_SCAVENGING_OBSERVE_S`."""
     model = platform.model
     if settings.scavenge:
         observe_s = min(model.observe_s, _SCAVENGING_OBSERVE_S)
@@ -223,8 +224,8 @@ def _site_class(spec: SiteSpec) -> type[SimulatedSite] | type[SimulatedLauncherS
 
 
 def _with_backfills(catalog: Catalog, model: SiteModel) -> Catalog:
-    """The catalog, with ``SiteSpec.backfills`` of each site set according to the simulated
-    queues."""
+    """The catalog, with ``SiteSpec.backfills`` of each site set: true unless the simulated queues
+    are FCFS."""
     backfills = model.lrm != Fcfs.name
     sites = (msgspec.structs.replace(spec, backfills=backfills) for spec in catalog.sites)
     return msgspec.structs.replace(catalog, sites=tuple(sites))
@@ -282,7 +283,7 @@ class SimulatedDispatch:
         """Cancelled copies, whose end is not reported. Their bytes still use the link, because a
         cancellation reaches the source late."""
         self._is_scheduling = False
-        """Whether ``_schedule_advance`` is to run at the present time."""
+        """Whether a call of ``_schedule_advance`` at the present time is scheduled already."""
 
     async def __aenter__(self) -> None:
         """Do nothing."""
@@ -347,13 +348,14 @@ class SimulatedDispatch:
             self._clock.schedule(now_s, self._schedule_advance, 0)
 
     def _first_waiting(self, action: act.CopyFile) -> str | None:
-        """The attempt that the copy was started for; its files move one by one."""
+        """The attempt that waits longest for the copy. With ``serial`` sharing the network copies
+        the files of an attempt one by one."""
         waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
         return waiting[0] if waiting else None
 
     def _schedule_advance(self) -> None:
-        """Schedule the report of copies that take no time, or else ``_advance`` at the next change
-        of the network."""
+        """If copies end now, schedule their report; otherwise schedule ``_advance`` at the next
+        change of the network."""
         self._is_scheduling = False
         change_s, now_s = self._network.next_change_s, self._clock.now()
         if change_s < self._advance_s:
@@ -369,7 +371,8 @@ class SimulatedDispatch:
             self._report()
 
     def _report(self) -> None:
-        """Report the copies that have ended by now."""
+        """Post the end of each copy that has ended by now, except cancelled copies, and schedule
+        ``_advance`` at the next change of the network."""
         now_s = self._clock.now()
         post, cancelled = self._clock.post, self._cancelled
         for action, begun_s, size in self._network.advance(now_s):
@@ -395,14 +398,15 @@ class SimulatedDispatch:
 
 
 def _in_claim(request: SimulatedRequest, claim: str) -> SimulatedRequest:
-    """The request of an attempt on processors that are claimed for its job, or for its owner."""
+    """The request with the claim whose processors the attempt uses. An empty claim leaves the
+    request unchanged."""
     return msgspec.structs.replace(request, claim=claim) if claim else request
 
 
 def complete_links(catalog: Catalog, measured: Sequence[LinkSpec] = ()) -> list[LinkSpec]:
-    """The links of the catalog, and links for all other pairs of places: the ``measured`` link, or
-    one of unlimited bandwidth and without latency, as local sites have. Limits that the catalog
-    states for a pair are kept."""
+    """The links of the catalog, completed by links for all other pairs of places: the ``measured``
+    link, else a link of unlimited bandwidth and without latency, as local sites have. Limits that
+    the catalog states for a pair are kept."""
     places = [*(spec.name for spec in catalog.sites), "origin"]
     stated = [link for link in catalog.links if link.has_speed]
     known = {(link.source, link.destination) for link in stated}

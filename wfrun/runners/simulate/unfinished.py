@@ -6,7 +6,8 @@ from wfrun.engine.core.state import RunState
 
 
 def why_unfinished(state: RunState) -> str | None:
-    """What a simulated run left undone, and why, in one line; None if all its tasks are done."""
+    """The number of tasks that a simulated run left undone, and the reason, in one line; None if no
+    task is left undone."""
     left = state.tasks - state.done - state.unneeded
     if not left:
         return None

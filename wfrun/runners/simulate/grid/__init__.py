@@ -1,2 +1,2 @@
-"""Parallel jobs that many users submit to one grid scheduler over clusters with queues of their
-own."""
+"""Simulation of parallel jobs that many users submit to one grid scheduler. Each cluster of the
+grid has a queue."""

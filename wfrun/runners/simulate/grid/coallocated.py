@@ -51,13 +51,14 @@ def simulate_coallocated(
     """Run all jobs to their end on clusters with these numbers of processors.
 
     ``jobs`` are in the order of arrival. ``run_time_s`` returns the run time of a job (its number)
-    with a placement. The queue is scanned at each arrival and end, or, with ``poll_s``, at its
-    multiples; then an arriving job is tried alone at once. At one time ends come before the scan,
-    and before arrivals. If the queue ``blocks``, a scan stops at the first job that cannot be
-    placed, and no job overtakes another.
+    with a placement, in seconds. Without ``poll_s`` the queue is scanned at each arrival and end.
+    With ``poll_s`` it is scanned at multiples of ``poll_s`` seconds, and an arriving job is tried
+    alone at its arrival. Of events at the same time, ends come first, then the scan, then arrivals.
+    If the queue ``blocks``, a scan stops at the first job that cannot be placed, and no job
+    overtakes another.
 
     Cost: an event takes the logarithm of the number of running jobs, a scan the number of waiting
-    jobs. Raises ValueError for a job that the empty clusters cannot hold.
+    jobs. Raises ValueError for a job that does not fit the empty clusters.
     """
     return _Simulation(jobs, processors, policy, run_time_s, links, poll_s, blocks).run()
 
@@ -80,7 +81,8 @@ class _Simulation:
         self._idle = IdleProcessors(processors)
         self._queue: PlacementQueue[int] = PlacementQueue(policy, links)
         self._unplaced = -1
-        """Version of the idle processors for which every waiting job was tried in vain."""
+        """Version of the idle processors at which no waiting job could be placed. A scan at the
+        same version is skipped."""
         self._ends: list[tuple[float, int]] = []
         self._start_s = array("d", [inf]) * len(jobs)
         self._end_s = array("d", [inf]) * len(jobs)

@@ -1,4 +1,4 @@
-"""What a site answers when it is asked for the start of a job."""
+"""Estimates of a site: when it would start a job, and its load."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Estimates(Protocol):
     """The information service of a site. It is notified of every change of the site's queue."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
-        """A job joins the end of the queue."""
+        """Called when a job joins the end of the queue."""
 
     def start(self, job: int, now_s: float) -> None:
-        """A waiting job starts."""
+        """Called when a waiting job starts."""
 
     def end(self, job: int, now_s: float) -> None:
-        """A running job has ended."""
+        """Called when a running job has ended."""
 
     def correct(self) -> None:
-        """Expected run times have changed, by an end elsewhere."""
+        """Called when the end of a job at another site has changed expected run times."""
 
     def start_s(self, cores: int, length_s: float, now_s: float) -> float:
-        """The start of a job that is submitted now."""
+        """The time at which a job would start if it were submitted now, in seconds."""
 
     def sums(self, now_s: float) -> OpenSums:
-        """Sums over the open jobs. The wait of a started job is its actual wait, that of another
-        job its planned one."""
+        """Sums over the open jobs, with up-to-date waits: the actual wait of a started job, the
+        planned wait of a waiting job."""
 
     def loads(self) -> OpenSums:
-        """The same sums without an update of the waits, which may be those of an earlier time."""
+        """The sums without an update of the waits, which may be out of date."""
 
     def overdue_work(self, now_s: float) -> float:
         """See `wfrun.engine.jobs.open_sums.Overdue.work`."""
@@ -50,17 +50,18 @@ class _Open(msgspec.Struct, gc=False):
     length_s: float
     submitted_s: float
     wait_s: float = 0.0
-    """As it was, or as it is planned."""
+    """Actual wait of a started job, planned wait of a waiting job, in seconds."""
 
 
 class LrmEstimates:
-    """The forecast of the LRM itself, by the run times with which its jobs were submitted.
+    """Estimates from the plan of the LRM itself, which uses the run times given at submission.
 
-    Cost of a question: constant as long as the LRM keeps its plan, otherwise the waiting jobs.
+    Cost of a question: constant while the plan of the LRM does not change, otherwise proportional
+    to the number of waiting jobs.
     """
 
     def __init__(self, lrm: Lrm, *, remembers: bool = False) -> None:
-        """``remembers``: jobs that have ended still count in the sums."""
+        """``remembers``: whether ended jobs still count in the sums."""
         self._lrm = lrm
         self._remembers = remembers
         self._open: dict[int, _Open] = {}
@@ -121,7 +122,7 @@ class LrmEstimates:
         return self._overdue.work(now_s)
 
     def _starts(self, job: _Open, start_s: float) -> None:
-        """Note when a job starts, or is planned to start."""
+        """Note the actual or planned start of a job."""
         wait_s = start_s - job.submitted_s
         self._sums.wait(job.cores, job.length_s, wait_s - job.wait_s)
         job.wait_s = wait_s

@@ -15,27 +15,28 @@ ExpectedS = Callable[[int], float]
 
 
 EXACT = 500
-"""Maximum number of open jobs for which a plan is exact. With more, one deviation is tolerated for
-each ``EXACT`` open jobs, because the cost of a plan is proportional to the jobs and a burst leaves
-thousands."""
+"""Maximum number of open jobs for which a plan is exact. In longer queues the plan is renewed only
+after more than one deviation for each ``EXACT`` open jobs. Reason: the cost of a plan is
+proportional to the number of jobs, and a burst leaves thousands."""
 
 
 class FcfsEstimates:
-    """The schedule of one queue by the expected run times of its jobs. Implements `Estimates`.
+    """Plan of a first-come, first-served queue, by the expected run times of its jobs. Implements
+    `Estimates`.
 
     A deviation is a job that starts or ends at another time than expected, an overdue job, or a
-    change of an expected run time. After a deviation, or in long queues after a few (``EXACT``),
-    the plan is made anew before the next question, as in the simulations of the thesis. Amortized
-    cost of a question: constant for one core if there is no deviation; otherwise at most ``EXACT``
-    jobs for each deviation.
+    change of an expected run time. After a deviation the plan is renewed before the next question,
+    as in the simulations of the thesis; long queues tolerate a few deviations (``EXACT``).
+    Amortized cost of a question: without deviations, constant for a job of one core; otherwise at
+    most ``EXACT`` jobs for each deviation.
     """
 
     def __init__(
         self, processors: int, expected_s: ExpectedS, kinds: Sequence[int] | None = None
     ) -> None:
-        """``kinds`` is needed if expected run times change while jobs wait or run. It has a number
-        for each job, equal for jobs with equal expected run times. `correct` is called when these
-        change."""
+        """``kinds`` has a number for each job; jobs with equal numbers have equal expected run
+        times. It is needed if expected run times change while jobs wait or run; the caller then
+        calls `correct`. None: expected run times do not change."""
         self._processors = processors
         self._expected_s = expected_s
         self._kinds = kinds
@@ -51,7 +52,7 @@ class FcfsEstimates:
         """By open job: planned or actual start."""
         self._plan = FcfsPlan(processors, (), -inf)
         self._deviations = 0
-        """Since the plan was made."""
+        """Number of deviations since the plan was made."""
         self._due: list[tuple[float, int]] = []
         """A heap of the expected ends of running jobs. Entries of jobs that have ended are
         stale."""
@@ -87,19 +88,19 @@ class FcfsEstimates:
         return self._plan.start_s(cores, now_s)
 
     def sums(self, now_s: float) -> OpenSums:
-        """Cost: the open jobs."""
+        """Cost: proportional to the number of open jobs."""
         self._refresh(now_s)
         return self.loads()
 
     def loads(self) -> OpenSums:
-        """Cost: the open jobs."""
+        """Cost: proportional to the number of open jobs."""
         sums = OpenSums()
         for job, at_s in self._submitted_s.items():
             sums.add(self._cores[job], self._lengths_s[job], at_s, self._planned_s[job] - at_s)
         return sums
 
     def overdue_work(self, now_s: float) -> float:
-        """Cost: the open jobs."""
+        """Cost: proportional to the number of open jobs."""
         cores, lengths_s = self._cores, self._lengths_s
         return sum(
             cores[job] * lengths_s[job] * max(0.0, now_s - at_s - lengths_s[job])
@@ -107,14 +108,14 @@ class FcfsEstimates:
         )
 
     def last_end_s(self, now_s: float) -> float:
-        """Cost: the open jobs."""
+        """Cost: proportional to the number of open jobs."""
         self._refresh(now_s)
         lengths_s = self._lengths_s
         ends_s = [at_s + lengths_s[job] for job, at_s in self._planned_s.items()]
         return max(ends_s, default=now_s)
 
     def _refresh(self, now_s: float) -> None:
-        """Make the plan anew after too many deviations."""
+        """Renew the plan if there are more deviations than the queue tolerates."""
         due, started = self._due, self._started_s
         while due and due[0][0] <= now_s:
             if heappop(due)[1] in started:

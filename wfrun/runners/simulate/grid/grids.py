@@ -15,7 +15,7 @@ from wfrun.runners.simulate.grid.model import GridJob, grid_jobs
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """A grid, and what its workload is like."""
+    """A grid of the thesis, and the parameters of its workload."""
 
     name: str
     title: str
@@ -26,7 +26,7 @@ class Grid(msgspec.Struct, frozen=True):
 
     @property
     def capacity(self) -> float:
-        """Processors times their speeds."""
+        """Sum over the sites of processors times speed."""
         return sum(spec.slots * spec.speed_ratio for spec in self.sites)
 
 
@@ -75,8 +75,10 @@ def grid_called(name: str) -> Grid:
 def generated_jobs(
     grid: Grid, seed: int, *, load: float | None = None, part: float = 1.0
 ) -> list[GridJob]:
-    """A workload with the properties of the grid's trace, at this load. ``part``: the share of its
-    jobs and of its time. Raises InvalidError for a part that is none."""
+    """Generate a workload with the properties of the grid's trace. ``load`` is the share of the
+    grid that jobs use; None: that of the trace. ``part``: share of the number of jobs and of the
+    time span of the trace to generate. Raises InvalidError for a part that is not above 0 and at
+    most 1."""
     if not 0 < part <= 1:
         raise InvalidError(
             f"{part} is no part of a workload", hint="give a number above 0, up to 1"
@@ -89,9 +91,9 @@ def generated_jobs(
 
 
 def jobs_at_load(grid: Grid, log: Sequence[LoggedJob], load: float | None) -> list[GridJob]:
-    """The jobs of a log that the largest cluster can run, with times between submissions scaled
-    such that they use this share of the grid; None: the times of the log. Raises InvalidError if
-    none can run."""
+    """The jobs of a log that fit the largest cluster. Times between submissions are scaled so that
+    the jobs use the share ``load`` of the grid; None: times of the log. Raises InvalidError if
+    fewer than two jobs fit."""
     widest = max(spec.slots for spec in grid.sites)
     fitting = [job for job in log if (job.size or 0) <= widest]
     if len(fitting) < 2:

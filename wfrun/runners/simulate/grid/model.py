@@ -22,37 +22,39 @@ class GridJob(msgspec.Struct, frozen=True, gc=False):
 
     submit_s: float
     runtime_s: float
-    """On a processor of speed 1."""
+    """Run time on a processor of speed 1, in seconds."""
     cores: int = 1
     owner: str = ""
     application: str = ""
     estimate_s: float | None = None
-    """The run time that its user has requested."""
+    """Run time that the user requested, in seconds; None: no request."""
 
 
 class Scheduler(NamedTuple):
-    """A grid scheduler: how it chooses clusters, and its information about run times."""
+    """A grid scheduler: its policy, and its information about run times."""
 
     policy: type[Placement]
     predictor: Predictor | None = None
-    """None: run times are known. Otherwise policy and queues see predictions only."""
+    """Predictor of run times for the policy and the queues. None: they know the actual run
+    times."""
     per_site: bool = True
-    """Whether the run time of a job is predicted for each site, from the jobs that have ended
-    there. Otherwise it is predicted from the jobs of all sites, with run times at speed 1."""
+    """Whether the run time of a job is predicted for each site, from jobs that have ended at that
+    site. False: it is predicted once for all sites, from the run times at speed 1 of jobs at any
+    site."""
     corrected: bool = True
-    """Whether the predictions of waiting and running jobs follow each end (thesis section 7.3.1);
-    otherwise they stay as they were at the submission. Only plans of first-come, first-served
-    queues are corrected."""
+    """Whether predictions of waiting and running jobs are renewed after each end of a job (thesis
+    section 7.3.1). False: a prediction stays as it was at submission. Only plans of first-come,
+    first-served queues are corrected."""
     estimates: Callable[[Lrm], Estimates] = LrmEstimates
-    """What a site with this LRM answers; not with first-come, first-served queues, which have
-    answers of their own."""
+    """Makes the `Estimates` of a site from its LRM. Not used for first-come, first-served queues,
+    which have `FcfsEstimates`."""
     blocks: bool = False
-    """Whether the first job of the global queue blocks the others. Otherwise all of them are
-    eligible. Only policies that bind late have a global queue."""
+    """Whether the first job of the global queue blocks the jobs behind it. False: all jobs of the
+    queue are eligible. Only policies that bind late have a global queue."""
 
 
 class GridSchedule(NamedTuple):
-    """When and where jobs ran; lists in the order of the jobs."""
+    """Sites and times of all jobs of a simulation. Lists are in the order of the jobs."""
 
     jobs: Sequence[GridJob]
     sites: Sequence[SiteSpec]

@@ -1,11 +1,11 @@
-"""Parallel jobs for the queues of several clusters, with sizes and sites chosen at submission and
-reallocation of waiting jobs, in virtual time (RR-7365, sections 3 and 4.1).
+"""Moldable parallel jobs in the queues of several clusters, in virtual time, with reallocation of
+waiting jobs (RR-7365, sections 3 and 4.1).
 
-A job of the middleware is submitted to the site and with the size that promise the earliest
-completion. Local jobs of other users are submitted to their site as they are. Every ``period_s``
-the waiting jobs of the middleware are reallocated. Queues are the models of `wfrun.engine.queues`;
-sizes and moves are chosen by the functions of real runs, `wfrun.engine.jobs.moldable` and
-`wfrun.engine.jobs.reallocation`.
+The middleware submits each of its jobs to the site, and with the size, that promise the earliest
+completion. Local jobs of other users are submitted to their own site with their own size. Every
+``period_s`` the waiting jobs of the middleware are reallocated. Queues are the models of
+`wfrun.engine.queues`; sizes and moves are chosen by the functions of real runs,
+`wfrun.engine.jobs.moldable` and `wfrun.engine.jobs.reallocation`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
 
     submit_s: float
     runtimes: MoldableRunTimes
-    """Walltimes by size, at a processor of speed 1; a rigid job has one size."""
+    """Walltimes by size, in seconds on processors of speed 1. A rigid job has one size."""
     used: float = 1.0
     """Share of its walltime for which the job runs, at most 1 (section 4.2.2)."""
     home: int = -1
@@ -50,7 +50,7 @@ class Reallocation(NamedTuple):
 
 
 class MoldableSchedule(NamedTuple):
-    """What became of the jobs; lists in their order."""
+    """Sites, sizes and times of all jobs of a simulation. Lists are in the order of the jobs."""
 
     jobs: Sequence[MoldableJob]
     site: array[int]
@@ -69,10 +69,10 @@ def simulate_moldable(
     lrm: str = "conservative",
     sizing: Sizing = binary_search,
 ) -> MoldableSchedule:
-    """Run all jobs to their end. ``jobs`` are in order of submission. Equal arguments give equal
-    schedules. Of events at the same time ends come first, then submissions, then the reallocation.
-    Raises InfeasibleError for a job that no site can run, or a local job that its own site cannot
-    run."""
+    """Run all jobs to their end. ``jobs`` are in order of submission; ``reallocation`` None:
+    waiting jobs stay where they are. Equal arguments give equal schedules. Of events at the same
+    time, ends come first, then submissions, then the reallocation. Raises InfeasibleError for a job
+    that no site can run, and for a local job that its own site cannot run."""
     return _Simulation(jobs, sites, reallocation, lrm, sizing).run()
 
 
@@ -124,7 +124,7 @@ class _Simulation:
         )
 
     def _next_event_s(self, now_s: float) -> float:
-        """The next multiple of the period."""
+        """The next multiple of the period, in seconds."""
         if self._reallocation is None:
             return inf
         period_s = self._reallocation.period_s
@@ -159,7 +159,7 @@ class _Simulation:
             self._start(sorted(queues.changed))
 
     def _start(self, sites: Sequence[int]) -> None:
-        """Start what the queues of these sites start now."""
+        """Start the jobs that the queues of these sites can start now."""
         jobs, queues = self._jobs, self._queues
         now_s = queues.now_s
         for site in sites:

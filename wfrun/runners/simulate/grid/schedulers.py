@@ -43,10 +43,10 @@ class SchedulerKind(NamedTuple):
     """An entry of the registry."""
 
     title: str
-    """As the thesis names it."""
+    """Name of the scheduler in the thesis."""
     summary: str
     make: Callable[[Sequence[SiteSpec]], Scheduler]
-    """A new one for each simulation, since predictors learn."""
+    """Makes a scheduler. Each simulation needs a new one, because predictors learn."""
 
 
 SCHEDULERS: dict[str, SchedulerKind] = {

@@ -1,12 +1,13 @@
 """A grid scheduler over clusters with queues of their own, in virtual time (thesis section 7.4;
 Ramírez-Alcaraz et al., J. Grid Computing 9, 2011, sections 2 and 3).
 
-Jobs are submitted to the scheduler. Its placement policy sends each to a cluster immediately, or,
-if it binds late, keeps it in the global queue as long as no cluster has enough free processors. The
-queue of the cluster then decides when the job starts; it stays there.
+Jobs are submitted to the scheduler. Its placement policy sends each job to a cluster immediately. A
+policy that binds late keeps the job in the global queue while no cluster has enough free
+processors. The queue of the chosen cluster decides when the job starts; jobs do not move to another
+cluster.
 
-Queues and policies are those of ``wfrun simulate``, and what a policy may see is checked alike. The
-core takes no part: docs/decisions/0018-grids-of-jobs-do-without-the-core.md says why.
+Queues and policies are those of ``wfrun simulate``, and what a policy may see is checked as in real
+runs. The core takes no part: docs/decisions/0018-grids-of-jobs-do-without-the-core.md says why.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def simulate_grid(
 ) -> GridSchedule:
     """Run all jobs to their end. Equal arguments give equal schedules.
 
-    ``jobs`` are in order of submission. At one time ends come before submissions. No job is killed:
-    the run time that its queue is given is an estimate. Raises InvalidError for a job that no site
-    can run, for an unknown queue model, and for a policy that uses files or links; PolicyError for
-    a policy that answers with another site than a candidate.
+    ``jobs`` are in order of submission. Of events at the same time, ends come before submissions.
+    No job is killed, because the run time that a queue is given is only an estimate. Raises
+    InvalidError for a job that no site can run, for an unknown queue model, and for a policy that
+    uses files or links; PolicyError for a policy that chooses a site outside of the candidates.
     """
     return GridSimulation(jobs, sites, scheduler, lrm).run()
 
@@ -81,8 +82,8 @@ class GridSimulation:
         return GridSchedule(jobs, state.sites, self._site, self._start_s, self._end_s)
 
     def _next_wakeup(self) -> tuple[float, int]:
-        """The earliest time at which the LRM of a site starts a job without an event, and that
-        site."""
+        """The earliest time at which an LRM will start a job without a submission or an end, and
+        the number of its site; infinity and -1 if there is none."""
         best_s, best = inf, -1
         for site, lrm in self._sleepers:
             if lrm.next_wakeup_s < best_s:
@@ -121,7 +122,7 @@ class GridSimulation:
         policy.placed(job, site)
 
     def _start_jobs(self, site: int) -> None:
-        """Start the jobs that the queue of a site starts now."""
+        """Start the jobs that the queue of a site can start now."""
         state, now_s = self._state, self._state.now_s
         for job in state.lrms[site].schedule(now_s):
             assert isinstance(job, int)
@@ -148,15 +149,16 @@ class GridSimulation:
 
 
 class _GlobalQueue:
-    """Jobs that no cluster has room for, in order of submission."""
+    """The global queue: jobs in order of submission that wait for free processors."""
 
     def __init__(self, *, blocks: bool) -> None:
         """``blocks``: only the first job is eligible."""
         self.blocks = blocks
         self._jobs: dict[int, deque[int]] = {}
-        """By number of cores."""
+        """The waiting jobs, by number of cores."""
         self._order: deque[int] = deque()
-        """The cores of all jobs in their order. Used only if the first job blocks the others."""
+        """Number of cores of each waiting job, in the order of the queue. Used only if the first
+        job blocks the others."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -169,8 +171,8 @@ class _GlobalQueue:
             self._order.append(cores)
 
     def take(self, free: int) -> int | None:
-        """Remove and return the first eligible job of at most ``free`` cores; None: there is
-        none."""
+        """Remove and return the first eligible job that needs at most ``free`` cores; None if there
+        is no such job."""
         if not self._count:
             return None
         if self.blocks:

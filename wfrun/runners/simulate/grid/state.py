@@ -1,4 +1,4 @@
-"""The state of a simulated grid: what its scheduler decides by."""
+"""The state of a simulated grid, on which the decisions of its scheduler are based."""
 
 from __future__ import annotations
 
@@ -52,15 +52,17 @@ class GridState:
         self._value_s = _values_of(scheduler.predictor)
         """The expected run time of a job in seconds; None if unknown."""
         self._numbers: dict[tuple[str, str, int, float | None], int] = {}
-        """Numbers of the kinds of job. Predictors cannot distinguish jobs of one kind."""
+        """Number of each kind of job, by the properties that predictors see. Predictors cannot
+        distinguish jobs of one kind."""
         self._kinds: list[tuple[Job, ...]] = []
-        """What predictors are given of jobs of a kind, by site."""
+        """By kind and site: the job as predictors see it."""
         self._kind: list[int] = []
         """The kind of each job."""
         if self._predictor is not None:
             self._kind = [self._number_of(job) for job in jobs]
         self._predicted_s: dict[int, float] = {}
-        """Prediction of each open job at speed 1, in seconds, if it is made once for all sites."""
+        """Predicted run time of each open job at speed 1, in seconds. Empty unless a job is
+        predicted only once, at its submission."""
         self._is_once = not (scheduler.per_site or scheduler.corrected)
         self._seen, self._sum_s = 0, 0.0
         """Number of jobs that have ended, and the sum of their run times at speed 1."""
@@ -79,8 +81,8 @@ class GridState:
         return FcfsEstimates(self.slots[site], expected_s, self._kind if self.corrects else None)
 
     def expected_s(self, job: int, site: int) -> float:
-        """Expected run time of a job at a site, in seconds: the actual one if run times are known,
-        else its prediction, else the mean of all jobs that have ended."""
+        """Expected run time of a job at a site, in seconds: the actual run time if it is known,
+        else the prediction, else the mean run time of all jobs that have ended."""
         if self._predictor is None:
             return self.jobs[job].runtime_s / self.speeds[site]
         if self._is_once:
@@ -92,8 +94,8 @@ class GridState:
         return value_s if per_site else value_s / self.speeds[site]
 
     def prediction(self, job: int, site: int) -> Prediction | None:
-        """The expected run time of a job at a site, with the source of the prediction; None if
-        unknown."""
+        """The expected run time of a job at a site, as a prediction with its source; None if the
+        predictor knows no similar job."""
         if self._predictor is None:
             return Prediction(self.expected_s(job, site), "known", 0)
         found = self._predict(job, site)
@@ -106,13 +108,14 @@ class GridState:
         )
 
     def submitted(self, job: int) -> None:
-        """Predict a newly submitted job, if jobs are predicted only once."""
+        """Called when a job is submitted. Predicts its run time, if jobs are predicted only
+        once."""
         if self._predictor is not None and self._is_once:
             found = self._predict(job, 0)
             self._predicted_s[job] = self._default_s() if found is None else found.value_s
 
     def ended(self, job: int, site: int) -> None:
-        """Learn from a job that has ended."""
+        """Called when a job has ended. The predictor learns its run time."""
         predictor = self._predictor
         if predictor is None:
             return

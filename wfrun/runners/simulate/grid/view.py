@@ -16,14 +16,15 @@ from wfrun.runners.simulate.grid.state import GridState
 
 
 class GridView:
-    """Implements ``wfrun.engine.protocols.View``: the jobs are the tasks of one workflow without
-    files. What the policy has not declared is refused, as in real runs."""
+    """Implements ``wfrun.engine.protocols.View``. The jobs are the tasks of one workflow without
+    files. Methods for information that the policy has not declared raise an error, as in real
+    runs."""
 
     def __init__(self, state: GridState, seed: int = 0) -> None:
         self._state = state
         self._seed = seed
         self._fitting: dict[int, tuple[int, ...]] = {}
-        """Sites that are large enough, by number of cores."""
+        """By number of cores: the sites with at least as many slots."""
         policy = state.scheduler.policy
         self._binds_late = policy.binds_late
         unknown = Knowledge.UNKNOWN
@@ -67,7 +68,7 @@ class GridView:
         return self.fitting(cores)
 
     def fitting(self, cores: int) -> tuple[int, ...]:
-        """The sites that are large enough for a job."""
+        """The sites with at least ``cores`` slots."""
         found = self._fitting.get(cores)
         if found is None:
             sites = enumerate(self._state.sites)

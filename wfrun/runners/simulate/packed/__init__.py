@@ -1,1 +1,2 @@
-"""Packings of moldable jobs, planned: criteria, bounds, algorithms side by side."""
+"""Planned packings of moldable jobs: both criteria, lower bounds, and a comparison of
+algorithms."""

@@ -1,6 +1,6 @@
-"""All algorithms on the same jobs: both criteria beside their bounds.
+"""Comparison of all packing algorithms on the same jobs, by both criteria and their lower bounds.
 
-HiGHS (scipy) finds the lower bound of the weighted sum of completions.
+HiGHS (scipy) finds the lower bound of the weighted sum of completion times.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class PackingComparison(NamedTuple):
     """The schedules of all algorithms."""
 
     schedules: dict[str, PackedSchedule]
-    """By name, as in `PACKERS`."""
+    """The schedule of each algorithm, by its name in `PACKERS`."""
     bounds: Bounds
 
 
 def compare(
     jobs: Sequence[PackedJob], arrivals_s: Sequence[float] | None, processors: int, seed: int
 ) -> PackingComparison:
-    """Pack jobs, none wider than ``processors``, by all algorithms; with ``arrivals_s`` on-line."""
+    """Pack jobs, none wider than ``processors``, by all algorithms. With ``arrivals_s`` (in
+    seconds) the algorithms work on-line: they know a job from its arrival. None: all jobs are
+    present at the start."""
     dual = dual_approximation(jobs, processors)
     weighted_s = printed_s = None
     try:
