@@ -1,4 +1,4 @@
-"""The runs of ``wfrun bench dispatch``: one for each site, through the ordinary engine."""
+"""The runs of ``wfrun bench dispatch``: one run for each site, by the ordinary engine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from wfrun.sites.remote.connection import connection_of
 from wfrun.sites.remote.files.directory import find_directory
 
 WALLTIME_S = 60.0
-"""Requested walltime of each task, if the site grants it."""
+"""Requested walltime of each task in seconds, if the site allows it."""
 GRACE_S = 60.0
-"""Maximum time for the tasks of a cancelled run to end."""
+"""Maximum time for the tasks of a cancelled run to end, in seconds."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -47,15 +47,16 @@ class BenchResult(NamedTuple):
 
 
 def sizes_of(spec: SiteSpec, tasks: int | None) -> BenchCounts:
-    """Numbers of tasks for this site. ``tasks`` is the number without work, by default as many as
-    take some seconds. It is small if every task is a batch job, to spare the batch system."""
+    """Numbers of tasks for this site. ``tasks`` is the number of tasks without work; None: as many
+    as take some seconds. The default is small if every task is a batch job, to spare the batch
+    system."""
     if is_batch(spec):
         return BenchCounts(tasks or min(100, 2 * spec.slots), 3, min(100, 2 * spec.slots))
     return BenchCounts(tasks or 5000, 50, min(5000, 50 * spec.slots))
 
 
 def is_batch(spec: SiteSpec) -> bool:
-    """Whether each task is a batch job."""
+    """Whether the site runs each task as a batch job of its own."""
     return spec.has_batch_system and spec.access is not None and spec.access.dispatch == "jobs"
 
 
@@ -84,8 +85,8 @@ def bench_workflow(spec: SiteSpec, sizes: BenchCounts) -> Workflow:
 
 
 async def measure(spec: SiteSpec, sizes: BenchCounts, limit_s: float) -> BenchResult:
-    """Run the workflow at this site, in a directory that is removed afterwards, here and at the
-    site. The run is cancelled after ``limit_s``."""
+    """Run the workflow at this site, and compute its figures. The run is cancelled after
+    ``limit_s`` seconds. Its directories here and at the site are removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="wfrun-bench-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "run"
         settings = ev.Settings(policy="round-robin", on_failure="stop")
@@ -102,7 +103,7 @@ async def measure(spec: SiteSpec, sizes: BenchCounts, limit_s: float) -> BenchRe
 
 
 def _logged(session: Session) -> list[ev.AnyEvent]:
-    """The run's log; empty if the site could not be opened."""
+    """The events of the run's log; empty if the site could not be opened."""
     if not session.state.run_id:
         return []
     store = Store(session.run.path)
@@ -113,7 +114,7 @@ def _logged(session: Session) -> list[ev.AnyEvent]:
 
 
 class _Run:
-    """A session with a time limit, and the reason for an incomplete end."""
+    """Drives a session with a time limit, and records why a run is incomplete."""
 
     def __init__(self, session: Session, limit_s: float) -> None:
         self._session = session
@@ -123,7 +124,8 @@ class _Run:
         self.interrupted = False
 
     async def drive(self) -> None:
-        """Drive the session to its end, at the latest ``GRACE_S`` after the limit."""
+        """Drive the session to its end. The run is cancelled at the limit; after a further
+        ``GRACE_S`` seconds it is left as it is."""
         self._session.listen_to_signals(self._interrupt)
         alarm = asyncio.get_running_loop().call_later(self._limit_s, self._give_up)
         try:

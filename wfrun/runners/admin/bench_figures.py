@@ -1,4 +1,4 @@
-"""Figures of ``wfrun bench dispatch``, from the log of one run of its workflow."""
+"""Computes the figures of ``wfrun bench dispatch`` from the log of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from wfrun.engine.exchange import Outcome
 from wfrun.engine.model import SiteSpec
 
 TASK_S = 0.1
-"""Duration of the tasks whose makespan is compared with the ideal."""
+"""Duration of a short task, in seconds. The makespan of the short tasks is compared with the
+ideal."""
 
 
 class BenchCounts(NamedTuple):
@@ -22,29 +23,33 @@ class BenchCounts(NamedTuple):
     chain: int
     """Tasks without work, each the successor of the one before."""
     short: int
-    """Tasks of ``TASK_S``, all ready together."""
+    """Tasks that run for ``TASK_S``, all ready together."""
 
 
 class Figures(NamedTuple):
-    """Figures of one site. None: the run ended before it could be measured."""
+    """Figures of one site. None: the run ended before the figure could be measured."""
 
     first_s: float | None
-    """From the start of the run to the start of its first task."""
+    """Time from the start of the run to the start of its first task, in seconds."""
     rate: float | None
-    """Tasks without work per second, from the first start to the last known end."""
+    """Rate of tasks without work, in tasks per second, from the first start to the last known
+    end."""
     latency_s: float | None
-    """From a task's exit to the start of its successor, the median of the chain. Computed from
-    known ends, by the engine's clock alone, minus the run time of the successor."""
+    """Time from the exit of a task to the start of its successor, in seconds: the median of the
+    chain. It is the time between two successive known ends, by the engine's clock, minus the run
+    time of the successor."""
     slots: float
-    """Mean slots for the short tasks: of live launchers, otherwise of the catalog."""
+    """Mean number of slots for the short tasks: slots of live launchers, or of the catalog for a
+    site without launchers."""
     ideal_s: float | None
-    """Ideal makespan of the short tasks on these slots."""
+    """Ideal makespan of the short tasks on these slots, in seconds."""
     took_s: float | None
-    """Makespan of the short tasks: from when they were ready to the last known end."""
+    """Makespan of the short tasks in seconds, from the time at which they were ready to the last
+    known end."""
 
 
 def figures_of(events: Iterable[ev.Event], spec: SiteSpec, sizes: BenchCounts) -> Figures:
-    """The figures of a run of ``bench_workflow``, as far as its log goes."""
+    """The figures of a run of ``bench_workflow``. The log may be incomplete."""
     log = _Log(spec)
     for event in events:
         log.take(event)
@@ -117,7 +122,8 @@ class _Log:
         self.started_s.setdefault(task, at_s - took_s)  # if its start was not reported
 
     def ideal_s(self, from_s: float, work_s: float) -> float:
-        """Minimum time for ``work_s`` core seconds from ``from_s`` on, on all slots."""
+        """Minimum time in seconds in which all slots do ``work_s`` core seconds of work from
+        ``from_s`` on."""
         left_s = work_s
         untils = [at_s for at_s, _ in self._slots[1:]] + [float("inf")]
         for (since_s, slots), until_s in zip(self._slots, untils, strict=True):

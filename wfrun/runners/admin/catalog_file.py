@@ -12,10 +12,12 @@ from wfrun.parsers.atomic import drafted
 
 
 def rewrite(path: Path, before: bytes, after: bytes) -> None:
-    """Replace the catalog at ``path`` atomically. It keeps its permissions and its owner, and a
-    symbolic link to it stays a link. ``before`` is its present content, empty if it is absent.
+    """Replace the catalog at ``path`` atomically by ``after``. ``before`` is the content that the
+    caller has read, empty if the file was absent. The file keeps its permissions and its owner; a
+    symbolic link to it stays a link.
 
-    Raises InvalidError, and leaves the catalog unchanged, if it cannot be written or has changed.
+    Raises InvalidError, and leaves the catalog unchanged, if it cannot be written or no longer has
+    the content ``before``.
     """
     target = path.resolve()
     try:

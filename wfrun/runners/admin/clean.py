@@ -1,8 +1,9 @@
-"""``wfrun clean``: removes all that a run has left, on every site and on this machine.
+"""``wfrun clean``: removes the files, attempts and launchers of a run, at every site and on this
+machine.
 
-A directory is removed only if its name is that of the run's directory at its sites, which has the
-run's id and a random part, and if it is a directory of the user's own: never a link. Directories
-that runs share, such as images of containers, stay.
+A directory is removed only under two conditions. Its name is that of the run's directory at its
+sites, which has the run's id and a random part. It is a directory of the user, not a link.
+Directories that runs share, such as images of containers, stay.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from wfrun.sites.remote.host import Host
 from wfrun.sites.transfers.local.disk import remove_parts
 
 SITE_S = 1800.0
-"""Maximum time to clean a site, in seconds, as for a removal, because the run may have left
-directories of many files. The timeouts of its connection give up earlier on a site that does not
-answer."""
+"""Maximum time to clean a site, in seconds. It is as long as for a removal, because the run may
+have left directories of many files. A site that does not answer fails earlier, by the timeouts of
+its connection."""
 END_S = 30.0
-"""Maximum time that cancelled attempts take to end, in seconds."""
+"""Maximum time for cancelled attempts to end, in seconds."""
 _REMOVE_INTERVAL_S = 0.5
 _OWN = 'if [ -L "$1" ]; then exit 1; elif [ -e "$1" ]; then [ -d "$1" ] && [ -O "$1" ]; fi'
 """Shell test: the path is a directory of the user, or absent."""
@@ -53,14 +54,14 @@ class Left(NamedTuple):
 
     site: str
     directory: str
-    """What is left there."""
+    """The directory that is left, in the notation of the catalog."""
     reason: str
 
 
 async def clean_run(run: OwnRun, *, keep_outputs: bool) -> list[Left]:
-    """Remove a run that nobody drives. Returns the sites that could not be cleaned. If there are
-    any, the run's directory stays, so that a further call can continue. Raises InvalidError for a
-    run that is driven or was never started."""
+    """Remove a run that no process drives, at its sites and then on this machine. Returns the sites
+    that could not be cleaned. If there are any, the run's directory stays, so that a further call
+    can continue. Raises InvalidError for a run that is driven or was never started."""
     lock = Lock(run.lock, judge=run.judge)
     try:
         state = read_state(run)
@@ -80,8 +81,8 @@ async def clean_run(run: OwnRun, *, keep_outputs: bool) -> list[Left]:
 
 
 def _remove_here(run: RunDir, *, keep_outputs: bool) -> None:
-    """Remove the content of the run's directory. The log is removed last, because a further call
-    needs it to continue."""
+    """Remove the content of the run's directory, except the lock and, with ``keep_outputs``, the
+    outputs. The log is removed last, because a further call needs it to continue."""
     last = (FILE_NAME, f"{FILE_NAME}-journal")
     remove_parts(run.outputs, kept=True)
     kept = {run.lock.name, *([run.outputs.name] if keep_outputs else ())}
@@ -96,7 +97,8 @@ def _remove(path: Path) -> None:
 
 
 def _remove_folder(path: Path) -> None:
-    """Remove the directory of the run; of a link to it only the target."""
+    """Remove the empty directory of the run. If ``path`` is a link, its target is removed and the
+    link stays."""
     path.resolve().rmdir()
 
 
@@ -144,7 +146,8 @@ async def _clean(state: RunState, number: int, site: AnySite, here: Path) -> Non
 
 
 async def _end_work(site: AnySite, keys: Sequence[str], launchers: Sequence[str]) -> None:
-    """End the attempts and launchers that the run still has at a site."""
+    """Cancel the open attempts of the run at a site, end its launchers, and wait for both. Raises
+    InfeasibleError if they do not end."""
     ended = asyncio.Event()
     waiting = set(keys)
 
@@ -185,9 +188,9 @@ async def _remove_there(state: RunState, site: RemoteSite) -> None:
 
 
 async def remove_when_quiet(host: Host, path: str) -> None:
-    """Remove a directory; try again for END_S seconds while something writes into it. Cancelled
-    work writes until it has ended: a launcher writes exit records until the batch system signals
-    its job."""
+    """Remove a directory with its content. If it is not empty because something writes into it, try
+    again for END_S seconds. Cancelled work writes until it has ended: a launcher writes exit
+    records until the batch system signals its job."""
     deadline_s = time.monotonic() + END_S
     while True:
         try:
@@ -200,13 +203,15 @@ async def remove_when_quiet(host: Host, path: str) -> None:
 
 
 def _check_name(state: RunState, path: str) -> None:
-    """Logs until version 5 may name any directory."""
+    """Raise InfeasibleError if the name of the directory lacks the id of the run. Logs until
+    version 5 may name any directory."""
     if state.run_id not in os.path.basename(path):
         raise InfeasibleError(f"{path} does not have the name of this run")
 
 
 def _remove_local(path: Path) -> None:
-    """Remove the directory of the run at a local site with a directory of its own."""
+    """Remove the run's directory at a local site whose catalog entry states a directory. Raises
+    InfeasibleError if it is a link or belongs to another user."""
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -27,7 +27,8 @@ _MAX_LISTED = 8
 _COMMENT_WIDTH = 84
 _MIB = 1 << 20
 _LAUNCHER_S = 4 * 3600.0
-"""Maximum walltime of the launchers that are proposed: longer jobs wait longer in most queues."""
+"""Maximum walltime of the launchers in a proposed entry, in seconds. Longer jobs wait longer in
+most queues."""
 
 
 class EntryLines:
@@ -45,7 +46,7 @@ class EntryLines:
         self._lines.append(f"    {key}: {shown}" + (f"  # {name_line(why)}" if why else ""))
 
     def mapping(self, key: str, pairs: Sequence[str]) -> None:
-        """Add a mapping of keys and values as YAML writes them."""
+        """Add a YAML mapping in one line. ``pairs`` are texts ``key: value``."""
         self._lines.append(f"    {key}: {{{', '.join(pairs)}}}")
 
     def text(self) -> str:
@@ -53,7 +54,7 @@ class EntryLines:
 
 
 def quoted(text: str) -> str:
-    """The YAML scalar of a text."""
+    """The text as a YAML scalar, quoted if necessary."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return visible(json.dumps(text, ensure_ascii=False))  # YAML has the same escapes
@@ -85,7 +86,8 @@ def walltime(seconds: float) -> str:
 
 
 def access_lines(lines: EntryLines, access: Access, base: Path) -> None:
-    """Add how the site is reached. Paths below the catalog's folder ``base`` become relative."""
+    """Add the keys with which the site is reached. Paths inside the catalog's folder ``base``
+    become relative."""
     if access.transport == "local":
         lines.add("transport", "local")
         return
@@ -110,7 +112,9 @@ def directory_lines(
     taken: frozenset[str],
     name: str,
 ) -> StoragePlace | None:
-    """Add the site's directory and comments with the alternatives. Other sites have ``taken``."""
+    """Add the site's directory, and a comment for each alternative. ``taken`` are the directories
+    of other sites in the catalog. Returns the chosen place; None: no place can be written to, and
+    the entry has the default directory."""
     chosen = choose_place(list(places), nodes_see_it=nodes_see_it)
     if chosen is None:
         lines.comment("No place that can be written to was found: change this.")
@@ -147,7 +151,7 @@ def cluster_entry(
     base: Path,
     taken: frozenset[str],
 ) -> str:
-    """The entry of a cluster, with the queue that is the best to begin with."""
+    """The entry of a cluster, with the queue that `Offer.best` proposes."""
     queue = offer.best()
     lines = EntryLines(name)
     lines.comment(f"{system.version}, as of {time.strftime('%Y-%m-%d')}")
@@ -169,7 +173,7 @@ def cluster_entry(
 
 
 def _launcher_lines(lines: EntryLines, queue: BatchQueue) -> None:
-    """Let tasks run in launchers of a whole node. Launchers are the default because they pay for
+    """Add keys for launchers that hold a whole node. Launchers are the default: they save time for
     tasks of up to minutes, and cost longer tasks nothing."""
     if not queue.node_cores:
         return

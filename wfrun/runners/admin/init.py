@@ -45,7 +45,7 @@ _COMMON_NAMES = re.compile(
 
 
 def name_of(host: str) -> str:
-    """The default name of a site: the first part of its host's name, or the second if the first
+    """The default name of a site: the first part of its host name, or the second part if the first
     is a role such as ``login``."""
     parts = [re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-") for part in host.split(".")]
     parts = [part for part in parts if part]
@@ -62,7 +62,7 @@ async def init(
     """Look at a host and add it as site ``name`` to the catalog at ``path``, which is created if
     absent.
 
-    Raises InvalidError for a name that the catalog has already, a catalog with mistakes, and an
+    Raises InvalidError for a name that the catalog already has, a catalog with mistakes, and an
     unknown host key; TransientError if the host cannot be reached.
     """
     catalog = _existing(path, name)
@@ -83,7 +83,8 @@ async def init(
 
 
 def _existing(path: Path, name: str) -> Catalog | None:
-    """The catalog at ``path``; None if it is absent or empty."""
+    """Read the catalog at ``path``; None if it is absent or empty. Raises InvalidError if it has a
+    site ``name`` already."""
     try:
         if not path.exists() or not path.read_text(encoding="utf-8", errors="replace").strip():
             return None
@@ -104,7 +105,7 @@ def _existing(path: Path, name: str) -> Catalog | None:
 async def connected(
     access: Access, prompter: Prompter | None
 ) -> AsyncIterator[tuple[Connection, Host]]:
-    """Keep a connection open during the block.
+    """Open a connection, and close it at the end of the block.
 
     Raises InvalidError for a problem that only the user can solve, such as an unknown host key, and
     TransientError if the host cannot be reached.
@@ -123,7 +124,7 @@ async def connected(
 
 
 def not_reached(access: Access) -> str:
-    """The hint for a host that cannot be reached."""
+    """Hint for the error of a host that cannot be reached."""
     return (
         "Is its name right, is it up, and can this machine reach it? "
         f"`{ssh_command(access)}` shows more."
@@ -131,7 +132,7 @@ def not_reached(access: Access) -> str:
 
 
 def ignore_status(reason: str | None) -> None:
-    """Callback for a lost connection, which needs no action: the next question raises the error."""
+    """Callback for a lost connection. Does nothing, because the next question raises the error."""
 
 
 async def _look(
@@ -171,8 +172,8 @@ async def _look(
 
 
 async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[System, Offer]:
-    """The first batch system that answers, and its offer. One whose commands are installed without
-    its servers is skipped."""
+    """The first batch system that answers, and its offer. A system whose commands are installed but
+    whose servers do not answer is skipped. Raises TransientError if none answers."""
     failures = []
     for system in systems:
         try:
@@ -185,7 +186,8 @@ async def _first_offer(host: Host, systems: list[System], where: str) -> tuple[S
 
 
 def _add(path: Path, entry: str, name: str) -> None:
-    """Add the entry to the catalog. Raises InvalidError if that would change its other sites."""
+    """Add the entry to the catalog. Raises InvalidError, and leaves the catalog unchanged, if that
+    would change its other sites."""
     before = path.read_bytes() if path.exists() else b""
     after = with_site(before.decode("utf-8"), entry, str(path)).encode()
     sites = parse_catalog(after, path).sites

@@ -1,4 +1,4 @@
-"""The limits of a catalog entry, compared with those of the site."""
+"""Comparison of the limits in a catalog entry with those of the site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wfrun.sites.batch.offers import BatchQueue, Offer
 
 
 class Mismatch(NamedTuple):
-    """A statement of the catalog that the site does not satisfy."""
+    """A limit or request in the catalog that the site does not grant."""
 
     text: str
     hint: str
@@ -86,7 +86,7 @@ def _launchers_against_node(launchers: LauncherSpec, queue: BatchQueue) -> list[
 
 
 def _against_choices(access: Access, queue: BatchQueue) -> list[Mismatch]:
-    """The keys that only this batch system has."""
+    """Mismatches of the keys that only this batch system has."""
     found = []
     for key, written in access.batch_settings.items():
         usable = queue.choices.get(key)

@@ -1,4 +1,4 @@
-"""Findings about sites, and how they are printed: in columns that fit the terminal."""
+"""Findings about sites, and their output in columns that fit the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATES = {"ok": ("ok", "green"), "note": ("note", "yellow"), "failed": ("FAILED
 _STATE_WIDTH = 6
 _CHECK_WIDTH = len("batch system")
 _MIN_WIDTH = 40
-"""Minimum characters of a wrapped line, also on a narrow terminal."""
+"""Minimum width of a wrapped line in characters, even on a narrower terminal."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -34,32 +34,33 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class SiteFindings:
-    """Makes the findings of one site and passes them on."""
+    """Makes the findings of one site, and passes each to a callback."""
 
     def __init__(self, site: str, on_finding: Callable[[Finding], None]) -> None:
         self._site = site
         self._on_finding = on_finding
 
     def ok(self, check: str, text: str) -> None:
-        """The check succeeded."""
+        """Report that the check succeeded."""
         self._on_finding(Finding(self._site, check, "ok", text))
 
     def note(self, check: str, text: str, hint: str = "") -> None:
-        """The site can be used, but the user should know this."""
+        """Report something that the user should know although the site can be used."""
         self._on_finding(Finding(self._site, check, "note", text, hint))
 
     def fail(self, check: str, text: str, hint: str | None) -> None:
-        """The site cannot be used."""
+        """Report that the site cannot be used."""
         hint = hint or "Try again later; if it fails again, ask the cluster's administrators."
         self._on_finding(Finding(self._site, check, "failed", text, hint))
 
 
 class CheckFailedError(Exception):
-    """A check failed, and its finding is reported. Later checks of the site are skipped."""
+    """Raised after the finding of a failed check is reported. The later checks of the site are
+    skipped."""
 
 
 class Printer:
-    """Prints findings about these sites; wraps lines only on a terminal."""
+    """Prints findings about the sites ``names``. Wraps lines on a terminal only."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._width = max(map(len, names), default=0)
@@ -80,7 +81,8 @@ class Printer:
             self._console.print(" " * indent + line, soft_wrap=True)
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
-        """Lines of the terminal's width. Indented lines are commands to copy: they stay whole."""
+        """Wrap a text to the width of the terminal. Indented lines are commands to copy, and stay
+        whole."""
         width = max(_MIN_WIDTH, self._columns - indent - 1)
         lines = []
         for line in text.splitlines() or [""]:

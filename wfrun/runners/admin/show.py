@@ -29,11 +29,12 @@ from wfrun.sites.remote.files.directory import make_directory
 from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 REQUESTED_S = 3600.0
-"""Time that the jobs request whose waits are predicted, in seconds."""
+"""Requested time of the jobs whose waits are predicted, in seconds."""
 
 
 async def show(sites: Sequence[SiteSpec], prompter: Prompter | None, *, as_json: bool) -> bool:
-    """Ask all sites at once; print a table or a JSON document. Returns whether any is not up."""
+    """Ask all sites at once for their state, and print a table or a JSON document. Returns whether
+    some site is not up."""
     line = asyncio.Lock()
 
     async def measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> SiteNow:
@@ -92,7 +93,7 @@ async def _measure(now: SiteNow, spec: SiteSpec, connection: Connection) -> Site
 
 
 def _with_waits(now: SiteNow, spec: SiteSpec, queue: QueueNow, now_s: float) -> SiteNow:
-    """Add the expected waits, from the queue that was read."""
+    """Add the expected waits of new jobs, computed from the queue of the site."""
     if now.state != "up" or not spec.has_batch_system or now.idle_cores is None:
         return now
     ahead = jobs_ahead(queue.jobs, spec.slots, now.idle_cores, queue.cores, now_s)

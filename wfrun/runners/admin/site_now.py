@@ -1,4 +1,4 @@
-"""The present state of a site, read over a connection. Nothing is written there."""
+"""Reads the present state of a site over a connection. Writes nothing at the site."""
 
 from __future__ import annotations
 
@@ -23,40 +23,41 @@ from wfrun.sites.remote.host import Host
 from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 ANSWERS_S = 60.0
-"""Timeout of all questions to a connected site, and of a measurement that follows them."""
+"""Timeout of all questions to a connected site together, and of a measurement after them, in
+seconds."""
 _ROUNDS = 3
-"""Measurements of latency, of which the best counts."""
+"""Number of measurements of latency. The smallest counts."""
 
 
 class Cores(msgspec.Struct, frozen=True):
-    """Cores of jobs."""
+    """Numbers of cores of running jobs and of queued jobs."""
 
     running: int
     queued: int
 
 
 class SiteNow(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a site. None: unknown, or undefined for a site of this kind."""
+    """The state of a site. None: unknown, or meaningless for a site of this kind."""
 
     site: str
     kind: str
     state: Literal["up", "down", "needs login"]
     reason: str = ""
-    """Why it is not up."""
+    """Why the site is not up; empty if it is up."""
     hint: str = ""
     slots: int
-    """From the catalog."""
+    """Number of slots in the catalog."""
     idle_cores: int | None = None
     """Idle cores of the site's queue; without a batch system, the host's cores minus its load."""
     ours: Cores | None = None
-    """Jobs that runs of wfrun of this user have submitted."""
+    """Cores of jobs that this user's runs of wfrun have submitted."""
     others: Cores | None = None
-    """All other jobs, including this user's."""
+    """Cores of all other jobs: those of other users, and this user's jobs from outside wfrun."""
     waits: tuple[ExpectedWait, ...] = ()
-    """How long a job of one core, and one of a whole node, would wait now; empty for sites whose
-    queue is not visible."""
+    """Expected waits of two jobs submitted now, one with one core and one with a whole node. Empty
+    for sites whose queue is not visible."""
     latency_s: float | None = None
-    """Latency of a question to the head node: the best of three."""
+    """Round-trip time of a question to the head node in seconds, the smallest of three."""
     upload_bytes_per_s: float | None = None
     download_bytes_per_s: float | None = None
 
@@ -68,18 +69,19 @@ class QueueNow(msgspec.Struct, frozen=True):
     cores: int = 0
     """Cores of the queue's nodes; 0: unknown."""
     node_cores: int = 0
-    """Cores of its largest node; 0: unknown."""
+    """Cores of the queue's largest node; 0: unknown."""
 
 
 Measure = Callable[[SiteNow, SiteSpec, Connection], Awaitable[SiteNow]]
-"""Adds to the state of a site that is connected."""
+"""Measures something over the connection, and returns the state with the result added."""
 
 
 async def ask_site(
     spec: SiteSpec, prompter: Prompter | None, measure: Measure | None = None
 ) -> tuple[SiteNow, QueueNow]:
-    """Connect to a site and ask for its state. ``measure`` is called before the connection
-    closes. A site that cannot be reached is not up."""
+    """Connect to a site and ask for its state. ``measure`` is called while the connection is open.
+    Errors are not raised: a site that cannot be reached or does not answer gets a state other than
+    ``up``, with the reason."""
     plain = SiteNow(site=spec.name, kind=spec.kind, state="up", slots=spec.slots)
     if spec.access is None:
         idle = max(0, available_cores() - round(os.getloadavg()[0]))

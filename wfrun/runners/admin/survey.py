@@ -1,4 +1,5 @@
-"""Questions to a head node: its batch systems, their queues and limits, its places for files."""
+"""Questions to a head node about its batch systems, their queues and limits, and its
+directories."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ from wfrun.sites.kinds import BATCH_KINDS
 from wfrun.sites.remote.host import CommandResult, Host
 
 PROBE_S = 20.0
-"""Timeout of a command of a batch system."""
+"""Timeout of a command of a batch system, in seconds."""
 LOOK_S = 15.0
-"""Timeout of a look at one directory: an unreachable file system would block for ever."""
+"""Timeout of a look at one directory, in seconds. Without it, an unreachable file system would
+block for ever."""
 
 _SHARED_KINDS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|panfs|pvfs|orangefs|gluster|weka|afs|smb|cifs|quobyte|vast|9p"
@@ -52,23 +54,23 @@ class System(NamedTuple):
 
     kind: str
     version: str
-    """Name and version: ``Slurm 22.05.8``."""
+    """Name and version, such as ``Slurm 22.05.8``."""
 
 
 class StoragePlace(msgspec.Struct, frozen=True):
     """A directory that can hold the site's files."""
 
     label: str
-    """How users write it: ``$SCRATCH``, ``~`` …"""
+    """The path as users write it, such as ``$SCRATCH`` or ``~``."""
     path: str
     file_system: str
-    """Its type, as ``df`` names it; empty: unknown."""
+    """Type of the file system, as ``df`` names it; empty: unknown."""
     device: str
     free_bytes: int
 
     @property
     def is_shared(self) -> bool:
-        """Whether several machines see this type of file system."""
+        """Whether this type of file system is shared by several machines."""
         return _SHARED_KINDS.search(self.file_system.lower()) is not None or ":" in self.device
 
 
@@ -85,7 +87,8 @@ class Machine(NamedTuple):
 async def run(
     host: Host, argv: Sequence[str], env: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run a program at the host. One that is not installed counts as failed."""
+    """Run a program at the host. A program that is not installed gives a failed result instead of
+    an error."""
     try:
         return await host.run(argv, env=env, timeout_s=PROBE_S)
     except InfeasibleError as error:
@@ -102,7 +105,8 @@ def _failure(argv: Sequence[str], result: CommandResult) -> QueueUnknownError:
 
 
 async def probe(host: Host, kind: str) -> System:
-    """The batch system of this kind. Raises QueueUnknownError if its probe fails."""
+    """Ask for the version of a batch system. Raises QueueUnknownError if the batch system is absent
+    or does not answer."""
     batch = BATCH_KINDS[kind]
     survey = batch.survey()
     result = await run(host, survey.probe)
@@ -120,7 +124,7 @@ def _version(said: str) -> str:
 
 
 async def find_systems(host: Host) -> list[System]:
-    """All batch systems that answer there, in the order of the registry."""
+    """Find all batch systems that answer at the host, in the order of the registry."""
     probes = (probe(host, kind) for kind in BATCH_KINDS)
     found = await asyncio.gather(*probes, return_exceptions=True)
     for each in found:
@@ -143,7 +147,7 @@ async def ask_offer(host: Host, kind: str) -> Offer:
 
 
 async def find_places(host: Host) -> list[StoragePlace]:
-    """The customary places where the user can write, best first."""
+    """The customary directories in which the user can write, the most suitable first."""
     found = await asyncio.gather(*(_look(host, label) for label in _PLACES))
     places: dict[str, StoragePlace] = {}
     for place in found:
@@ -162,14 +166,15 @@ async def _look(host: Host, label: str) -> StoragePlace | None:
 
 
 async def look_at(host: Host, path: str) -> StoragePlace | None:
-    """This directory; None if it cannot be written to or its file system hangs."""
+    """Look at a directory; None if it cannot be written to or its file system hangs."""
     result = await host.run(["sh", "-c", _LOOK, "look", path], timeout_s=LOOK_S)
     shown, _, line = _text(result).strip().partition("\n")
     return place_of(path, shown, line) if result.exit_code == 0 else None
 
 
 def place_of(label: str, path: str, line: str) -> StoragePlace:
-    """The place of a line of ``df -P -k``, with or without the type of file system."""
+    """Make the place of a directory from its line of ``df -P -k``, with or without the type of the
+    file system."""
     match = re.match(r"(.+?)\s+(?:(\S*[^\d\s]\S*)\s+)?(\d+)\s+(\d+)\s+(-?\d+)\s+\S+\s+/", line)
     if match is None:
         return StoragePlace(label, path, "", "", 0)
@@ -177,9 +182,9 @@ def place_of(label: str, path: str, line: str) -> StoragePlace:
 
 
 def choose_place(places: list[StoragePlace], *, nodes_see_it: bool) -> StoragePlace | None:
-    """The first place that is safe to use. If compute nodes must see it, it must be on a shared
-    file system or on the file system of the home directory; without such a place, the home
-    directory."""
+    """The first place that is safe to use. With ``nodes_see_it``, only places count that are on a
+    shared file system or on the file system of the home directory. If there is none, the home
+    directory; None if that cannot be written to either."""
     home = next((place for place in places if place.label == "~"), None)
     for place in places:
         beside_home = home is not None and place.device == home.device
@@ -205,7 +210,7 @@ async def look_at_machine(host: Host) -> Machine:
 
 
 def ssh_command(access: Access) -> str:
-    """The command with which the user can try the same connection by hand."""
+    """The `ssh` command with which the user can try this connection by hand."""
     words = ["ssh"]
     if access.ssh_config is not None:
         words += ["-F", access.ssh_config]

@@ -39,11 +39,11 @@ from wfrun.sites.remote.transports.asyncssh_login import Prompter
 from wfrun.sites.remote.transports.login_shell import profile_of
 
 ANSWERS_S = 120.0
-"""Timeout of each step before the test job."""
+"""Timeout of each step before the test job, in seconds."""
 LITTLE_BYTES = 1 << 30
-"""Free space below this is a note."""
+"""Minimum free space that is not reported as a note, in bytes."""
 OFFSET_S = 30.0
-"""A clock offset above this is a note."""
+"""Maximum clock offset that is not reported as a note, in seconds."""
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -52,9 +52,9 @@ class Checked(NamedTuple):
 
     has_failures: bool
     links: list[MeasuredLink]
-    """Of the sites whose links were measured."""
+    """The links between this machine and sites that were measured."""
     measured: list[Measured]
-    """The ways of these links."""
+    """Each measured direction of these links, with its samples."""
 
 
 async def check(
@@ -65,10 +65,12 @@ async def check(
     as_json: bool,
     nodes_wait_s: float | None = None,
 ) -> Checked:
-    """Check all sites at once. Print each finding when it is made, or one JSON document at the
-    end. The test job may wait in the queue for ``wait_s``; None: without a test job. Then check
-    whether the nodes of those that can be used reach each other, by jobs that may wait for
-    ``nodes_wait_s``, if that is given."""
+    """Check all sites at once. Print each finding when it is made, or one JSON document at the end.
+
+    The test job may wait in the queue for ``wait_s`` seconds; None: no test job. With
+    ``nodes_wait_s``, then check by jobs whether the nodes of the usable sites reach each other;
+    jobs that have not ended after ``nodes_wait_s`` seconds are cancelled.
+    """
     printer = Printer([site.name for site in sites])
     findings: list[Finding] = []
 
@@ -111,7 +113,7 @@ def _document(site: str, findings: Sequence[Finding], is_failed: bool) -> dict[s
 
 
 class _Trial:
-    """The checks of one site, in their order."""
+    """The checks of one site, in a fixed order."""
 
     def __init__(
         self,
@@ -121,9 +123,10 @@ class _Trial:
         report: SiteFindings,
         line: asyncio.Lock,
     ) -> None:
-        """``line`` is held while a link is measured: all sites share this machine's network."""
+        """``line`` is held while a link is measured, because all sites share this machine's
+        network."""
         self.link: MeasuredLink | None = None
-        """What was measured of the link to the site."""
+        """The measured link to the site; None: not measured."""
         self.measured: tuple[Measured, ...] = ()
         self._line = line
         self._spec = spec
@@ -135,7 +138,8 @@ class _Trial:
         self._has_job = wait_s is not None
 
     async def run(self) -> None:
-        """Check until a failure makes the rest pointless. Reports errors and raises none."""
+        """Run the checks, and skip the rest after a failure that makes them pointless. Reports
+        errors as findings, and raises none."""
         report = self._report
         try:
             if self._spec.access is None:
@@ -219,8 +223,9 @@ class _Trial:
             self._report.ok("clock", shown)
 
     async def _check_limits(self, host: Host) -> None:
-        """Compare the limits of the catalog with those of the batch system, or of the host without
-        one."""
+        """Compare the limits of the catalog with those of the batch system, or with the resources
+        of a host without a batch system. Raises CheckFailedError if the batch system does not
+        answer."""
         if not self._spec.has_batch_system:
             machine = await look_at_machine(host)
             shown = f"{machine.cores} cores, {rounded(machine.memory_bytes)}"
@@ -319,7 +324,8 @@ class _Trial:
 
 @contextlib.asynccontextmanager
 async def _local_directory(spec: SiteSpec, name: str) -> AsyncIterator[Path]:
-    """The directory of a local site, where a run would put it; removed at the end."""
+    """The directory of a run at a local site. The directory is not made, but removed at the end of
+    the block."""
     base = Path(spec.directory) if spec.directory else Path()
     was_there = base.exists()
     directory = (base / name).absolute()

@@ -17,8 +17,8 @@ _OTHERWISE = "Until then files go by another method."
 
 
 async def check_gridftp(server: GridFtpServer, directory: str, report: SiteFindings) -> None:
-    """Let the client list a directory of the site through its server. A failure is only a note,
-    because files are then transferred by another method."""
+    """Let the GridFTP client list a directory of the site through the site's server. A failure is
+    reported as a note only, because files are then transferred by another method."""
     client = GridFtpClient()
     version = await client.version()
     if version is None:
@@ -47,4 +47,4 @@ async def check_gridftp(server: GridFtpServer, directory: str, report: SiteFindi
 
 
 async def _no_progress() -> None:
-    """A listing is short."""
+    """Do nothing: a listing is short, so that its progress is not watched."""

@@ -28,7 +28,7 @@ _BUSY = "Try again when nodes are idle, or with a longer --wait."
 
 
 class _Result(msgspec.Struct):
-    """What a job has found."""
+    """The result that a test job has written."""
 
     reached: tuple[Ports, ...] | None = None
     error: str = ""
@@ -37,9 +37,9 @@ class _Result(msgspec.Struct):
 async def check_nodes(
     sites: Sequence[SiteSpec], wait_s: float, on_finding: Callable[[Finding], None]
 ) -> None:
-    """Test whether the nodes of each site can connect to those of each site, at both kinds of
-    ports. There is one job for each pair and direction; jobs that still wait after ``wait_s`` are
-    cancelled. Reports errors and raises none."""
+    """Test whether the nodes of each site can connect to the nodes of each site, at both kinds of
+    ports. There is one job for each ordered pair of sites. Jobs that have not ended after
+    ``wait_s`` seconds are cancelled. Reports errors as findings, and raises none."""
     sites = [site for site in sites if site.access is not None and site.has_batch_system]
     catalog = Catalog(tuple(sites))
     reports = {site.name: SiteFindings(site.name, on_finding) for site in sites}
@@ -70,7 +70,7 @@ def _read(written: bytes | None) -> _Result:
 
 
 def _report(name: str, results: dict[Pair, _Result], report: SiteFindings) -> None:
-    """Report from which sites the nodes of a site can be reached, and from which they cannot."""
+    """Report which sites have nodes that reach the nodes of site ``name``, and which do not."""
     reached = []
     for (_, other), result in results.items():
         whose = "its own nodes" if other == name else f"the nodes of {other}"

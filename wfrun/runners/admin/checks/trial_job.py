@@ -1,4 +1,5 @@
-"""The test jobs of ``wfrun sites check``: one core, a moment long, submitted as a run does it."""
+"""The test jobs of ``wfrun sites check``. A test job has one core, takes a moment, and is submitted
+as by a run."""
 
 from __future__ import annotations
 
@@ -27,18 +28,18 @@ from wfrun.sites.kind import AnySite
 from wfrun.sites.launchers.site import BatchLauncherSite
 
 END_S = 120.0
-"""Timeout from the start of the test job until wfrun knows its end."""
+"""Timeout from the start of the test job until wfrun knows its end, in seconds."""
 CANCEL_S = 120.0
-"""Timeout of a cancellation."""
+"""Timeout of a cancellation, in seconds."""
 TEST_WALLTIME_S = 60.0
 LAUNCHER_WALLTIME_S = 300.0
 LEFT_S = 60.0
-"""Further timeout for the end of a job that has left the queue before its start is known, in
+"""Additional timeout for a job that has left the queue although no start was reported, in
 seconds."""
 GONE_S = 30.0
 """Maximum time to wait until ended jobs have left the queue, in seconds."""
 DISMISS_S = 5.0
-"""Timeout for a dismissed launcher to end."""
+"""Timeout for a dismissed launcher to end, in seconds."""
 _KEY = "check-1"
 _ELEMENTS = ["check-2", "check-3"]
 _LAUNCHER = "check-launcher"
@@ -59,8 +60,8 @@ _ASK = "Ask the cluster's administrators."
 
 
 class TrialJob:
-    """The test job of one site, and an array of such jobs. A launcher runs them if it runs the
-    site's tasks."""
+    """The test job of one site, and an array of two such jobs. They run in a launcher if the site
+    runs its tasks in launchers."""
 
     def __init__(self, spec: SiteSpec, directory: str, wait_s: float, report: SiteFindings) -> None:
         self._spec = spec
@@ -69,20 +70,21 @@ class TrialJob:
         self._report = report
         self._events: asyncio.Queue[tuple[float, Event]] = asyncio.Queue()
         self._has_launcher = False
-        """The launcher was submitted and has not ended."""
+        """Whether a launcher was submitted and has not ended."""
         self.clock_offset_s = 0.0
-        """Of the head node."""
+        """Clock offset of the head node, in seconds."""
         self.is_stuck = False
-        """Whether a job has started and not ended. Its files at the site may then show the
+        """Whether a job has started but not ended in time. Its files at the site may then show the
         cause."""
 
     def on_event(self, event: Event) -> None:
-        """Callback of the site."""
+        """Callback of the site for its events."""
         self._events.put_nowait((time.time(), event))
 
     async def run(self, site: AnySite) -> None:
-        """Run the job at this open site and report its outcome. Then do the same with an array of
-        two such jobs if the site has arrays. Raises CheckFailedError if no launcher starts."""
+        """Run the job at this open site and report its outcome. If it succeeds and the site has
+        arrays, do the same with an array of two jobs. Raises CheckFailedError if no launcher
+        starts."""
         try:
             if isinstance(site, BatchLauncherSite):
                 await self._start_launcher(site)
@@ -96,7 +98,8 @@ class TrialJob:
                 await self._dismiss(site)
 
     async def _try(self, site: AnySite, check: str, keys: list[str]) -> bool:
-        """Submit jobs together and report their outcome. Returns whether all have succeeded."""
+        """Submit jobs together and report their outcome. Jobs that do not end in time are
+        cancelled. Returns whether all have succeeded."""
         times = {key: _Times() for key in keys}
         begun_s = time.time()
         try:
@@ -124,7 +127,8 @@ class TrialJob:
         return self._ended(check, *max(outcomes, key=_last_to_tell), begun_s)
 
     def _deadline_s(self, site: AnySite, key: str, times: _Times, begun_s: float) -> float:
-        """Time until which the next event of a job is waited for."""
+        """Latest time for the next event of a job, in seconds since the epoch on this machine's
+        clock."""
         if times.started_s is not None:
             return times.started_s + END_S
         limit_s = self._wait_s
@@ -151,8 +155,8 @@ class TrialJob:
 
     @property
     def _runtime(self) -> tuple[str, ...]:
-        """The command that shows whether there is a container runtime, and its version. Empty if
-        the catalog states no runtime."""
+        """A command that prints the version or the path of the container runtime, and fails if
+        there is none. Empty if the catalog states no runtime."""
         environment = self._spec.environment
         runtime = None if environment is None else environment.container
         if runtime is None:
@@ -177,7 +181,8 @@ class TrialJob:
             self._report.fail("container", f"{' '.join(self._runtime)} failed: {text}", hint)
 
     async def _start_launcher(self, site: BatchLauncherSite) -> None:
-        """Start a launcher and wait until it connects. Raises CheckFailedError if it does not."""
+        """Start a launcher and wait until it connects. Raises CheckFailedError if it does not
+        connect."""
         assert self._spec.access is not None
         wanted = self._spec.access.launchers
         assert wanted is not None
@@ -225,8 +230,8 @@ class TrialJob:
         self._report.note("launcher", text, hint)
 
     async def _dismiss(self, site: BatchLauncherSite) -> None:
-        """End the launcher, and wait for its end before the directory that it writes to is
-        removed."""
+        """End the launcher, and wait until it has ended. Its directory can then be removed
+        safely."""
         with contextlib.suppress(WfrunError, asyncio.TimeoutError):
             await asyncio.wait_for(site.dismiss(), DISMISS_S)
             end_s = time.monotonic() + DISMISS_S
@@ -253,8 +258,8 @@ class TrialJob:
             )
 
     def _ended(self, check: str, times: _Times, outcome: Outcome, begun_s: float) -> bool:
-        """Report the outcome of jobs: that of a failed job, or of the last one to end. Returns
-        whether all have succeeded."""
+        """Report the outcome of jobs: ``times`` and ``outcome`` are those of a failed job, or else
+        of the last job to end. Returns whether all have succeeded."""
         if outcome.cause != "done":
             text = f"{outcome.cause}: {outcome.message or 'no message'}"
             self._report.fail(check, text, _ADVICE.get(outcome.cause, _ASK))
@@ -274,9 +279,12 @@ class TrialJob:
 
 
 async def until_gone(site: AnySite) -> None:
-    """Wait until the queue no longer shows our jobs, at most GONE_S. PBS delivers the output of a
-    job after its end. If the directory is missing, it tries for half a minute, in which the job
-    keeps its cores, and then mails the user."""
+    """Wait until the queue no longer shows jobs of wfrun, at most GONE_S seconds. Call it before
+    the directory of the jobs is removed.
+
+    PBS delivers the output of a job after its end. If the directory is missing, PBS retries for
+    half a minute, in which the job keeps its cores, and then mails the user.
+    """
     if isinstance(site, ClusterSite | BatchLauncherSite):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(site.until_gone(), GONE_S)
@@ -292,7 +300,7 @@ def _last_to_tell(ended: tuple[_Times, Outcome]) -> tuple[bool, float]:
 
 
 class _Times:
-    """The reported events of the test job, with their times on this machine."""
+    """The events of a test job, with the times of their arrival on this machine."""
 
     def __init__(self) -> None:
         self.submitted_s: float | None = None
@@ -303,7 +311,8 @@ class _Times:
         """Reason of the last pause of the site."""
 
     def take(self, key: str, at_s: float, event: Event) -> None:
-        """Note an event if it is of this job, or of the site."""
+        """Record an event of the job ``key``, or the reason of a pause of the site. Events of other
+        jobs are ignored."""
         if isinstance(event, AttemptsSubmitted):
             if key in event.keys:
                 self.submitted_s = at_s

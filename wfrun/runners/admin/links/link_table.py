@@ -1,4 +1,5 @@
-"""``wfrun sites links``: what is known of the links between all sites, and where it is from."""
+"""``wfrun sites links``: the figures of the links between all sites, with the source of each
+figure."""
 
 from __future__ import annotations
 
@@ -40,11 +41,11 @@ from wfrun.sites.remote.files.directory import make_directory
 from wfrun.sites.remote.transports.asyncssh_login import Prompter
 
 CONNECT_S = 60.0
-"""Timeout of the login to a site and the making of its directory."""
+"""Timeout of the login to a site together with the creation of a directory there, in seconds."""
 
 
 class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A link, with the values that runs assume if they start now. None: unknown."""
+    """A link, with the figures that a run would assume if it started now. None: unknown."""
 
     source: str
     destination: str
@@ -54,18 +55,19 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     """The transfer method of the latest copy."""
     known_from: tuple[str, ...] = ()
     """Sources of the figures: ``measured``, ``history``, ``catalog``, ``through origin`` (the links
-    to this machine) or ``assumed`` (the default). Empty: nothing is known, and there is no network
+    to this machine) or ``assumed`` (the default). Empty: no figure is known, because no network is
     between the two places."""
     copies: int = 0
-    """Number of copies that it was learned from."""
+    """Number of copies from which the figures were learned: of earlier runs or of a measurement."""
     latest_s: float | None = None
-    """End of the latest of them, in seconds since the epoch."""
+    """End of the latest of these copies, in seconds since the epoch."""
     problem: str = ""
-    """Why it was not measured."""
+    """Why the link was not measured; empty if it was, or if no measurement was asked for."""
 
 
 class FoundLink(NamedTuple):
-    """What was measured: the ways, or why there is none."""
+    """Results of measurements, by source and destination: the measured figures, or the reason why
+    there are none."""
 
     ways: Mapping[tuple[str, str], Measured]
     problems: Mapping[tuple[str, str], str]
@@ -80,9 +82,9 @@ async def show_links(
     as_json: bool,
     say: Callable[[str], None],
 ) -> bool:
-    """Print all links of a catalog, measured anew if ``measures`` is set. Each measured link
-    replaces its history at once, so that an interrupted measurement is not lost. Returns whether
-    any link could not be measured."""
+    """Print all links of a catalog. With ``measures``, measure them first. The result for a link
+    replaces its history as soon as the link is measured, so that an interrupt loses no earlier
+    result. Returns whether any link could not be measured."""
 
     def measured(way: Measured) -> None:
         if history is not None:
@@ -99,7 +101,7 @@ async def show_links(
 
 
 def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Measured]) -> None:
-    """Let what was measured replace the history of these links."""
+    """Replace the history of the measured links by the results of the measurement."""
     names = {ORIGIN: ORIGIN_NAME, **{n: spec.name for n, spec in enumerate(sites)}}
     pairs = {(names[s], names[d]): pair for s, d, pair in pairs_of(sites)}
     found = {(way.link.source, way.link.destination): way for way in measured}
@@ -112,9 +114,9 @@ def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Mea
 
 
 def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
-    """The samples, with the last of each kind repeated if there are too few to count. The
-    measurement of a slow link ends early, and the link must not count as unknown, since unknown
-    links look fast."""
+    """Pad the samples to the minimum number that counts: the last sample of each kind is repeated.
+    The measurement of a slow link ends early. Without padding the link would count as unknown, and
+    unknown links look fast."""
     found = list(samples)
     for kind in split(samples):
         missing = range(1, MIN_COPIES - len(kind) + 1) if kind else ()
@@ -125,7 +127,7 @@ def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
 def links_now(
     catalog: Catalog, history: Mapping[PlacePair, KnownLink], found: FoundLink
 ) -> list[LinkNow]:
-    """Every pair of places, this machine first."""
+    """A row for every pair of places, beginning with those from this machine."""
     names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
     index = {name: place for place, name in enumerate(names, ORIGIN)}
     apart = {(names[s + 1], names[d + 1]) for s, d, _ in pairs_of(catalog.sites)}
@@ -162,7 +164,8 @@ def _noted(row: LinkNow, method: str, copies: int, at_s: float) -> LinkNow:
 def _with(
     row: LinkNow, known_from: str, bandwidth: float | None, latency_s: float | None
 ) -> LinkNow:
-    """The row with these figures in place of its own; a figure that is None is not replaced."""
+    """The row with the given figures instead of its own. A figure that is None keeps the value of
+    the row."""
     if bandwidth is None and latency_s is None:
         return row
     replaces_all = bandwidth is not None and latency_s is not None
@@ -183,9 +186,9 @@ async def _measure(
     say: Callable[[str], None],
     measured: Callable[[Measured], None],
 ) -> FoundLink:
-    """Measure the links between this machine and the connected sites, and between these sites. They
-    are measured one after another, because all share this machine's network. ``measured`` is called
-    after each."""
+    """Measure the links between this machine and the sites that can be reached, and between these
+    sites. They are measured one after another, because all share this machine's network.
+    ``measured`` is called after each successful measurement."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wfrun-link-")))
         specs = [spec for spec in catalog.sites if spec.access is not None]
@@ -221,7 +224,8 @@ async def _measure(
 async def _open(
     stack: AsyncExitStack, spec: SiteSpec, prompter: Prompter | None
 ) -> SiteDirectory | str:
-    """A directory at the site, which is removed with the stack; or why there is none."""
+    """Make a directory at the site, which is removed when ``stack`` closes. Returns the error
+    message if that fails."""
     try:
         return await asyncio.wait_for(
             stack.enter_async_context(_directory(spec, prompter)), CONNECT_S
@@ -268,8 +272,8 @@ def _print(rows: Sequence[LinkNow]) -> None:
 
 
 def _problems(rows: Sequence[LinkNow]) -> Iterator[str]:
-    """Why links were not measured. A site that cannot be reached has one line for all of its
-    links."""
+    """Lines that say why links were not measured. A site that cannot be reached gets one line for
+    all its links."""
     links: dict[str, list[LinkNow]] = {}
     for row in rows:
         if row.problem:

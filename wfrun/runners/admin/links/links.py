@@ -1,4 +1,4 @@
-"""Links, measured by copies as runs make them, and written into the catalog."""
+"""Measures links by copies as runs make them, and writes the results into the catalog."""
 
 from __future__ import annotations
 
@@ -26,34 +26,36 @@ from wfrun.sites.catalog import parse_catalog
 from wfrun.sites.remote.connection import Connection
 
 _SMALL_BYTES = 1000
-"""Size of the files whose copies show the latency."""
+"""Size of the small files whose copies show the latency, in bytes."""
 _ROUNDS = 3
-"""Copies of them in each direction; their median counts."""
+"""Number of copies of small files in each direction. Their median is the latency."""
 _FIRST_BYTES = 1 << 17
-"""Size of the first copied file, in bytes; each further file is larger."""
+"""Size of the first file that is copied to measure the bandwidth, in bytes. Further files are
+larger."""
 _MAX_BYTES = 16 << 20
-"""Maximum size of such a file."""
+"""Maximum size of a file that is copied to measure the bandwidth, in bytes."""
 _COPY_S = 0.4
-"""Intended duration of a copy, in seconds. The size of each further file follows from the copies
+"""Intended duration of a copy, in seconds. The size of a file follows from the rate of the copy
 before."""
 _ENOUGH_S = 0.2
-"""Duration of a copy that shows the bandwidth."""
+"""Minimum duration of a copy that is long enough to show the bandwidth, in seconds."""
 _CLOCK_S = 1e-6
-"""Resolution of clocks: no copy is taken for shorter."""
+"""Resolution of clocks in seconds. No copy counts as shorter."""
 _LARGE_ROUNDS = 3
-"""Copies that show it."""
+"""Number of copies that are long enough to show the bandwidth."""
 _GROWTH = 16
-"""Factor between the sizes of successive files while the start of the transfer client hides the
-time that the bytes take."""
+"""Factor between the sizes of successive files as long as the start-up of the transfer client takes
+most of the time of a copy."""
 _DIRECTION_S = 5.0
-"""Timeout of all copies in one direction, in seconds. Copies that ended before it count."""
+"""Timeout of all copies in one direction, in seconds. Copies that ended before the timeout
+count."""
 _NOISE = 'head -c "$1" /dev/urandom >"$2"'
-"""Makes a file that no compression on the way shrinks."""
+"""Shell command that makes a file of random bytes, which compression on the way does not shrink."""
 
 
 class MeasuredLink(NamedTuple):
-    """The links from this machine to a site and back. A latency is that of a whole copy: the time
-    that each file takes whatever its size."""
+    """The two directions of the link between this machine and a site. The latency is the time that
+    a copy takes in addition to the transfer of its bytes."""
 
     up: LinkSpec
     down: LinkSpec
@@ -68,7 +70,7 @@ class MeasuredLink(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One way between two places, as copies have shown it."""
+    """One direction between two places, as measured by copies."""
 
     link: LinkSpec
     method: str
@@ -89,7 +91,8 @@ class SiteDirectory:
 
 
 async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -> MeasuredLink:
-    """The ways between this machine and a site. Raises the errors of ``measure_ways``."""
+    """Measure both directions between this machine and a site. Raises the errors of
+    ``measure_ways``."""
     up, down = await measure_ways(spec, connection, directory)
     return MeasuredLink(up.link, down.link)
 
@@ -97,8 +100,9 @@ async def measure_link(spec: SiteSpec, connection: Connection, directory: str) -
 async def measure_ways(
     spec: SiteSpec, connection: Connection, directory: str
 ) -> tuple[Measured, Measured]:
-    """Measure the ways to a site and back, in ``directory``/files there. Raises the errors of
-    `LinkMeasurement.measure`, and OSError if this machine has no directory for the files."""
+    """Measure the direction to a site, then the direction back, in ``directory``/files at the site.
+    Raises the errors of `LinkMeasurement.measure`, and OSError if no directory for the files can be
+    made on this machine."""
     with tempfile.TemporaryDirectory(prefix="wfrun-link-") as folder:
         site = SiteDirectory(spec, connection, directory)
         measurement = LinkMeasurement([site], (), Path(folder))
@@ -106,22 +110,24 @@ async def measure_ways(
 
 
 class LinkMeasurement:
-    """Copies of new files between this machine and sites, as runs make them."""
+    """Measures links by copies of new files between this machine and sites, as runs make them."""
 
     def __init__(
         self, sites: Sequence[SiteDirectory], links: Sequence[LinkSpec], folder: Path
     ) -> None:
-        """``links`` are those of the catalog; ``folder`` takes the files of this machine."""
+        """``links`` are those of the catalog. ``folder`` is a folder on this machine for the
+        files."""
         self._sites = sites
         self._folder = folder
         self._transfer = make_transfer(sites, links, folder, checksums=False)
 
     async def measure(self, source: int, destination: int) -> Measured:
-        """Copy files from one place to another for about a second, at most five. Places are the
-        numbers of the sites, and ORIGIN. Nothing else should use the network meanwhile.
+        """Copy files from one place to another for about a second, at most for five. A place is the
+        number of a site, or ORIGIN. Nothing else should use the network during the measurement.
 
-        Raises InfeasibleError if an end does not take the files, TransientError if a connection
-        fails or stalls, or if a site has no command that makes a file.
+        Raises InfeasibleError if the files cannot be written at the source or the destination,
+        TransientError if a connection fails or stalls, or if a site has no command that makes a
+        file.
         """
         copies = _Copies(self, source, destination)
         try:
@@ -138,11 +144,12 @@ class LinkMeasurement:
         return ORIGIN_NAME if place == ORIGIN else self._sites[place].spec.name
 
     def _path(self, place: int, name: str) -> str:
-        """As `Transfer.copy` takes it."""
+        """The path of a file as `Transfer.copy` expects it."""
         return str(self._folder / name) if place == ORIGIN else name
 
     async def make(self, place: int, name: str, size_bytes: int) -> None:
-        """Make a file that no compression on the way shrinks."""
+        """Make a file of random bytes, which compression on the way does not shrink. Raises
+        TransientError if a site cannot make it."""
         path = self._path(place, name)
         if place == ORIGIN:
             await asyncio.to_thread(Path(path).write_bytes, os.urandom(size_bytes))
@@ -156,7 +163,7 @@ class LinkMeasurement:
             raise TransientError(f"a file of {size_bytes:,} bytes cannot be made there: {said}")
 
     async def _remove(self, place: int, names: Sequence[str]) -> None:
-        """Remove files: those of many links would fill a quota."""
+        """Remove files at a place. Otherwise the files of many links would fill a quota."""
         if place == ORIGIN:
             for name in names:
                 (self._folder / name).unlink(missing_ok=True)
@@ -166,14 +173,14 @@ class LinkMeasurement:
             await (await site.connection.host()).remove([site.store_path(name) for name in names])
 
     async def copy(self, source: int, destination: int, name: str, size_bytes: int) -> Receipt:
-        """Copy the file."""
+        """Copy the file ``name`` to ``name``-copy at the destination."""
         to = self._path(destination, f"{name}-copy")
         content = Content(size_bytes)
         return await self._transfer.copy(source, self._path(source, name), destination, to, content)
 
 
 class _Copies:
-    """Copies in one direction, which show its bandwidth and latency."""
+    """Copies in one direction, from which its bandwidth and latency are computed."""
 
     def __init__(self, places: LinkMeasurement, source: int, destination: int) -> None:
         self._places = places
@@ -182,11 +189,11 @@ class _Copies:
         self._last_bytes_per_s: float | None = None
         self.shown = LinkSamples()
         self.names: list[str] = []
-        """Of the files."""
+        """Names of the copied files."""
 
     async def measure(self) -> tuple[float, float]:
-        """Bandwidth in bytes per second, latency in seconds. Raises TransientError if no file is
-        copied in time."""
+        """Copy files. Returns the bandwidth in bytes per second and the latency in seconds. Raises
+        TransientError if no large file is copied before the timeout."""
         try:
             await asyncio.wait_for(self._copy_all(), _DIRECTION_S)
         except asyncio.TimeoutError:
@@ -216,7 +223,7 @@ class _Copies:
             first_s = first_s or took_s
 
     async def _copy_s(self, size_bytes: int) -> float:
-        """Copy a new file. Returns the duration in seconds."""
+        """Make and copy a new file. Returns the duration of the copy in seconds."""
         name = f"link-{size_bytes}-{secrets.token_hex(4)}"
         self.names.append(name)
         await self._places.make(self._ends[0], name, size_bytes)
@@ -226,7 +233,7 @@ class _Copies:
 
 
 def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
-    """``listed``, a link of a catalog, with the measured figures of ``way``. Its other fields are
+    """The link ``listed`` of a catalog with the measured figures of ``way``. Its other fields are
     kept."""
     figures = as_written(way)
     return replace(
@@ -237,11 +244,11 @@ def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
 
 
 def write_links(path: Path, links: Sequence[MeasuredLink]) -> None:
-    """Write measured links into a catalog, in place of those between the same places. Its comments,
-    its order and all other lines stay.
+    """Write measured links into a catalog, in place of its links between the same places. Comments,
+    order and all other lines of the catalog stay.
 
-    Raises InvalidError, with the lines to write by hand, if they cannot be edited safely, and if
-    the catalog cannot be read or written; then it stays as it is.
+    Raises InvalidError, and leaves the catalog unchanged, if it cannot be read, written or edited
+    safely. In the last case the error has the lines to write by hand.
     """
     try:
         before = path.read_bytes()

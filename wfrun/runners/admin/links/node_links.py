@@ -23,7 +23,7 @@ _SECTION = re.compile(r"^node_links:.*\n(?:(?:[ \t-].*)?\n)*", re.MULTILINE)
 
 
 class _Result(msgspec.Struct):
-    """What a job has measured."""
+    """The figures that a job has measured."""
 
     latency_s: _Figure | None = None
     bandwidth_bytes_per_s: _Figure | None = None
@@ -31,18 +31,18 @@ class _Result(msgspec.Struct):
 
 
 class MeasuredNodes(NamedTuple):
-    """The link between nodes of two sites, or of one."""
+    """The measured link between nodes of two sites, or between two nodes of one site."""
 
     ends: tuple[str, str]
     latency_s: float | None
-    """Of 64 kB, one way."""
+    """Latency of a message of 64 kB in one direction, in seconds."""
     bandwidth_bytes_per_s: float | None
     error: str
-    """Why it was not measured; else empty."""
+    """Why the link was not measured; empty if it was."""
 
     @property
     def line(self) -> str:
-        """Its entry in a catalog."""
+        """The entry of the link in a catalog."""
         one, other = self.ends
         where = f"within: {one}" if one == other else f"between: [{one}, {other}]"
         latency_s, bandwidth = self.latency_s or 0.0, self.bandwidth_bytes_per_s or 0.0
@@ -52,7 +52,8 @@ class MeasuredNodes(NamedTuple):
 
 
 def measure_nodes(catalog: Catalog) -> list[MeasuredNodes]:
-    """Measure all links between nodes, one after another. Raises errors of a run."""
+    """Measure all links between nodes, one after another. Raises the errors of a run; a link whose
+    job failed has an ``error`` instead."""
     names = [site.name for site in catalog.sites]
     pairs = list(combinations_with_replacement(names, 2))
     found = asyncio.run(run_on_pairs(catalog, pairs, one_by_one=True))
@@ -69,9 +70,9 @@ def _read(pair: Pair, written: bytes | None) -> MeasuredNodes:
 
 
 def write_node_links(path: Path, links: Sequence[MeasuredNodes]) -> None:
-    """Write measured links as ``node_links`` of a catalog, in place of those that it has. All other
-    lines stay. If the catalog cannot be edited safely, leaves it unchanged and raises InvalidError,
-    with the lines to write by hand."""
+    """Write measured links as ``node_links`` of a catalog, in place of all ``node_links`` that it
+    has. All other lines stay. If the catalog cannot be edited safely, leave it unchanged and raise
+    InvalidError, with the lines to write by hand."""
     before = path.read_bytes()
     lines = "node_links:\n" + "".join(f"  - {link.line}\n" for link in links if not link.error)
     text = _SECTION.sub("", before.decode())

@@ -1,4 +1,5 @@
-"""Jobs over two nodes, of pairs of sites: a run of its own, of which nothing is kept."""
+"""Jobs over two nodes of pairs of sites, in a run of its own whose directory is removed at the
+end."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from wfrun.runners.run.session import Session
 from wfrun.sites.node import FOLDER
 
 Pair = tuple[str, str]
-"""The sites of the first and of the second node. If they are equal, these are two different nodes
-of the site."""
+"""The site of the first node and the site of the second node. Equal names stand for two different
+nodes of one site."""
 _PROGRAM = FOLDER / "alone/ping_pong.py"
 _OUTPUT = "link.json"
 
 
 def can_have_two_nodes(catalog: Catalog) -> frozenset[str]:
-    """Names of the sites that give several nodes to a job."""
+    """Names of the sites at which a job can have several nodes."""
     sites = claimable(catalog, _settings(), simulated=False).sites
     return frozenset(site.name for site in sites if width_of(site, 1) > 1)
 
@@ -42,9 +43,10 @@ async def run_on_pairs(
     one_by_one: bool,
     wait_s: float | None = None,
 ) -> list[bytes | None]:
-    """Run the program on both nodes of each pair, with these arguments. Returns the output for each
-    pair; None: the job has failed. ``one_by_one``: run one pair at a time, because pairs would
-    share links. What is left after ``wait_s`` seconds is cancelled. Raises errors of a run."""
+    """Run ``ping_pong.py`` with the arguments ``words`` on both nodes of each pair. Returns the
+    output of each job; None: the job failed or did not run. ``one_by_one``: run one job at a time,
+    because jobs would share links. The run is cancelled after ``wait_s`` seconds. Raises the errors
+    of a run."""
     settings = _settings()
     catalog = claimable(catalog, settings, simulated=False)
     sites = {site.name: site for site in catalog.sites}
@@ -85,8 +87,8 @@ def _settings() -> Settings:
 
 
 def _over(one: SiteSpec, other: SiteSpec) -> dict[str, object]:
-    """The components of a job over two nodes. At one site these are two different nodes, if the
-    site gives several nodes to a job."""
+    """The components of a job over two nodes, as in a job document. If both are at one site, the
+    job gets two different nodes where the site allows several nodes for a job."""
     if one is other and width_of(one, 1) > 1:
         return {"ppn": 1, "components": [{"site": one.name, "size": 2}]}
     return {"components": [{"site": each.name, "size": 1} for each in (one, other)]}
