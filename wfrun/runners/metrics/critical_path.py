@@ -1,4 +1,4 @@
-"""The critical path of a run as it happened, and where its time went."""
+"""The critical path of a run as it happened, and the parts of its time."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ PARTS = {
     "runtime_s": "run time",
     "report_s": "report of ends",
 }
-"""The parts of the time of a step in their order, with their names in tables."""
+"""The parts of the time of a step in their order: field, and name in tables."""
 _WAITS = ("throttle_s", "launcher_s", "room_s", "staging_s", "queue_s")
-"""Those in `TaskTiming.earlier_waits_s`."""
+"""The parts in `TaskTiming.earlier_waits_s`, in their order."""
 
 
 class PathStep(msgspec.Struct, frozen=True):
-    """A task of a critical path. Its parts add up to the time from the end of the previous step, or
-    from the submission of the workflow, to the end of the task."""
+    """A task of a critical path. Its parts add up to the time from the end of the previous step to
+    the end of the task. The first step begins at the submission of the workflow."""
 
     task: str
-    """Its id."""
+    """Id of the task."""
     type: str
     site: str
     begin_s: float
-    """Seconds from the submission of the workflow."""
+    """Begin of the step, in seconds since the submission of the workflow."""
     earlier_s: float
-    """Run times of attempts that failed, delays before retries, and waits for inputs that were made
-    again. Waits of earlier attempts are in the other parts."""
+    """Run times of failed attempts, delays before retries, and waits for inputs that were made
+    again, in seconds. Other waits of earlier attempts are in the other parts."""
     throttle_s: float
     launcher_s: float
     room_s: float
@@ -44,11 +44,12 @@ class PathStep(msgspec.Struct, frozen=True):
     queue_s: float
     runtime_s: float
     report_s: float
-    """From the end of the task to its report: collection of outputs, and the report itself."""
+    """Time from the end of the task to its report, in seconds: collection of outputs, and the
+    report itself."""
 
     @property
     def parts_s(self) -> tuple[float, ...]:
-        """In the order of `PARTS`."""
+        """The parts of the step in seconds, in the order of `PARTS`."""
         return tuple(getattr(self, name) for name in PARTS)
 
     @property
@@ -57,18 +58,18 @@ class PathStep(msgspec.Struct, frozen=True):
 
 
 class CriticalPath(msgspec.Struct, frozen=True):
-    """The chain of tasks from the task that ended last through its parent that ended last, and so
-    on."""
+    """A chain of tasks that ends with the last task of the run to end. Before each task comes its
+    parent that ended last."""
 
     workflow: str
     index: int
     """Number of the workflow in its run."""
     steps: tuple[PathStep, ...]
-    """The first task first."""
+    """The tasks of the path in order of execution."""
 
     @property
     def parts_s(self) -> tuple[float, ...]:
-        """Sums over the steps, in the order of `PARTS`."""
+        """Sums over the steps in seconds, in the order of `PARTS`."""
         return tuple(map(sum, zip(*(step.parts_s for step in self.steps), strict=True)))
 
     @property
@@ -82,8 +83,8 @@ def critical_path(
     attempts: Iterable[TaskTiming],
     sites: Sequence[SiteSpec],
 ) -> CriticalPath | None:
-    """The critical path of the workflow whose last task ended last; in a run that has not ended,
-    the path until now. Reused tasks take no time. None: no task is done."""
+    """The critical path of the workflow whose last task ended last. In a run that has not ended, it
+    ends with the last task that is done. Reused tasks take no time. None: no task is done."""
     done: list[dict[int, TaskTiming]] = [{} for _ in workflows]
     last: TaskTiming | None = None
     for attempt in attempts:
@@ -105,7 +106,7 @@ def critical_path(
 def _chain(
     last: TaskTiming, workflow: Workflow, done: Mapping[int, TaskTiming]
 ) -> list[TaskTiming]:
-    """The attempts of the path, the first one first."""
+    """The attempts of the path that ends with ``last``, in order of execution."""
     chain = [last]
     while True:
         # A parent that ended after the start was made again for another task.

@@ -29,11 +29,11 @@ Column = Sequence[float]
 
 
 class MeasuredSchedule:
-    """Jobs that have run on sites. ``processors`` are the sizes of the sites. Values of jobs that
-    metrics add up are lists in the order of the jobs.
+    """Jobs that have run on sites, with the values from which metrics are computed.
 
-    Release dates and completion times count from ``origin_s``, by default from the first
-    submission. ``threshold_s`` is the threshold of SD_b. Raises InvalidError for no jobs, a job at
+    ``processors`` are the sizes of the sites. Lists of values are in the order of the jobs. Release
+    dates and completion times count from ``origin_s``; None: from the first submission.
+    ``threshold_s`` is the threshold of SD_b, in seconds. Raises InvalidError for no jobs, a job at
     an unknown site, a site without processors, and a threshold that is not positive.
     """
 
@@ -71,26 +71,29 @@ class MeasuredSchedule:
 
     @property
     def makespan_s(self) -> float:
-        """C_max, the largest completion time."""
+        """C_max: the largest completion time, in seconds."""
         return max(self.completions_s)
 
     @property
     def lower_bound_s(self) -> float:
-        """Lower bound of the makespan of any schedule: max(max (r + p), Σ work / M)."""
+        """Lower bound of the makespan of any schedule of these jobs, in seconds: max(max (r + p), Σ
+        work / M)."""
         ends = zip(self.completions_s, self.waits_s, strict=True)
         longest_s = max(end_s - wait_s for end_s, wait_s in ends)
         return max(longest_s, fsum(self.work_s) / sum(self.processors))
 
     def sum(self, values: Column, weights: Column | None = None) -> float:
-        """Sum over all jobs of a value, times a weight if there is one."""
+        """Sum of ``values`` over all jobs. With ``weights`` each value is multiplied by the job's
+        weight."""
         return fsum(values if weights is None else map(mul, values, weights))
 
     def mean(self, values: Column, weights: Column | None = None) -> float:
-        """Mean over all jobs of the same."""
+        """Mean of ``values`` over all jobs: their ``sum``, divided by the number of jobs."""
         return self.sum(values, weights) / len(self.jobs)
 
     def deviation(self, weights: Column) -> float:
-        """Standard deviation over the sites of the total weight of a site's jobs per processor."""
+        """Standard deviation over the sites of a site's load. The load is the total weight of the
+        jobs of the site, divided by its processors."""
         loads: list[list[float]] = [[] for _ in self.processors]
         for job, weight in zip(self.jobs, weights, strict=True):
             loads[job.site].append(weight)
@@ -124,7 +127,7 @@ class GridMetric(NamedTuple):
     better: Literal["smaller", "larger"]
     formula: str
     value: Callable[[MeasuredSchedule], float]
-    """nan for a ratio to 0."""
+    """Computes the metric; nan for a ratio to 0."""
 
 
 _CORE = (

@@ -16,7 +16,7 @@ THRESHOLD_S = 60.0
 
 
 class GridMeans(msgspec.Struct, frozen=True):
-    """A column of thesis table 7.6, and what explains it."""
+    """A column of thesis table 7.6, and further means that explain it."""
 
     jobs: int
     response_s: float
@@ -34,18 +34,18 @@ class GridMeans(msgspec.Struct, frozen=True):
 
 
 def waits_s(schedule: GridSchedule) -> list[float]:
-    """By job: time from submission to start."""
+    """Wait of each job, in seconds: time from submission to start."""
     starts = zip(schedule.jobs, schedule.start_s, strict=True)
     return [start_s - job.submit_s for job, start_s in starts]
 
 
 def responses_s(schedule: GridSchedule) -> list[float]:
-    """By job: time from submission to end."""
+    """Response time of each job, in seconds: time from submission to end."""
     return [end_s - job.submit_s for job, end_s in zip(schedule.jobs, schedule.end_s, strict=True)]
 
 
 def slowdowns(schedule: GridSchedule, threshold_s: float = THRESHOLD_S) -> list[float]:
-    """By job: its bounded slowdown (equation 7.2)."""
+    """Bounded slowdown of each job (equation 7.2)."""
     return list(_slowdowns(schedule, threshold_s))
 
 

@@ -70,10 +70,11 @@ def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
 
 
 def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple[float, int]]:
-    """Cores in use at a site (None: at all sites together) over time, as a step function.
+    """Cores in use over time, as a step function. ``site`` is the number of a site; None: all sites
+    together.
 
     Returns a point (time in seconds, cores in use from then on) for each change, ascending; the
-    last one has 0 cores.
+    last point has 0 cores.
     """
     changes: dict[float, int] = {}
     for job in jobs:
@@ -92,11 +93,11 @@ def busy_cores(jobs: Iterable[JobTiming], site: int | None = None) -> list[tuple
 def utilization(
     jobs: Iterable[JobTiming], slots: int, edges_s: Sequence[float], site: int | None = None
 ) -> list[float]:
-    """Mean share of the ``slots`` of a site (None: of all sites together) in use, for each interval
-    between successive ``edges_s``, which ascend.
+    """Mean share of the ``slots`` in use, for each interval between successive ``edges_s``, which
+    ascend. ``site`` is the number of a site; None: all sites together.
 
-    0 to 1, or more if jobs use more cores than there are. Raises InvalidError for no slots, and for
-    edges that do not ascend.
+    A share is 0 to 1, or more if jobs use more cores than there are slots. Raises InvalidError for
+    no slots, and for edges that do not ascend.
     """
     if slots <= 0 or any(not begin < end for begin, end in pairwise(edges_s)):
         raise InvalidError(

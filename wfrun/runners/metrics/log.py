@@ -1,4 +1,4 @@
-"""Timings from the log of a real or a simulated run."""
+"""Timings of attempts and workflows from the log of a real or a simulated run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FailedAttempt(NamedTuple):
 
 
 class CopyTotal(NamedTuple):
-    """The copies from one place to another; a place is a site or ORIGIN."""
+    """Number and size of the copies from one place to another. A place is a site or ORIGIN."""
 
     source: int
     destination: int
@@ -47,11 +47,11 @@ class CopyTotal(NamedTuple):
 
 
 class WaitingTasks(NamedTuple):
-    """Tasks that became eligible at the same time, and have not started."""
+    """Tasks that became eligible at the same time and have not started."""
 
     eligible_s: float
     placed_s: float | None
-    """None: they have not been placed."""
+    """Time of their placement, in seconds; None: the tasks have not been placed."""
     tasks: int
 
 
@@ -62,18 +62,18 @@ class RunTimings(msgspec.Struct, frozen=True):
     sites: tuple[SiteSpec, ...]
     started_s: float
     outcome: str | None
-    """None: the run has not ended."""
+    """``done``, ``failed`` or ``cancelled``; None: the run has not ended."""
     workflows: tuple[WorkflowTiming, ...]
     tasks: tuple[TaskTiming, ...]
-    """All attempts that ran, in the order of their ends."""
+    """All ended attempts that ran, in the order of their ends."""
     failed: tuple[FailedAttempt, ...] = ()
-    """All attempts that failed, also those that never started."""
+    """All attempts that failed, including those that never started."""
     copies: tuple[CopyTotal, ...] = ()
-    """All copies, those from and to the machine of wfrun included."""
+    """All copies, including those from and to the machine of wfrun."""
     end_s: float = 0.0
-    """End of the run, or the time when its log was read if it has not ended."""
+    """End of the run in seconds; if it has not ended, the time at which its log was read."""
     running: tuple[TaskTiming, ...] = ()
-    """Open attempts that have started, as if they had ended at ``end_s``."""
+    """Open attempts that have started. Their end is ``end_s``."""
     waiting: tuple[WaitingTasks, ...] = ()
     capacity: tuple[tuple[float, int], ...] = ()
     """Number of cores of all sites over time: a point (time in seconds, cores from then on) for
@@ -87,19 +87,21 @@ class RunTimings(msgspec.Struct, frozen=True):
         return [workflow_metrics(w, a) for w, a in zip(self.workflows, attempts, strict=True)]
 
     def jobs(self) -> list[JobTiming]:
-        """All attempts that ran, failed ones included, which used their cores too."""
+        """All attempts that ran, as jobs. Failed attempts are included, because they used cores,
+        too."""
         return [task.job() for task in self.tasks]
 
 
 def run_timings(events: Iterable[ev.Event], documents: Mapping[str, Workflow]) -> RunTimings:
-    """Replay a log, complete or not (``Store.load``, ``Store.workflows``).
+    """Replay a log, complete or not, with its workflows (``Store.load``, ``Store.workflows``).
 
     Times are those of the events: seconds since the epoch, or since the start of a simulation. If
-    the start of an attempt was not reported (no engine was running), it is computed from the run
-    time in its exit record. Attempts that never started are not among the tasks.
+    the start of an attempt was not reported because no engine was running, it is computed from the
+    run time in its exit record. Attempts that never started are not among the tasks.
 
-    Run times for critical paths are those of the stored documents, scaled under emulation; for
-    tasks without one, the measured run time times the speed ratio of the site.
+    Run times for critical paths are those of the stored documents, scaled under emulation. For a
+    task without one, it is the time from the start of the task to the report of its end, times the
+    speed ratio of the site.
     """
     interpreter = Interpreter(documents)
     collector = TimingCollector(interpreter.state)
@@ -113,35 +115,40 @@ class TimingCollector:
     """Collects the timings of attempts while its caller interprets the log."""
 
     def __init__(self, state: RunState) -> None:
-        """``state``: the one that the events change."""
+        """``state`` is the state to which the caller applies the events."""
         self._state = state
         self._eligible_s = array("d")
-        """When the task with each serial number of the run became eligible, from serial 1."""
+        """Time at which each task became eligible, by the serial number of the task in the run,
+        which begins with 1."""
         self._since: dict[str, float] = {}
-        """When the tasks of open attempts became eligible."""
+        """Time at which the task of an open attempt became eligible, by key of the attempt."""
         self._tasks: list[TaskTiming] = []
         self._failed: list[FailedAttempt] = []
         self._failed_at: Counter[int] = Counter()
-        """Number of them by site."""
+        """Number of failed attempts by site."""
         self._placed: dict[str, FailedAttempt] = {}
-        """The open attempts, in case they fail."""
+        """Workflow, task and site of each open attempt, by key."""
         self._transfers: dict[int, tuple[int, int]] = {}
-        """Of each workflow: files and bytes between sites."""
+        """Number and bytes of files copied between sites, by workflow."""
         self._copies: dict[tuple[int, int], tuple[int, int]] = {}
-        """Files and bytes by source and destination."""
+        """Number and bytes of copied files, by source and destination."""
         self._open: dict[str, Attempt] = {}
         self._waits: dict[tuple[int, int], tuple[float, ...]] = {}
-        """Of tasks with earlier attempts: ``TaskTiming.earlier_waits_s``."""
+        """Value of ``TaskTiming.earlier_waits_s`` by (workflow, task), for tasks with earlier
+        attempts."""
         self._held: dict[str, tuple[float, float]] = {}
-        """Of open attempts: time at the throttle, and without any launcher, before placement."""
+        """Waits of an open attempt before its placement, by key: time at the throttle, and time
+        without any launcher."""
         self._throttled: list[TimeSpans] = []
-        """Of each workflow: when it was at its throttle."""
+        """Time spans in which each workflow was at its throttle."""
         self._without_cores = TimeSpans()
-        """When no site had cores: launchers had not started, or all had ended."""
+        """Time spans in which no site had cores, because launchers had not started or all had
+        ended."""
         self._capacity: list[tuple[float, int]] = []
 
     def passed(self, events: Iterable[E]) -> Iterator[E]:
-        """Yield the events. The caller interprets each event before it asks for the next one."""
+        """Yield the events, and collect timings after each. The caller must apply an event to the
+        state before it asks for the next one."""
         state = self._state
         for event in events:
             ending = state.attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -176,7 +183,8 @@ class TimingCollector:
             self._capacity.append((state.now_s, cores))
 
     def _place(self, event: ev.AttemptPlaced) -> None:
-        """Note when the task that is placed now became eligible, and what delayed its placement."""
+        """Record when the task of this placement became eligible, and for how long the throttle or
+        missing cores delayed the placement."""
         w = self._state.workflows[event.workflow]
         eligible_s = self._eligible_since(w, event.task)
         self._since[event.key] = eligible_s
@@ -192,7 +200,7 @@ class TimingCollector:
         return self._eligible_s[serial - 1] if serial else w.added_s
 
     def _close(self, key: str) -> None:
-        """Forget an attempt that is no longer open, and note its failure if it has failed."""
+        """Forget an attempt that is no longer open. Record a failure if the attempt failed."""
         attempt = self._placed.pop(key)
         self._add_waits(attempt, self._open.pop(key), self._since.pop(key), self._held.pop(key))
         if self._state.sites[attempt.site].failed > self._failed_at[attempt.site]:
@@ -203,7 +211,8 @@ class TimingCollector:
     def _add_waits(
         self, place: FailedAttempt, attempt: Attempt, eligible_s: float, held: tuple[float, float]
     ) -> None:
-        """Note what an attempt waited for, unless its task is done."""
+        """Add the waits of an attempt to those of earlier attempts of its task. If the task is
+        done, forget them."""
         task = place.workflow, place.task
         if self._state.workflows[place.workflow].status[place.task] == TaskStatus.DONE:
             self._waits.pop(task, None)
@@ -267,8 +276,8 @@ class TimingCollector:
         )
 
     def timings(self, now_s: float | None = None) -> RunTimings:
-        """The timings until ``now_s``, and at least until the end of the run or its last event.
-        None: until then."""
+        """The timings of the events so far. The run and its open attempts count until ``now_s``, or
+        until the last event if that is later; None: until the last event."""
         state = self._state
         end_s = state.end_s if now_s is None else max(now_s, state.end_s)
         measured: list[dict[int, float]] = [{} for _ in state.workflows]
@@ -338,7 +347,7 @@ class TimingCollector:
 
 
 def _add(sums: dict[K, tuple[int, int]], key: K, size_bytes: int) -> None:
-    """Add a file to the number of files and bytes of a key."""
+    """Add one file to the number of files and bytes of ``key``."""
     files, total_bytes = sums.get(key, (0, 0))
     sums[key] = files + 1, total_bytes + size_bytes
 
@@ -350,13 +359,13 @@ class TimeSpans:
         self._begins_s = array("d")
         self._ends_s = array("d")
         self._before_s = array("d")
-        """Sum of the lengths of all earlier spans."""
+        """Sum of the lengths of all spans before each span."""
         self._since_s: float | None = None
-        """Begin of the span that is open now."""
+        """Begin of the open span, in seconds; None: no span is open."""
 
     def set(self, holds: bool, at_s: float) -> None:
-        """Begin a span at ``at_s`` if the condition ``holds`` from then on; end the open span there
-        if it does not. Nothing happens if it has not changed. ``at_s`` never decreases."""
+        """Open a span at ``at_s`` if ``holds``, or close the open span there if not. Does nothing
+        if a span is open already, or none is open to close. ``at_s`` never decreases."""
         if holds and self._since_s is None:
             self._since_s = at_s
             if self._ends_s and self._ends_s[-1] >= at_s:
@@ -371,12 +380,12 @@ class TimeSpans:
             self._since_s = None
 
     def within(self, begin_s: float, end_s: float) -> float:
-        """The time between two moments during which the condition held, in seconds. ``end_s`` is
-        not later than the present. Cost: the logarithm of the number of spans."""
+        """Total length of the spans between two times, in seconds. ``end_s`` is not later than the
+        present. Cost: the logarithm of the number of spans."""
         return max(0.0, self._until(end_s) - self._until(begin_s))
 
     def _until(self, at_s: float) -> float:
-        """The time until a moment during which the condition held."""
+        """Total length of the spans before ``at_s``, in seconds."""
         open_s = 0.0 if self._since_s is None else max(0.0, at_s - self._since_s)
         index = bisect_right(self._begins_s, at_s) - 1
         if index < 0:

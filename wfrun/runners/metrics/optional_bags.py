@@ -14,10 +14,10 @@ from wfrun.engine.core.state import RunState, TaskStatus, WorkflowState
 
 
 class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What the bags of one owner got."""
+    """Metrics of all bags of one owner."""
 
     owner: str
-    """Empty if the documents name none."""
+    """Name of the owner; empty if the documents name none."""
     completed: int
     """Number of tasks that are done, mandatory ones included."""
     unhappy: bool
@@ -26,14 +26,14 @@ class OwnerShare(msgspec.Struct, frozen=True, kw_only=True):
     allocated_core_s: float
     """Core seconds of all attempts, including those that were killed or still run."""
     deserved_core_s: float
-    """Core seconds of an equal share of all slots during the time in which the owner was
-    present."""
+    """Core seconds of an equal share of all slots, for the time in which the owner was present."""
     satisfaction: float | None
-    """Allocated over deserved. None: the owner was present for no time."""
+    """Allocated core seconds divided by deserved core seconds. None: the owner was never
+    present."""
 
 
 class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics of all bags with optional tasks of a run."""
+    """Metrics of all bags of a run that have optional tasks."""
 
     unhappy_owners: int
     unfairness: float | None
@@ -104,9 +104,10 @@ def _is_late(state: RunState, w: WorkflowState, bag: OptionalBag) -> bool:
 def deserved_core_s(
     present_s: Mapping[str, Sequence[tuple[float, float]]], cores: int
 ) -> dict[str, float]:
-    """The core seconds that each owner deserves: Σ over time slots n_R (E - S) / #U. U is the set
-    of owners present, constant in a slot from S to E. ``present_s`` has begin and end of each
-    owner's bags in seconds, which may overlap; ``cores`` is n_R."""
+    """The core seconds that each owner deserves: the sum over time slots of n_R (E - S) / #U. A
+    slot lasts from S to E; U is the set of owners present, which is constant in a slot; n_R is
+    ``cores``. ``present_s`` has begin and end of each bag of an owner in seconds; bags may
+    overlap."""
     changes = [
         (at_s, owner, step)
         for owner, spans in present_s.items()

@@ -15,10 +15,11 @@ MEMORY_MARGIN = 1.25
 WALLTIME_MARGIN = 1.5
 """Ratio of the suggested walltime to the longest run time. Hosts and their load differ."""
 _IDLE_CORES = 0.1
-"""Used cores that do not count as a further core, to ignore the start of a program and noise."""
+"""Fraction of a core above a whole number that is ignored in the suggested cores, because the start
+of a program and noise cause it."""
 _MIN_RUNTIME_S = 1.0
-"""Minimum run time for which the ratio of CPU time to run time is used, in seconds. In shorter
-tasks starts and the resolution of clocks dominate."""
+"""Minimum run time of tasks whose ratio of CPU time to run time is used, in seconds. In shorter
+tasks start-up and the resolution of clocks dominate."""
 _MIB = 2**20
 _MEMORY_STEPS = ((1024 * _MIB, 64 * _MIB), (8192 * _MIB, 256 * _MIB))
 """(limit, step): memory suggestions up to the limit are multiples of the step, in bytes. Above the
@@ -27,8 +28,8 @@ _WALLTIME_STEPS_S = ((600.0, 60.0), (7200.0, 300.0))
 """(limit, step): walltime suggestions up to the limit are multiples of the step, in seconds. Above
 the last limit they are multiples of 30 minutes."""
 _UNSEEN_RUNTIMES = ("docker", "podman")
-"""Container runtimes that run tasks in processes of their daemon. Exit records then measure only
-the client."""
+"""Container runtimes that run tasks in processes of their daemon. For these, exit records measure
+the client only."""
 
 
 class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +38,12 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     measured: int
     """Number of done tasks whose exit record has measurements."""
     requested_cores: int
-    """Requested cores per task. All requests here are the largest ones in the documents."""
+    """Requested cores per task. If tasks of the type request different amounts, all ``requested_``
+    fields have the largest."""
     used_cores: float | None
-    """CPU time over run time, maximum over the tasks. None: not measured."""
+    """CPU time divided by run time, maximum over the tasks. None: not measured."""
     suggested_cores: int | None
-    """For the next run. None: not measured."""
+    """Suggested request for the next run. None: not measured."""
     requested_memory_bytes: int
     """On each node; 0: not stated."""
     peak_memory_bytes: int | None
@@ -50,7 +52,7 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     requested_walltime_s: float | None
     """None: not stated."""
     runtime_max_s: float | None
-    """None: not measured."""
+    """Longest run time in seconds. None: not measured."""
     suggested_walltime_s: float | None
 
 
@@ -61,9 +63,9 @@ def resource_use(
     *,
     emulated: bool,
 ) -> ResourceUse:
-    """The use of a type of tasks with these requests. Tasks that are emulated or simulated measure
-    nothing. Of tasks of several nodes, one node is seen: their cores and memory count as not
-    measured."""
+    """The use of resources of a type of tasks with these requests. Emulated and simulated tasks
+    have no measurements. If a task has several nodes, exit records cover only one of them; cores
+    and memory then count as not measured."""
     done = [t for t in attempts if t.done and t.cpu_s is not None and not emulated]
     nodes = max((asked.nodes for asked in requests), default=1)
     seen = [] if nodes > 1 else [t for t in done if not _is_unseen(sites[t.site], requests)]
@@ -90,7 +92,7 @@ def resource_use(
 
 
 def _is_unseen(site: SiteSpec, requests: Collection[Resources]) -> bool:
-    """Whether exit records of the site measure the client of a container runtime."""
+    """Whether exit records at the site measure only the client of a container runtime."""
     runtime = None if site.environment is None else site.environment.container
     if runtime is None or runtime.name not in _UNSEEN_RUNTIMES:
         return False

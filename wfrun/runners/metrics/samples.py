@@ -12,7 +12,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 _SERIES_TO = 200
-"""Degrees of freedom up to which the t distribution is summed exactly."""
+"""Maximum number of degrees of freedom for which the t distribution is summed exactly."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -23,7 +23,8 @@ class Summary(msgspec.Struct, frozen=True):
     sd: float | None
     """Standard deviation of the sample (divided by count - 1); None for a single value."""
     half_width: float | None
-    """The confidence interval of the mean is mean ± this; None for a single value."""
+    """Half the width of the confidence interval, which is mean ± ``half_width``; None for a single
+    value."""
     minimum: float
     median: float
     maximum: float
@@ -89,12 +90,13 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 @cache
 def t_critical(confidence: float, freedom: int) -> float:
-    """The t with P(|T| ≤ t) = ``confidence`` for Student's T with ``freedom`` ≥ 1 degrees.
+    """The t with P(|T| ≤ t) = ``confidence``, where T has Student's distribution with ``freedom`` ≥
+    1 degrees of freedom.
 
-    Up to 200 degrees the distribution is summed exactly, with rounding errors of 1e-12
-    (relative); above, an expansion is used whose relative error is below 1e-10 for confidences
-    from 0.5 to 0.999. Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*,
-    26.7.3, 26.7.4 and 26.7.5. Raises InvalidError.
+    Up to 200 degrees the distribution is summed exactly, with relative rounding errors of 1e-12.
+    Above 200 degrees an expansion is used, whose relative error is below 1e-10 for confidences from
+    0.5 to 0.999. Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*, 26.7.3,
+    26.7.4 and 26.7.5. Raises InvalidError.
     """
     if not 0 < confidence < 1 or freedom < 1:
         raise InvalidError(
@@ -113,7 +115,8 @@ def t_critical(confidence: float, freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """P(|T| ≤ √freedom · tan angle): 26.7.3 for odd, 26.7.4 for even degrees of freedom."""
+    """P(|T| ≤ √freedom · tan angle) by Abramowitz and Stegun 26.7.3 for odd, 26.7.4 for even
+    degrees of freedom."""
     cosine = cos(angle)
     first = 3 if freedom % 2 else 2
     term = cosine if freedom % 2 else 1.0
@@ -127,7 +130,8 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def _expanded(x: float, n: int) -> float:
-    """26.7.5, about the normal quantile ``x``."""
+    """The t for ``n`` degrees of freedom by the expansion 26.7.5 of Abramowitz and Stegun; ``x`` is
+    the normal quantile."""
     return (
         x
         + (x**3 + x) / (4 * n)

@@ -1,4 +1,4 @@
-"""What each owner of a run holds, and what each has got of the sites."""
+"""Cores that each owner of a run holds now, and core time that each has used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wfrun.runners.metrics.workflows import TaskTiming
 
 
 class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What one owner holds and has got."""
+    """Cores and core time of one owner."""
 
     owner: str
     documents: int
@@ -24,30 +24,32 @@ class OwnerUse(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
     """Number of cores that running tasks hold."""
     cores_at: Mapping[str, int]
-    """The same by site, where there are any."""
+    """Number of cores that running tasks hold, by site. Sites where the owner holds none are
+    absent."""
     core_s: float
     """Core seconds of all attempts, including those that failed or still run."""
     share: float | None
-    """``core_s`` relative to the sum over all owners; None: nobody has used any."""
+    """``core_s`` divided by the sum over all owners; None: that sum is 0."""
     mean_cores: float | None
-    """Mean number of cores held from the first document of the owner to the end of its last one.
-    None: this time is 0."""
+    """Mean number of cores held, from the submission of the owner's first document to the end of
+    the last. None: this time is 0."""
 
 
 class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the time of a run, with a value for each owner."""
+    """An interval of the time of a run, with a value for each owner in the order of
+    `RunShares.owners`."""
 
     begin_s: float
-    """Seconds after the start of the run."""
+    """Begin of the interval, in seconds since the start of the run."""
     end_s: float
     mean_cores: tuple[float, ...]
-    """Mean number of cores that each owner held."""
+    """Mean number of cores that each owner held in the interval."""
     done: tuple[int, ...]
-    """Number of tasks that were done."""
+    """Number of tasks of each owner that ended successfully in the interval."""
 
 
 class RunShares(msgspec.Struct, frozen=True, kw_only=True):
-    """The owners of a run and their shares of the sites."""
+    """The owners of a run, and their shares of the cores of the sites."""
 
     path: str
     state: str
@@ -55,13 +57,13 @@ class RunShares(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[OwnerUse, ...]
     """In the order of their first documents."""
     slices: tuple[TimeSlice, ...]
-    """Equal parts of the run until now, or until its end."""
+    """Intervals of equal length, from the start of the run to its end, or until now."""
 
 
 def run_shares(
     path: str, state: RunState, timings: RunTimings, word: str, *, user: str, slices: int
 ) -> RunShares:
-    """The shares of the owners of a run, in a number of time ``slices``. ``user``: the owner of
+    """The shares of the owners of a run. ``slices``: number of time slices; ``user``: the owner of
     documents that name none; ``word``: the state of the run."""
     owner_of = [w.workflow.owner or user for w in state.workflows]
     names = list(dict.fromkeys(owner_of))
@@ -101,8 +103,9 @@ def run_shares(
 def time_slices(
     attempts: Sequence[Iterable[TaskTiming]], begin_s: float, end_s: float, count: int
 ) -> Iterable[TimeSlice]:
-    """Divide a time into equal parts, with the use of each owner from its attempts. Cost: the
-    number of attempts, and of slices in which each attempt lies."""
+    """Divide the time from ``begin_s`` to ``end_s`` into ``count`` equal intervals. ``attempts``
+    has the attempts of each owner. Cost: the number of attempts, each multiplied by the number of
+    intervals in which it runs."""
     width_s = (end_s - begin_s) / count
     if width_s <= 0:
         return

@@ -32,12 +32,13 @@ from wfrun.runners.run.store.collecting import collect
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of some attempts that have ended. Waits and run times are means over the attempts
-    that succeeded, unless stated otherwise. None: no such value exists, or it is unknown."""
+    """Statistics of the ended attempts of a run, a workflow, a type of tasks or a site. Times are
+    in seconds. Waits and run times are means over the successful attempts, unless stated otherwise.
+    None: undefined or unknown."""
 
     name: str
     tasks: int | None = None
-    """Number of tasks. None: of a site."""
+    """Number of tasks. None in the statistics of a site."""
     done: int
     failed: int | None = None
     """Number of tasks that failed for good."""
@@ -45,26 +46,27 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     runtime_s: float | None = None
     runtime_median_s: float | None = None
     runtime_p95_s: float | None = None
-    """95th percentile."""
+    """95th percentile of the run times."""
     runtime_max_s: float | None = None
     wait_s: float | None = None
-    """From eligible to start: the sum of the next five."""
+    """Time from eligible to start: the sum of the next five fields."""
     throttle_s: float | None = None
-    """The workflow was at its throttle."""
+    """Part of the wait in which the workflow was at its throttle."""
     launcher_s: float | None = None
-    """No launcher was ready, and no other site had cores."""
+    """Part of the wait in which no launcher was ready and no other site had cores."""
     room_s: float | None = None
-    """No site had free cores, or the policy waited."""
+    """Part of the wait in which no site had free cores, or the policy waited."""
     staging_s: float | None = None
     """File transfer delay (FTD)."""
     queue_s: float | None = None
     """Queue wait time (QWT)."""
     overhead_s: float | None = None
-    """Time that a task takes at a site with free cores in addition to its run time."""
+    """Time that a task takes at a site with free cores in addition to its run time, from the
+    arrival of its last input to the report of its end."""
     cpu_share: float | None = None
-    """CPU time over core time used."""
+    """CPU time divided by core time, over the attempts whose CPU time was measured."""
     peak_memory_bytes: int | None = None
-    """Maximum."""
+    """Largest peak memory of an attempt."""
     used_core_s: float
     """Core time of all attempts."""
     failed_core_s: float
@@ -84,14 +86,14 @@ class TypeStatistics(Statistics, frozen=True, kw_only=True):
 
 
 class WorkflowStatistics(Statistics, frozen=True, kw_only=True):
-    """Statistics of a workflow, or of all of a run."""
+    """Statistics of a workflow, or of all workflows of a run."""
 
     makespan_s: float | None
     nsl: float | None
     speedup: float | None
-    """Time of the work on one core of the fastest site, divided by the makespan."""
+    """Run time of the work on one core of the fastest site, divided by the makespan."""
     efficiency: float | None
-    """Speedup over the number of cores of all sites."""
+    """Speedup divided by the number of cores of all sites."""
     transfers: int
     """Number of files copied between sites."""
     moved_bytes: int
@@ -102,11 +104,11 @@ class SiteStatistics(Statistics, frozen=True, kw_only=True):
 
     slots: int
     utilization: float | None
-    """Used core time over the core time of all slots, until the run ended or was read. Attempts
-    that still run count, too."""
+    """Used core time divided by the core time of all slots, until the run ended or its log was
+    read. Attempts that still run count, too."""
     launcher_core_s: float | None
-    """Core time of its launchers from their first readiness to their end, idle cores included.
-    None: it has no launchers."""
+    """Core time of the site's launchers from their first readiness to their end, idle cores
+    included. None: the site has no launchers."""
     files_in: int
     bytes_in: int
 
@@ -120,11 +122,12 @@ class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     elapsed_s: float
     currency: str | None
-    """Of costs. None: no site has a price."""
+    """Currency of costs. None: no site has a price."""
     total: WorkflowStatistics
     workflows: tuple[WorkflowStatistics, ...]
     types: tuple[TypeStatistics, ...]
-    """By type of task: the transformation, or the program of a bag."""
+    """Statistics by type of task. The type is the transformation of a workflow's task, or the
+    program of a bag."""
     sites: tuple[SiteStatistics, ...]
     critical_path: CriticalPath | None
     """None: no task has been done."""
@@ -133,7 +136,7 @@ class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReading(NamedTuple):
-    """What the log of a run says."""
+    """State, timings and statistics of a run, from its log."""
 
     state: RunState
     timings: RunTimings
@@ -142,7 +145,8 @@ class RunReading(NamedTuple):
 
 
 def read_statistics(run: RunDir) -> RunReading:
-    """Read the log of a run, also while it is written. Raises what ``collect`` raises."""
+    """Read the log of a run, which may be written at the same time. Raises the errors of
+    ``collect``."""
     state, collector, driven = collect(run, TimingCollector)
     # The time of a simulated run is not that of the clock.
     timings = collector.timings(time.time() if driven and state.run_id != SIMULATED_ID else None)
@@ -151,7 +155,8 @@ def read_statistics(run: RunDir) -> RunReading:
 
 
 def run_statistics(path: Path, state: RunState, timings: RunTimings, word: str) -> RunStatistics:
-    """Statistics of ``timings``, collected until ``state``; ``word`` is the state of the run."""
+    """Statistics of a run. ``timings`` are those of the events that led to ``state``; ``word`` is
+    the state of the run."""
     grouped = _Grouped(state, timings)
     workflows = tuple(grouped.workflow(w, t) for w, t in zip(
         state.workflows, timings.workflows, strict=True))  # fmt: skip
@@ -173,7 +178,7 @@ def run_statistics(path: Path, state: RunState, timings: RunTimings, word: str) 
 
 
 class _Grouped:
-    """The attempts of a run, grouped."""
+    """The attempts of a run, grouped for statistics."""
 
     def __init__(self, state: RunState, timings: RunTimings) -> None:
         self._state, self._timings = state, timings
@@ -308,7 +313,8 @@ _DONE, _FAILED = TaskStatus.DONE, TaskStatus.FAILED
 
 
 def _types(w: WorkflowState) -> list[str]:
-    """The type of each task; that of all tasks if there is one."""
+    """The type of each task of a workflow. For a bag, a list with the type that all its tasks
+    share."""
     tasks = w.workflow.tasks
     if w.workflow.bag is not None:
         return [tasks[0].name] if len(tasks) else []
@@ -344,7 +350,7 @@ def _summarized(attempts: Sequence[TaskTiming]) -> dict[str, Any]:
 
 
 def _weighted(products: Iterable[tuple[float | None, float]]) -> float | None:
-    """The sum of the products whose first factor is known; None if there is none."""
+    """The sum of the products whose first factor is known; None if no first factor is known."""
     known = [value * amount for value, amount in products if value is not None]
     return fsum(known) if known else None
 

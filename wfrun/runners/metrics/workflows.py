@@ -17,8 +17,9 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     """The times of one attempt that has run. They divide its wait into three parts.
 
     From ``eligible_s`` to ``placed_s`` the task waits in the engine, because of the throttle or
-    because no site has room; from then to ``ready_s`` its files are transferred; from then to
-    ``start_s`` it waits in the queue of the site. A task that is retried becomes eligible again.
+    because no site has room. From ``placed_s`` to ``ready_s`` its files are transferred. From
+    ``ready_s`` to ``start_s`` it waits in the queue of the site. A task that is retried becomes
+    eligible again.
     """
 
     workflow: int
@@ -31,23 +32,24 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
     start_s: float
     end_s: float
     done: bool
-    """False: the attempt failed or was cancelled, or another attempt was done first."""
+    """Whether the attempt is the first successful attempt of its task."""
     runtime_s: float = 0.0
     """Run time by the exit record, in seconds; without a record, the time between the events."""
     stated_start_s: float | None = None
-    """Start by the clock of its site, in seconds; None: its exit record has no times."""
+    """Start by the clock of the site, in seconds; None: the exit record has no times."""
     superseded: bool = False
-    """Whether another attempt of the task was done first."""
+    """Whether another attempt of the task succeeded first."""
     throttle_s: float = 0.0
     """Part of ``held_s`` during which the workflow was at its throttle."""
     launcher_s: float = 0.0
-    """Part of ``held_s`` during which no launcher was ready, and no other site was open."""
+    """Part of ``held_s`` during which no site had cores, because no launcher was ready."""
     overhead_s: float | None = None
-    """Time from the arrival of the last input to the report of the end, minus the run time. None:
-    the site had no free cores at the placement, so that this time contains a queue wait."""
+    """Time from the arrival of the last input to the report of the end, minus the run time, in
+    seconds. None: the exit record has no times, or the site had no free cores at the placement, so
+    that this time would contain a queue wait."""
     earlier_waits_s: tuple[float, ...] = ()
-    """Waits of earlier attempts of the task that did not succeed: at the throttle, for a launcher,
-    for free cores, for files, in a queue. Empty: there was none."""
+    """Waits in seconds of earlier attempts of the task that did not succeed: at the throttle, for a
+    launcher, for free cores, for files, in a queue. Empty: there was no earlier attempt."""
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
 
@@ -58,8 +60,8 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def room_s(self) -> float:
-        """Part of ``held_s`` that remains: no site had free cores for the task, or no site was open
-        to it."""
+        """The rest of ``held_s``: no site had free cores for the task, or no site was open to
+        it."""
         return max(0.0, self.held_s - self.throttle_s - self.launcher_s)
 
     @property
@@ -79,11 +81,12 @@ class TaskTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def wait_s(self) -> float:
-        """Wait time from eligible to start: the sum of the three."""
+        """Wait time from eligible to start: the sum of ``held_s``, ``staging_s`` and
+        ``queue_wait_s``."""
         return self.start_s - self.eligible_s
 
     def job(self) -> JobTiming:
-        """The attempt as a job that was submitted when its task became eligible."""
+        """The attempt as a job. Its submission is the time at which its task became eligible."""
         return JobTiming(self.eligible_s, self.start_s, self.end_s, self.cores, self.site)
 
 
@@ -93,31 +96,32 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
     name: str
     submit_s: float
     end_s: float | None
-    """End of its last task; None: it has not ended."""
+    """End of the workflow's last task, in seconds; None: the workflow has not ended."""
     tasks: int
     """Number of its tasks."""
     done: int
     """Number of its tasks that are done."""
     critical_path_s: float | None
-    """Length of the critical path, from the function ``critical_path_s``. None: the run time of
-    some task is neither documented nor measured."""
+    """Length of the critical path in seconds, from the function ``critical_path_s``. None: the run
+    time of some task is neither documented nor measured."""
     transfers: int
-    """Number of inter-cluster file transfers (NFT); copies from and to the machine of wfrun do not
+    """Number of file transfers between sites (NFT). Copies from and to the machine of wfrun do not
     count."""
     moved_bytes: int
     """Total size of the files of these transfers."""
 
     @property
     def makespan_s(self) -> float | None:
-        """From submission to the completion of the last task; None: not all are done."""
+        """Time from submission to the end of the last task, in seconds; None: not all tasks are
+        done."""
         if self.end_s is None or self.done < self.tasks:
             return None
         return self.end_s - self.submit_s
 
     @property
     def nsl(self) -> float | None:
-        """Normalized schedule length: makespan over critical path. None: there is no makespan,
-        or the critical path is unknown or has no length."""
+        """Normalized schedule length: makespan divided by the length of the critical path. None:
+        there is no makespan, or that length is unknown or 0."""
         makespan_s = self.makespan_s
         if makespan_s is None or not self.critical_path_s:
             return None
@@ -127,7 +131,7 @@ class WorkflowTiming(msgspec.Struct, frozen=True):
 class WorkflowMetrics(msgspec.Struct, frozen=True):
     """The metrics of thesis section 6.2.4 of one workflow.
 
-    Means are over its done tasks, of each the attempt that succeeded. They are None if no task is
+    Means are over the successful attempts of its tasks, in seconds. They are None if no task is
     done.
     """
 
@@ -135,7 +139,7 @@ class WorkflowMetrics(msgspec.Struct, frozen=True):
     makespan_s: float | None
     nsl: float | None
     wait_s: float | None
-    """Mean wait time of a task, the sum of the next three."""
+    """Mean wait time of a task: the sum of the next three fields."""
     held_s: float | None
     """Mean wait time in the engine."""
     queue_wait_s: float | None
@@ -168,8 +172,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
-    """The makespan of several workflows: from the first submission to the last end. None if not all
-    of their tasks are done. Raises InvalidError without workflows."""
+    """The makespan of several workflows in seconds: from the first submission to the last end. None
+    if a workflow has tasks that are not done. Raises InvalidError without workflows."""
     known = list(workflows)
     if not known:
         raise InvalidError("without workflows there is no makespan")
@@ -180,12 +184,13 @@ def total_makespan_s(workflows: Iterable[WorkflowTiming]) -> float | None:
 
 
 def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
-    """The length of a critical path: the largest sum of run times along a path.
+    """The length of a critical path in seconds: the largest sum of run times along a path. 0 for a
+    workflow without tasks.
 
-    ``runtimes_s`` are the run times of the tasks in seconds on the reference processor (speed ratio
-    1.0), so that on faster sites a normalized schedule length may be below 1. The thesis does not
-    state the processor; for bags it uses a reference processor (section 5.3.2). Files take no time,
-    as on a path within one site. 0 for a workflow without tasks.
+    ``runtimes_s`` are the run times of the tasks on the reference processor (speed ratio 1.0). On
+    faster sites a normalized schedule length may therefore be below 1. The thesis does not state
+    the processor for workflows; for bags it uses a reference processor (section 5.3.2). Files take
+    no time, as on a path within one site.
     """
     ends_s = [0.0] * len(workflow.tasks)
     for task in topological_order(workflow.parents, workflow.children()):
@@ -195,7 +200,7 @@ def critical_path_s(workflow: Workflow, runtimes_s: Sequence[float]) -> float:
 
 
 def bag_schedule_length(makespan_s: float, runtimes_s: Iterable[float]) -> float | None:
-    """The normalized schedule length of a bag of tasks: makespan over the sum of the tasks' run
-    times on the reference processor (thesis section 5.3.2). None where that sum is 0."""
+    """The normalized schedule length of a bag of tasks: makespan divided by the sum of the tasks'
+    run times on the reference processor (thesis section 5.3.2). None if that sum is 0."""
     total_s = fsum(runtimes_s)
     return makespan_s / total_s if total_s else None
