@@ -47,7 +47,7 @@ Observer = Callable[[Sequence[Event]], None]
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """The state of a run, which may have ended."""
+    """The state of a run, which may still be going on."""
 
     outcome: str | None
     """``done``, ``failed`` or ``cancelled``; None if the run has not ended."""
@@ -59,15 +59,15 @@ class RunResult(msgspec.Struct, frozen=True):
     done: int
     failed: int
     blocked: int
-    """Tasks that depend on a failed task."""
+    """Number of tasks that depend on a failed task."""
     reused: int
-    """Tasks, of the done ones, that an earlier run did."""
+    """Number of done tasks that an earlier run did."""
     makespan_s: float | None
     """Seconds from the start of the run to its last event; None: the run did not finish."""
     failures: tuple[Failure, ...]
-    """The latest failed attempts."""
+    """The latest attempts that failed."""
     unneeded: int = 0
-    """Optional tasks that were not needed."""
+    """Number of optional tasks that were not needed."""
 
 
 _P = ParamSpec("_P")
@@ -75,7 +75,7 @@ _T = TypeVar("_T")
 
 
 def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Callable[_P, _T]:
-    """The coroutine function as a blocking function."""
+    """Make a blocking function of a coroutine function. ``name`` is its name."""
 
     @wraps(function)
     def call(*args: _P.args, **options: _P.kwargs) -> _T:
@@ -86,8 +86,8 @@ def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Cal
 
 
 def _with_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Add the options of a run to the signature of the function, for ``help``. ``resume`` gets only
-    those that it can change."""
+    """Add the options of a run to the signature of the function, for ``help``. The signature of
+    ``resume`` gets only those options that a resume can change."""
     own = signature(function)
     *params, _ = own.parameters.values()
     keyword = Parameter.KEYWORD_ONLY

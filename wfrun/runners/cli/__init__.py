@@ -1,1 +1,1 @@
-"""The command line: a file a group of commands."""
+"""The command line: one file for each command or group of commands."""

@@ -1,7 +1,7 @@
 """Shell completion of names in a run or a catalog.
 
-A shell inserts a completion as it is, so names that need quotes are left out. If something is wrong
-with a run or a catalog, nothing is completed: the command itself says what it is.
+A shell inserts a completion unchanged, so that names that need quotes are left out. If a run or a
+catalog cannot be read, nothing is completed; the command itself reports the error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wfrun.engine.core.state import RunState
 
 MAX_NAMES = 500
-"""Maximum number of names that a shell gets: more fit no screen."""
+"""Maximum number of names that are given to the shell. More do not fit a screen."""
 _EXAMINED = 20_000
 """Maximum number of tasks of a workflow whose types are collected."""
 _Items = list[CompletionItem]
@@ -33,7 +33,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str) -> _Items:
-    """Runs, and the words in place of one."""
+    """Names of the user's runs, and the words ``auto`` and ``none``."""
     return _matching([*_runs(), "auto", "none"], incomplete)
 
 

@@ -1,4 +1,4 @@
-"""What commands that take the documents of a run have in common."""
+"""Options and arguments of all commands that take the documents of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from wfrun.runners.cli.sections import option
 
 DOCUMENTS = "Documents and sites"
-"""The section of these options."""
+"""The section of these options in help texts."""
 
 _C = TypeVar("_C", bound=Callable[..., Any])
 
@@ -23,7 +23,8 @@ owner_option = option(
 
 
 def document_options(function: _C) -> _C:
-    """Add the documents, the catalog of their sites and the folder of their inputs to a command."""
+    """Add to a command the argument for documents, and options for the site catalog and the folder
+    of inputs."""
     for add in (
         option("--inputs", type=click.Path(path_type=Path, file_okay=False, exists=True),
                metavar="DIR", section=DOCUMENTS, help="Folder of the initial input files."),

@@ -1,4 +1,4 @@
-"""The options of the history across runs."""
+"""The options that choose the file of the history across runs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _DEFAULT = "Default: ~/.local/state/wfrun/history.sqlite."
 
 
 def history_options(section: str, what: str, *, default: str = _DEFAULT) -> Callable[[_C], _C]:
-    """Add --history and --no-history to a command, which passes them to `chosen_history`.
-    ``what``: what the command does with the file, the predicate of a sentence."""
+    """Add --history and --no-history to a command, whose function passes their values to
+    `chosen_history`. ``what`` says in help texts what the command does with the file: a predicate
+    that follows "File that"."""
     every = [
         option("--history", metavar="FILE", shell_complete=complete_files, section=section,
                help=f"File that {what}. {default}"),
@@ -36,8 +37,8 @@ def history_options(section: str, what: str, *, default: str = _DEFAULT) -> Call
 
 
 def chosen_history(options: Mapping[str, Any], *, emulate: bool = False) -> HistoryFile | None:
-    """The history file that the options name; None: no file. An emulated run uses a file only if
-    the user names one. Raises UsageError if both options are given."""
+    """The history file that the options select; None: no file. An emulated run uses a history file
+    only if the user names one. Raises UsageError if both options are given."""
     from wfrun.runners.run.history.history_file import history_file
 
     given: str | None = options["history"]

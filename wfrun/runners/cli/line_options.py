@@ -16,8 +16,8 @@ _C = TypeVar("_C", bound=Callable[..., Any])
 
 
 def line_options(section: str, *, outputs: bool) -> Callable[[_C], _C]:
-    """Add the options to a command, which passes them to `line_template`. Without ``outputs`` those
-    for what tasks write are left out."""
+    """Add the options to a command, whose function passes their values to `line_template`.
+    ``outputs``: include the options for what tasks write."""
     written = [
         option("--output", multiple=True, metavar="TEMPLATE", section=section,
                help="For tables and lists of commands: a file that each task writes, such as "
@@ -50,8 +50,9 @@ def line_options(section: str, *, outputs: bool) -> Callable[[_C], _C]:
 
 
 def line_template(options: Mapping[str, Any]) -> LineTemplate | None:
-    """The templates for rows of tables and for lists of commands; None if none is given. Raises
-    UsageError for a delimiter without tables, or one that is not a single character."""
+    """The template that the options describe for documents whose lines are tasks; None if no such
+    option is given. Raises UsageError for a delimiter without tables, and for one of several
+    characters."""
     from wfrun.parsers.bags.line_template import LineTemplate
     from wfrun.parsers.bags.values import to_delimiter
 

@@ -166,7 +166,7 @@ compares the two."""
 _COMMANDS = {name: each for group in _GROUPS.values() for name, each in group.items()}
 
 _FUNCTIONS = {"help": "help_", "list": "list_"}
-"""Functions of commands that would hide a builtin."""
+"""Names of the functions of commands whose own name would hide a builtin."""
 
 
 class _Commands(click.Group):
@@ -196,7 +196,7 @@ class _Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands, or files if no command matches."""
+        """Complete names of commands, or of files if no command matches."""
         commands = [
             CompletionItem(name, help=summary)
             for name, (_, summary) in _COMMANDS.items()
@@ -206,7 +206,8 @@ class _Commands(click.Group):
         return own or [CompletionItem(incomplete, type="file")]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Exit quietly after a Ctrl-C outside a run, for example while a document is read."""
+        """Run the command. A Ctrl-C outside a run, for example while a document is read, ends it
+        without a traceback."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -221,11 +222,11 @@ _OTHER_NAMES = {
     "show": "status", "sim": "simulate", "start": "run", "stat": "status", "stop": "cancel",
     "submit": "run", "why": "explain",
 }  # fmt: skip
-"""Names of commands in other systems, with the commands here."""
+"""Commands of wfrun by the name that other systems have for them."""
 
 
 def _refuse_mistyped(ctx: click.Context, word: str) -> None:
-    """Fail for a word that is neither a file nor looks like the path of one."""
+    """Fail with a suggestion if ``word`` is neither a file nor looks like a path."""
     from difflib import get_close_matches
 
     if not _WORD.fullmatch(word) or Path(word).exists():
@@ -258,7 +259,8 @@ def cli() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open standard streams that are closed (`>&-`), so that no other file gets their numbers."""
+    """Open standard streams that the caller has closed (`>&-`). Otherwise other files would get
+    their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -269,7 +271,7 @@ def _open_standard_streams() -> None:
 
 
 def main() -> None:
-    """Run the command; errors of the four kinds are printed, with an exit status each."""
+    """Run the command. Errors of the four kinds are printed, and set the exit status."""
     from wfrun.engine.errors import InvalidError, WfrunError
 
     _open_standard_streams()

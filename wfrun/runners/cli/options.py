@@ -96,7 +96,7 @@ def settings_options(
     only: Collection[str] = (),
 ) -> Callable[[_C], _C]:
     """Add an option for each field of `Settings` that concerns the command, except the fields in
-    ``without``. If ``only`` is not empty, add options for these fields alone. Options of ``resume``
+    ``without``. If ``only`` is not empty, add options for its fields alone. Options of ``resume``
     have no defaults, because an option that is not given changes nothing."""
 
     def add(function: _C) -> _C:
@@ -120,8 +120,8 @@ def _concerns(setting: Setting, command: str) -> bool:
 
 
 def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
-    """The option of a command for a setting. ``keeps``: the option has no default, because its
-    absence changes nothing."""
+    """Make the option of a command for a setting. ``keeps``: without the option the setting of the
+    run is kept, so that the option has no default."""
     described = setting.option
     is_mapping = setting.type is Mapping
     has_default = not (is_mapping or keeps) and setting.default not in (None, "")
@@ -162,8 +162,8 @@ def _type(setting: Setting) -> Any:
 
 
 def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
-    """Make and check the settings from the values of a command's options; ``fixed`` fields replace
-    these. Raises InvalidError, which names the flag of a wrong option."""
+    """Make and check the settings from the values of a command's options. ``fixed`` fields replace
+    the values of options. Raises InvalidError, which names the flag of a wrong option."""
     given = {name: options.get(name) for name in all_settings()} | fixed
     return make_settings(
         {name: _mapping(name, v) if isinstance(v, tuple) else v for name, v in given.items()},
@@ -172,7 +172,8 @@ def settings_from(options: Mapping[str, Any], **fixed: Any) -> Settings:
 
 
 def changes_from(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that the user gives to ``wfrun resume``, by field of `Settings`."""
+    """The settings that the options of ``wfrun resume`` change, by field of `Settings`. Options
+    that are not given are absent."""
     given = {n: options[n] for n in all_settings() if options.get(n) not in (None, ())}
     return {name: _mapping(name, v) if isinstance(v, tuple) else v for name, v in given.items()}
 
@@ -197,7 +198,7 @@ def _completer(setting: Setting) -> _Completer | None:
 
 
 def _names_of(setting: Setting) -> _Completer:
-    """Complete the names of a mapping, each with ``=``, after which its value follows."""
+    """Completion of an option of the form ``NAME=VALUE``: completes the names, each with ``=``."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return [f"{name}=" for name in setting.choices if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""Options with sections in the help text, and with hidden old names."""
+"""Options with sections in the help text, and with old names that still work but are hidden."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 _C = TypeVar("_C", bound=Callable[..., Any])
 _OTHERS = "Other options"
-"""The last heading, of options without a section."""
+"""Heading of the last section, for options without a section."""
 
 
 class SectionedCommand(click.Command):
@@ -31,7 +31,8 @@ class SectionedCommand(click.Command):
 
 
 class SectionedOption(click.Option):
-    """An option with a section of the help text, and hidden old names."""
+    """An option with a section in the help text, and with old names that still work but are
+    hidden."""
 
     def __init__(
         self, *args: Any, section: str = "", old_names: Sequence[str] = (), **attributes: Any
@@ -51,17 +52,17 @@ class SectionedOption(click.Option):
 
 def option(*names: str, **attributes: Any) -> Callable[[_C], _C]:
     """Add an option, like ``click.option``. ``section`` is its heading in the help text of a
-    `SectionedCommand`, ``old_names`` are names that work but are not shown."""
+    `SectionedCommand`; ``old_names`` are names that work but are not shown."""
     return click.option(*names, cls=SectionedOption, **attributes)
 
 
 def section_of(param: click.Parameter) -> str:
-    """The heading that lists a parameter."""
+    """The heading in the help text under which a parameter is listed."""
     return getattr(param, "section", "") or _OTHERS
 
 
 def options_of(*adders: Callable[[Any], Any]) -> list[click.Parameter]:
-    """The options that decorators add to a command, such as those that several commands share."""
+    """The options that these decorators add to a command."""
 
     def bare() -> None:
         pass

@@ -1,10 +1,10 @@
-"""Standard streams that escape what a terminal must not interpret.
+"""Standard streams that escape control characters, which a terminal would interpret.
 
-All text that the command prints passes them: messages, warnings of the logging module, tracebacks.
-Text is written for people and is always escaped. Bytes (``sys.stdout.buffer``) are data, such as
-the output of tasks; they are escaped on a terminal only. Styles and cursor movements of Rich are
-written past these streams by the console of ``wfrun.runners.display.console``, which escapes the
-text between them.
+All text that the command prints goes through these streams: messages, warnings of the logging
+module, tracebacks. Text is written for people and is always escaped. Bytes (``sys.stdout.buffer``)
+are data, such as the output of tasks; they are escaped on a terminal only. The console of
+``wfrun.runners.display.console`` bypasses these streams: it writes styles and cursor movements of
+Rich, and escapes the text between them itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _TerminalBytes(io.BufferedIOBase):
 
 
 class EscapedStream(io.TextIOWrapper):
-    """A standard stream that escapes text, and bytes on a terminal."""
+    """A standard stream that escapes text; bytes are escaped on a terminal only."""
 
     def __init__(self, stream: TextIO) -> None:
         is_terminal = stream.isatty()
@@ -60,7 +60,7 @@ class EscapedStream(io.TextIOWrapper):
             write_through=True,
         )
         self.unescaped = stream
-        """The stream for the console, which escapes text itself."""
+        """The original stream, for the console, which escapes text itself."""
 
     def write(self, text: str, /) -> int:
         super().write(visible(text))
@@ -68,13 +68,13 @@ class EscapedStream(io.TextIOWrapper):
 
 
 def _encoding(stream: TextIO) -> str:
-    """The encoding of a stream; UTF-8 instead of ASCII, which stands for an absent locale."""
+    """The encoding of a stream. UTF-8 in place of ASCII, which a stream has without a locale."""
     name = codecs.lookup(stream.encoding or "ascii").name
     return "utf-8" if name == "ascii" else name
 
 
 def escape_standard_streams() -> None:
-    """Replace ``sys.stdout`` and ``sys.stderr`` by streams that escape what they are given."""
+    """Replace ``sys.stdout`` and ``sys.stderr`` by streams that escape control characters."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

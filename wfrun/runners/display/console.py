@@ -27,14 +27,14 @@ MAX_CHARACTERS = 5000
 
 
 class EscapingConsole(Console):
-    """A console whose texts and segments are made visible. Only its styles and cursor movements,
-    which come from Rich and never from a text, are interpreted by the terminal."""
+    """A console that escapes the control characters in texts and segments. The terminal interprets
+    only styles and cursor movements of Rich, which never come from a text."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render with escapes: in texts before they are wrapped, so that columns fit; in segments
-        as well, for renderables that make them without a text."""
+        """Render with escapes. Texts are escaped before they are wrapped, so that columns fit.
+        Segments are escaped as well, because some renderables make them without a text."""
         if isinstance(renderable, Text):
             renderable = _visible_text(renderable)
         for segment in super().render(renderable, options):
@@ -63,15 +63,15 @@ def _visible_text(text: Text) -> Text:
 
 
 def name_cell(name: str) -> Text:
-    """The cell of a table with a name. If the table is too wide, this column is cut; the columns
-    that must be seen have ``no_wrap``, and Rich leaves them whole."""
+    """A cell with a name, for a column that is cut if the table is too wide. Columns that must stay
+    whole have ``no_wrap``."""
     return Text(name_line(name), no_wrap=True, overflow="ellipsis")
 
 
 class Hanging:
-    """A text whose lines are indented, except the first. No line end or wrap in it can therefore
-    imitate a line of wfrun's own. It is cut after `MAX_CHARACTERS`, because live displays wrap it
-    several times a second."""
+    """A text whose lines are indented, except the first. A line end or wrap in the text can
+    therefore not imitate a line of wfrun itself. The text is cut after `MAX_CHARACTERS`, because
+    live displays wrap it several times a second."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
@@ -91,9 +91,9 @@ class Hanging:
 
 
 def make_console(*, stderr: bool = False) -> EscapingConsole:
-    """The console for tables. On pipes and in files it is wider than the 80 columns that Rich
-    assumes, and texts are not wrapped at all: programs read these lines, and commands and paths in
-    them are copied."""
+    """Make the console for tables. If the output is a pipe or a file, the console is wider than the
+    80 columns that Rich assumes, and texts are not wrapped: programs read these lines, and users
+    copy commands and paths from them."""
     stream = sys.stderr if stderr else sys.stdout
     # The command's streams escape styles too; the console writes to the stream below.
     file = getattr(stream, "unescaped", stream)
@@ -105,9 +105,9 @@ def make_console(*, stderr: bool = False) -> EscapingConsole:
 
 @contextlib.contextmanager
 def stderr_above(console: Console) -> Iterator[None]:
-    """Print what is written to ``sys.stderr`` during the block above a live display.
+    """During the block, print text written to ``sys.stderr`` above the live display of ``console``.
 
-    Rich's own redirection would interpret escape sequences in it.
+    Rich's own redirection would interpret escape sequences in the text.
     """
     above = _Above(console)
     with contextlib.redirect_stderr(above):

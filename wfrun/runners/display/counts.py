@@ -1,5 +1,5 @@
-"""Numbers of tasks by state. Attempts are counted apart: a task has one for each retry and
-replica."""
+"""Numbers of tasks by state. Attempts are counted separately, because a task has an attempt for
+each retry and replica."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _WORDS = {Phase.RUNNING: "running", Phase.QUEUED: "queued", Phase.STAGING: "stag
 
 
 def tasks_under_way(state: RunState) -> dict[str, int]:
-    """Number of dispatched tasks by the phase of their furthest attempt."""
+    """Number of dispatched tasks by phase. A task with replicas counts in the phase of its furthest
+    attempt."""
     if not state.max_replicas:  # each task has one attempt
         phases = [sum(site.phases[phase] for site in state.sites) for phase in Phase]
     else:
@@ -28,13 +29,13 @@ def tasks_under_way(state: RunState) -> dict[str, int]:
 
 
 def progress_line(state: RunState) -> str:
-    """Numbers of tasks by state, and of failed attempts, on one line."""
+    """Numbers of tasks by state, and the number of failed attempts, on one line."""
     return task_counts(state) + retries_text(state)
 
 
 def task_counts(state: RunState, *, is_over: bool = False) -> str:
-    """Numbers of tasks by state. ``is_over``: nothing drives the run, so waiting tasks count as not
-    run."""
+    """Numbers of tasks by state. ``is_over``: no process drives the run, so that waiting tasks
+    count as not run."""
     counts = tasks_under_way(state)
     waiting = state.counts[TaskStatus.WAITING] + state.counts[TaskStatus.ELIGIBLE]
     delayed = state.counts[TaskStatus.DELAYED]
@@ -55,8 +56,8 @@ def task_counts(state: RunState, *, is_over: bool = False) -> str:
 
 
 def fetching_text(state: RunState) -> str:
-    """How far the outputs of the run have been fetched to this machine; empty if none has to be
-    fetched."""
+    """Number of outputs of the run that were fetched to this machine, or are still to be fetched.
+    Empty if none is missing."""
     missing = sum(destination == ORIGIN for _, _, destination in state.copies)
     if not missing:
         return ""
@@ -67,8 +68,8 @@ def fetching_text(state: RunState) -> str:
 
 
 def retries_text(state: RunState) -> str:
-    """The number of failed attempts, to follow numbers of tasks. Empty if no attempt failed, as
-    with tasks that the user has cancelled, or if the number equals that of failed tasks."""
+    """The number of failed attempts, as an addition to numbers of tasks. Empty if no attempt failed
+    (as with tasks that the user cancelled), or if the number equals that of failed tasks."""
     attempts = failed_attempts(state)
     return "" if attempts in (0, state.failed) else f"; {counted(attempts, 'failed attempt')}"
 
@@ -79,5 +80,5 @@ def failed_attempts(state: RunState) -> int:
 
 
 def counted(count: int, word: str) -> str:
-    """``1 task``, ``2 tasks``."""
+    """A number with its noun: ``1 task``, ``2 tasks``."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,10 +1,10 @@
-"""Durations for people."""
+"""Durations and rates as texts for users."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
+    """A duration as text, such as ``0.4 s``, ``3:07``, ``2:03:07`` or ``4 d 02:03``."""
     if seconds < 59.95:  # What rounds to 60.0 s is 1:00.
         return f"{seconds:.1f} s"
     minutes, second = divmod(round(seconds), 60)

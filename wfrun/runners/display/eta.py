@@ -11,22 +11,23 @@ from wfrun.engine.explain.time_left import TimeLeft, TimeLeftEstimator
 EVERY_S = 2.0
 """Minimum interval between two estimates, in seconds."""
 MAX_SHARE = 0.01
-"""Maximum share of a core that estimates take. They are less frequent where they cost more."""
+"""Maximum share of a core that estimates take. If an estimate takes long, the interval to the next
+one is longer."""
 WEIGHT = 0.3
-"""Weight of a new estimate in the shown one, so that it does not flicker."""
+"""Weight of a new estimate in the shown time, which is smoothed so that it does not flicker."""
 JUMP = 0.5
-"""Minimum relative difference between a new estimate and the shown one for which the new one is
-shown unchanged. The difference is relative to the larger one."""
+"""Relative difference between a new estimate and the shown time above which the new estimate
+replaces the shown time without smoothing. The difference is relative to the larger of the two."""
 
 
 class _Unit(NamedTuple):
-    """A unit of times, and how fine they are rounded."""
+    """A unit of times, and the step to which times are rounded in this unit."""
 
     word: str
     seconds: float
     step: int
     below_s: float
-    """Times below this are shown in it."""
+    """Times below this are shown in this unit, in seconds."""
 
 
 _UNITS = (
@@ -37,23 +38,25 @@ _UNITS = (
     _Unit("days", 86400.0, 1, float("inf")),
 )
 _SOON_S = 5.0
-"""Times below this are not distinguished."""
+"""Times below this are shown as "a few seconds", in seconds."""
 
 
 class Eta:
-    """Shows the time that is left of one run. Between two estimates the shown time decreases."""
+    """Estimates the time that is left of one run. Between two estimates the shown time
+    decreases."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._estimator = TimeLeftEstimator(state)
         self._shown: TimeLeft | None = None
-        """As of ``_at_s``."""
+        """The smoothed time left at ``_at_s``; None: unknown."""
         self._at_s = 0.0
         self._next_s = 0.0
-        """Monotonic time of the next estimate."""
+        """Time of the next estimate on the monotonic clock, in seconds."""
 
     def at(self, now_s: float) -> TimeLeft | None:
-        """The time left; None: unknown, or the run has ended. ``now_s``: as of events."""
+        """The time left at ``now_s``, a time on the clock of events. None: unknown, or the run has
+        ended."""
         begun_s = time.monotonic()
         if begun_s >= self._next_s:
             cpu_s = time.process_time()
@@ -66,12 +69,12 @@ class Eta:
         return self._gone_on(now_s)
 
     def text(self, now_s: float, *, has_interval: bool = True) -> str:
-        """``about 12 min left (9–20)``; empty if unknown."""
+        """The time left as text, such as ``about 12 min left (9–20)``; empty if unknown."""
         found = self.at(now_s)
         return "" if found is None else eta_text(found, has_interval=has_interval)
 
     def _gone_on(self, now_s: float) -> TimeLeft | None:
-        """What was shown, less the time since then."""
+        """The shown time, less the time since the estimate; None: unknown."""
         if self._shown is None:
             return None
         since_s = max(0.0, now_s - self._at_s)
@@ -88,7 +91,8 @@ def _smoothed(before: TimeLeft | None, found: TimeLeft | None) -> TimeLeft | Non
 
 
 def eta_text(left: TimeLeft, *, has_interval: bool = True) -> str:
-    """``about 12 min left (9–20)``: both ends of the interval in the unit of the estimate."""
+    """The time left as text, such as ``about 12 min left (9–20)``. Both ends of the interval are in
+    the unit of the estimate."""
     if left.high_s < _SOON_S:
         return "a few seconds left"
     unit = next(unit for unit in _UNITS if left.value_s < unit.below_s)

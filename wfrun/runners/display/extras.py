@@ -8,6 +8,6 @@ from wfrun.engine.explain.visible import command_line
 
 
 def install_command(package: str) -> str:
-    """The command that installs a package where this wfrun is installed, whether by pip, by pipx or
-    in an environment of its own."""
+    """The command that installs a package for this installation of wfrun, which may have been made
+    by pip or pipx or in an environment of its own."""
     return f"`{command_line(sys.executable, '-m', 'pip', 'install', package)}`"

@@ -1,4 +1,4 @@
-"""The pages of the documentation that are installed with wfrun, for terminals."""
+"""The pages of the documentation that are installed with wfrun, as shown on terminals."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PAGES = Path(__file__).parents[2] / "docs"
 """Folder of the pages: a link to ``docs`` in the repository, and a copy of it in an installed
 package."""
 MAX_COLUMNS = 100
-"""Maximum width of a page, in columns: longer lines are hard to read."""
+"""Maximum width of a page, in columns. Longer lines are hard to read."""
 _SECTION = re.compile(r"^## (.*)$")
 _ENTRY = re.compile(r"^ *- \[([^\]]+)\]\(([a-z-]+)\.md\)(.*)$")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:)([^)#]*?)(?:\.md)?(?:#[^)]*)?\)")
-"""A link that leads to no other host."""
+"""A Markdown link inside the documentation, not to a URL."""
 
 
 class Topic(NamedTuple):
-    """A page."""
+    """Name and summary of a page."""
 
     name: str
     summary: str
@@ -52,7 +52,7 @@ def names() -> Iterator[str]:
 
 
 def page(name: str) -> str:
-    """The Markdown of a page. Raises InvalidError for one that does not exist."""
+    """The Markdown of a page. Raises InvalidError for an unknown name."""
     known = list(names())
     if name not in known:
         near = get_close_matches(name, known, n=2)
@@ -64,7 +64,8 @@ def page(name: str) -> str:
 
 
 def drawn(text: str) -> str:
-    """Markdown as a terminal shows it, with styles. Links to other pages become their commands."""
+    """Render Markdown with styles for a terminal. A link to another page is shown with the `wfrun
+    help` command of that page."""
     console = make_console()
     width = min(console.width, MAX_COLUMNS)
     known = set(names())

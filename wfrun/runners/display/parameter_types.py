@@ -1,4 +1,4 @@
-"""Types of parameters: numbers where all values of a parameter are written as numbers."""
+"""Types of parameters. A parameter is a number if all its values are written as numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)?(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 
 
 def parameter_types(bags: Iterable[Bag]) -> dict[str, type]:
-    """The type of each parameter of the bags: int, float or str. Empty values fit each type."""
+    """The type of each parameter of the bags: int, float or str. Empty values are ignored."""
     columns: dict[str, list[Column]] = {}
     for bag in bags:
         for name, column in columns_by_name(bag.axes).items():
@@ -30,7 +30,8 @@ def _type_of(columns: Iterable[Column]) -> type:
 
 
 def _kinds(column: Column) -> set[type]:
-    """The types of the values of a column, until a text is met."""
+    """The types of the values of a column. Stops at the first text, which makes the column a
+    text."""
     if isinstance(column, Progression):
         return {float if column.decimals else int}
     kinds: set[type] = set()

@@ -1,4 +1,4 @@
-"""Results as a Parquet file, with pyarrow (the extra ``parquet``)."""
+"""Output of results as a Parquet file, with pyarrow (the extra ``parquet``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wfrun.runners.display.extras import install_command
 
 
 def check_parquet(path: Path) -> None:
-    """Raise the errors of `write_parquet` in advance, before the rows exist."""
+    """Raise the errors that `write_parquet` would raise. Call it before the work for the rows."""
     _pyarrow()
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")
@@ -26,9 +26,9 @@ def check_parquet(path: Path) -> None:
 
 
 def write_parquet(rows: Sequence[msgspec.Struct], identity: Mapping[str, str], path: Path) -> None:
-    """Write a table with the columns of the CSV file (see `Results`), with types: empty values are
-    null, several numbers are a list. An existing file is replaced atomically. ``rows`` has at least
-    one row, and all rows have the same type.
+    """Write a table with the columns of the CSV file (see `Results`) and with types: an empty value
+    is null, several numbers are a list. An existing file is replaced atomically. ``rows`` has at
+    least one row, and all rows have the same type.
 
     Raises InfeasibleError without pyarrow, or if the file cannot be written.
     """
@@ -63,7 +63,7 @@ def _type_of(kind: Any, pyarrow: Any) -> Any:
 
 
 def _has_words(kind: Any) -> bool:
-    """Whether a column has words beside numbers."""
+    """Whether a column can have words as well as numbers."""
     return any(get_origin(arg) is Literal for arg in get_args(kind))
 
 

@@ -1,4 +1,4 @@
-"""The rate at which tasks end."""
+"""The rate at which tasks are done."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ RATE_WINDOW_S = 20.0
 
 
 class Rate:
-    """Task rate over a moving window."""
+    """Task rate, averaged over the last `RATE_WINDOW_S` seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
     def update(self, done: int) -> float:
-        """Add a sample; returns tasks per second."""
+        """Add the present number of done tasks. Returns the rate in tasks per second."""
         now_s = time.monotonic()
         self._samples.append((now_s, done))
         while now_s - self._samples[0][0] > RATE_WINDOW_S and len(self._samples) > 2:

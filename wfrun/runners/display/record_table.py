@@ -1,4 +1,4 @@
-"""Records as tables and as CSV: what a column shows is said once, beside its heading."""
+"""Records as tables and as CSV files. A column states its heading and its value in one place."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ class RecordColumn(NamedTuple):
 
     heading: str
     value: str | Callable[[Any], Any]
-    """Field of a record, with dots into inner records, or a function of the record."""
+    """Name of a field of the record, with dots for fields of inner records; or a function of the
+    record."""
     shown: Shown = "{}"
     unit: float = 1.0
-    """Size of the unit that is shown, such as 1e6 for MB."""
+    """Divisor of the value, such as 1e6 for bytes shown in MB."""
     justify: Literal["left", "right"] = "left"
     wraps: bool = False
     absent: str = "-"
-    """What is shown for None."""
+    """Text that is shown for None."""
 
     def cell(self, record: object) -> str | Text:
-        """The cell of a record."""
+        """The text of a record in this column."""
         value = (
             attrgetter(self.value)(record) if isinstance(self.value, str) else self.value(record)
         )
@@ -53,7 +54,7 @@ def number_column(
     *,
     absent: str = "-",
 ) -> RecordColumn:
-    """A column of numbers, which stand at the right."""
+    """A column of numbers, which are aligned at the right."""
     return RecordColumn(heading, value, shown, unit, "right", absent=absent)
 
 

@@ -10,7 +10,7 @@ from wfrun.engine.model import Workflow
 
 
 def distinct_names(workflows: Sequence[Workflow]) -> list[str]:
-    """The name of each workflow. Workflows with equal names have the names of their documents'
-    files."""
+    """The names of the workflows. Workflows with equal names get the names of their documents'
+    files instead."""
     count = Counter(workflow.name for workflow in workflows)
     return [w.name if count[w.name] == 1 else Path(w.source).stem or w.name for w in workflows]

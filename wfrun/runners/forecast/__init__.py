@@ -1,1 +1,1 @@
-"""What a run will do: plans and predictions, and how accurate predictions are."""
+"""Plans and predictions of runs, and the accuracy of predictions."""

@@ -1,8 +1,8 @@
 """Prediction of a run: run times by type of task and site, waits, and the end with an interval.
 
 The predicted end is that of the plan (`wfrun.runners.forecast.plan`). Its interval comes from
-further simulations of the plan. In these, tasks have run times of earlier tasks, drawn at random,
-and other users' jobs end at other times.
+further simulations of the plan, in which the run times of tasks are drawn at random from those of
+earlier tasks, and the jobs of other users end at random times.
 """
 
 from __future__ import annotations
@@ -43,42 +43,44 @@ from wfrun.runners.simulate.plan import OverdueError, makespan_s, plan_run
 from wfrun.runners.simulate.queue_waits import ExpectedWait, expected_wait, sampled
 
 SAMPLES = 40
-"""Number of simulations that give the interval of the end."""
+"""Number of simulations from which the interval of the end is computed."""
 MIN_SAMPLES = 5
-"""Minimum number of them: fewer give no interval."""
+"""Minimum number of simulations for an interval. With fewer there is no interval."""
 COVERAGE = 0.9
-"""Share of the simulations that end within the interval."""
+"""Share of the simulations whose end is within the interval."""
 WITHIN_S = 10.0
-"""Default maximum time for these simulations, in seconds."""
+"""Default maximum time for the simulations of the interval, in seconds."""
 MIN_OBSERVED = 4
-"""Minimum number of earlier tasks of a class. With fewer, no run times are drawn for the class."""
+"""Minimum number of earlier tasks of a class. If there are fewer, the tasks of the class have their
+planned run times in all simulations."""
 
 
 class End(msgspec.Struct, frozen=True):
     """Predicted end of the run, in seconds from now, with its interval."""
 
     makespan_s: float | None
-    """None: some tasks would not end."""
+    """Predicted makespan; None: some tasks would not end."""
     unfinished: int
     """Number of tasks that would not end."""
     failure: str | None
-    """Why they would not end, in one line; None: all would."""
+    """Why some tasks would not end, in one line; None: all would end."""
     low_s: float | None
     high_s: float | None
-    """Upper end of the interval in which `COVERAGE` of the simulations end. None: there are too few
-    simulations, or nothing is known to vary."""
+    """Upper end of the interval that contains the ends of the share `COVERAGE` of the simulations.
+    None: there are too few simulations, or nothing varies between them."""
     samples: int
-    """Number of these simulations."""
+    """Number of simulations from which the interval was computed."""
     varied: int
-    """Number of tasks whose run times vary in them."""
+    """Number of tasks whose run times vary between the simulations."""
 
 
 class SiteForecast(msgspec.Struct, frozen=True):
-    """A site, with the predicted waits of jobs submitted to it now."""
+    """A site, with the predicted waits of jobs that are submitted now."""
 
     present: PresentSite
     waits: tuple[ExpectedWait, ...]
-    """Waits for each size of the tasks. Empty for sites that have no queue or are not up."""
+    """Predicted wait for each size of the tasks. Empty for sites that have no queue or are not
+    up."""
 
 
 class RunForecast(msgspec.Struct, frozen=True):
@@ -87,11 +89,11 @@ class RunForecast(msgspec.Struct, frozen=True):
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks sleep, so that the load of hosts does not matter."""
+    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
     types: tuple[TypeForecast, ...]
     sites: tuple[SiteForecast, ...]
     end: End | None
-    """None: a run time is unknown."""
+    """Predicted end of the run; None: the run time of some task is unknown."""
     sources: Sources | None
 
 
@@ -106,10 +108,11 @@ def forecast_of(
     limit_s: float | None,
     warn: Warn,
 ) -> RunForecast:
-    """Predict a run on the sites that are up. ``limit_s`` limits the time of the simulations for
-    the interval of the end; None: `WITHIN_S`, or longer if `MIN_SAMPLES` simulations need it.
+    """Predict a run on the sites that are up. ``limit_s`` is the maximum time of the simulations
+    for the interval of the end, in seconds; None: `WITHIN_S`, or longer if `MIN_SAMPLES`
+    simulations need more time.
 
-    Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them.
+    Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site.
     """
     up = reached(catalog, present)
     earlier = earlier_tasks(history, workflows, catalog, settings.predictor)
@@ -209,12 +212,14 @@ class _Draws:
         filled: Sequence[Workflow],
         earlier: EarlierTasks,
     ) -> None:
-        """``filled``: the workflows with a run time for each task."""
+        """``filled`` are the ``workflows`` with the planned run time of each task."""
         self._earlier_s: dict[JobClass, list[float]] = {}
         self._kinds: list[Callable[[int], JobClass | None]] = []
-        """By workflow: the class of a task whose run time varies."""
+        """For each workflow: a function from the number of a task to its class; None for a task
+        with a documented run time."""
         self._planned_s: list[Callable[[int], float | None]] = []
-        """By workflow: the run time of a task as planned."""
+        """For each workflow: a function from the number of a task to its planned run time, in
+        seconds."""
         self.varied = 0
         """Number of tasks whose run times vary."""
         for workflow, planned in zip(workflows, filled, strict=True):
@@ -227,8 +232,8 @@ class _Draws:
             self._planned_s.append(_planned_of(planned))
 
     def _kind_of(self, workflow: Workflow) -> Callable[[int], JobClass | None]:
-        """A function from the number of a task to its class. A bag has one class for all tasks, so
-        that they are not made for each question."""
+        """A function from the number of a task to its class; None for a task with a documented run
+        time. All tasks of a bag have one class, so that it is computed only once."""
         if workflow.bag is not None:
             kind = next(_predicted_classes(workflow), None)
             return lambda _: kind
@@ -236,7 +241,8 @@ class _Draws:
         return kinds.__getitem__
 
     def sample(self, random: Random) -> Callable[[int, int], float]:
-        """The run times of one simulation, by workflow and task, on the reference processor."""
+        """Draw the run times of one simulation. Returns a function from (workflow, task) to a run
+        time in seconds on the reference processor."""
         drawn = {
             kind: random.choices(found, k=len(found)) for kind, found in self._earlier_s.items()
         }

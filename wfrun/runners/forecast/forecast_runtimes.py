@@ -20,38 +20,38 @@ from wfrun.runners.run.history.history_file import HistoryFile
 from wfrun.runners.run.history.runtime_history import read_history
 
 EXAMINED = 10_000
-"""Maximum number of tasks of a bag whose documented run times are compared."""
+"""Maximum number of tasks of a bag whose documented run times are examined."""
 
 RuntimeSource = Literal["documented", "predicted", "assumed", "unknown"]
 
 
 class SiteRuntime(msgspec.Struct, frozen=True, kw_only=True):
-    """The run time of a type of tasks at a site, in seconds. None: unknown."""
+    """The predicted run time of a type of tasks at a site, in seconds. None: unknown."""
 
     site: str
     source: RuntimeSource
     runtime_s: float | None = None
     low_s: float | None = None
     high_s: float | None = None
-    """Upper end of the interval of one task. For a documented type, the interval is from the
-    smallest to the largest run time."""
+    """Upper end of the interval for a single task. If run times are documented, the interval is
+    from the smallest to the largest of them."""
     observations: int = 0
-    """Number of run times of earlier tasks that the prediction is based on."""
+    """Number of earlier tasks from whose run times the prediction is made."""
     from_site: bool = False
-    """Whether these run times are from this site. Otherwise they are scaled by the speeds of the
-    sites."""
+    """Whether the earlier tasks ran at this site. False: their run times are scaled by the speeds
+    of the sites."""
     method: str = ""
 
 
 class TypeForecast(msgspec.Struct, frozen=True):
-    """The tasks of a document that have the same type, size and source of their run times."""
+    """The tasks of a document with equal type, size and source of run times."""
 
     workflow: str
     type: str
     cores: int
     tasks: int
     sites: tuple[SiteRuntime, ...]
-    """Only those that the tasks fit."""
+    """The run time at each site that the tasks fit."""
 
 
 class EarlierTasks:
@@ -64,23 +64,24 @@ class EarlierTasks:
         predictor: str = "last2",
     ) -> None:
         """``ended`` has the class, site, run time in seconds and details of earlier tasks, in the
-        order in which they ended."""
+        order of their ends. ``speeds`` are the speed ratios of the sites."""
         self._speeds = speeds
         self._run_times = make_run_times(predictor)
         self._sites: set[tuple[JobClass, str]] = set()
         self._reference_s: defaultdict[JobClass, list[float]] = defaultdict(list)
-        """Run times on the reference processor at any site."""
+        """Run times in seconds on the reference processor of earlier tasks at all sites, by
+        class."""
         for kind, site, runtime_s, details in ended:
             self._run_times.observe(kind, site, runtime_s, speeds[site], details)
             self._sites.add((kind, site))
             self._reference_s[kind].append(runtime_s * speeds[site])
 
     def predict(self, kind: JobClass, site: str) -> tuple[Prediction, bool] | None:
-        """Predict the run time of a task at a site from earlier tasks at this site or, without any,
-        at other sites.
+        """Predict the run time of a task at a site from earlier tasks of its class at this site. If
+        there are none, predict it from those at other sites.
 
-        Returns the prediction, and whether these tasks were at this site; None: there were no such
-        tasks.
+        Returns the prediction, and whether earlier tasks ran at this site. None: no task of the
+        class is known.
         """
         if kind not in self._reference_s:
             return None
@@ -88,15 +89,16 @@ class EarlierTasks:
         return None if found is None else (found, (kind, site) in self._sites)
 
     def reference_s(self, kind: JobClass) -> list[float]:
-        """The run times of a class on the reference processor, the oldest first."""
+        """Run times of the earlier tasks of a class in seconds on the reference processor, the
+        oldest first."""
         return self._reference_s.get(kind, [])
 
 
 def earlier_tasks(
     history: HistoryFile | None, workflows: Sequence[Workflow], catalog: Catalog, predictor: str
 ) -> EarlierTasks:
-    """Read the run times of earlier tasks of the owners of these workflows from the user's history.
-    ``predictor`` is the name of a predictor."""
+    """Read the earlier tasks of the owners of these workflows from the user's history; None: there
+    are no earlier tasks. ``predictor`` is the name of a predictor."""
     speeds = {site.name: site.speed_ratio for site in catalog.sites}
     if history is None:
         return EarlierTasks((), speeds, predictor)
@@ -117,15 +119,16 @@ def earlier_tasks(
 
 
 def class_of(workflow: Workflow, task: Task) -> JobClass:
-    """The class of a task."""
+    """The class of a task, by which its run time is predicted: owner, name and cores."""
     return JobClass(workflow.owner, task.name, task.resources.cores)
 
 
 def type_forecasts(
     workflows: Sequence[Workflow], catalog: Catalog, earlier: EarlierTasks, assumed_s: float | None
 ) -> list[TypeForecast]:
-    """The run times of each type of tasks. As in plans, the source is the document, else a
-    prediction, else ``assumed_s`` on the reference processor; else the run time is unknown."""
+    """Predict the run times of each type of tasks. As in plans, the source is the document, else a
+    prediction, else ``assumed_s`` (on the reference processor). Without any source the run time is
+    unknown."""
     return [
         _forecast(workflow, kind, group, catalog, earlier, assumed_s)
         for workflow in workflows

@@ -1,4 +1,5 @@
-"""A prediction of a run for people: at most 80 columns wide where names allow it."""
+"""Output of the prediction of a run as tables, at most 80 columns wide if names are short
+enough."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ MAX_TYPES = 40
 
 
 def print_forecast(console: Console, found: RunForecast) -> None:
-    """Print the end of the whole, the run times by type and site, the waits, and the sources of
-    the numbers."""
+    """Print the predicted end of the run, the run times by type and site, the waits, and the
+    sources of the numbers."""
     tasks = counted(sum(each.tasks for each in found.types), "task")
     with_policy = chosen(found.policy, found.throttle)
     if found.end is None:
@@ -125,7 +126,7 @@ def _waits(sites: tuple[SiteForecast, ...]) -> Table:
 
 
 def _remarks(found: RunForecast) -> Iterator[str]:
-    """What the intervals mean."""
+    """Explanations of the intervals in the tables."""
     predicted = [s for each in found.types for s in each.sites if s.source == "predicted"]
     if predicted:
         methods = ", ".join(dict.fromkeys(site.method for site in predicted))

@@ -19,37 +19,38 @@ from wfrun.runners.forecast.log_predictors import CHAIN, Candidate
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy of one method on the jobs of a log. None: it predicted no job."""
+    """Accuracy of one method on the jobs of a log. None: the method predicted no job."""
 
     method: str
     classification: str | None
-    """None for methods that choose their own history."""
+    """Name of the classification by which the method selects earlier jobs; None: the method chooses
+    its own history."""
     jobs: int
     unknown: int
-    """Number of jobs without a prediction: nothing of their class had ended."""
+    """Number of jobs without a prediction, such as the first job of each class."""
     accuracy: float | None
-    """Mean of equation 7.1 over the jobs that were predicted."""
+    """Mean accuracy by equation 7.1 of the thesis, over the predicted jobs."""
     mean_error_s: float | None
-    """Mean absolute error."""
+    """Mean absolute error, in seconds."""
     median_error_s: float | None
     in_interval: float | None
-    """Share of the predictions with an interval whose job ended inside it."""
+    """Share of the predictions with an interval whose interval contains the actual run time."""
 
 
 class LogHistory(msgspec.Struct, frozen=True):
-    """A log, ready for replays."""
+    """The jobs of a log in the form that replays need."""
 
     jobs: int
     moments: Sequence[Moment]
     missing: Sequence[str]
-    """What no job of the log states, as fields of `Job`: ``site``, ``owner``, ``application``,
+    """Fields of `Job` that no job of the log states: of ``site``, ``owner``, ``application`` and
     ``estimate_s``."""
 
 
 def log_history(jobs: Sequence[LoggedJob], *, is_grid: bool) -> LogHistory:
-    """Make a history of the jobs of a log. A log that is not of a grid is of one site.
+    """Make a history of the jobs of a log. A log that is not of a grid has one site.
 
-    A job whose wait is unknown counts as one that did not wait.
+    A job with an unknown wait is assumed not to have waited.
     """
     past = [_past(job, is_grid=is_grid) for job in jobs]
     stated = {
@@ -72,13 +73,14 @@ def _past(logged: LoggedJob, *, is_grid: bool) -> PastJob:
 
 
 def run_site(logged: LoggedJob) -> str:
-    """The site where a job of a grid ran, or was submitted if that is unknown; empty for none."""
+    """The site at which a job of a grid ran; if that is unknown, the site of its submission; else
+    empty."""
     ran_at = None if logged.grid is None else logged.grid.run_site
     return ran_at or logged.site or ""
 
 
 def job_of(logged: LoggedJob, site: str) -> Job:
-    """What was known of a job at its submission."""
+    """The job as predictors know it at its submission."""
     return Job(
         site=site,
         owner=_name(logged.user),
@@ -93,7 +95,7 @@ def _name(name: str | int | None) -> str:
 
 
 class _Score:
-    """Accuracies and errors of one predictor."""
+    """Sums of accuracies and errors of one predictor."""
 
     __slots__ = ("_errors_s", "_shares", "bounded", "inside")
 
@@ -121,8 +123,8 @@ class _Score:
 
 
 def accuracies(history: LogHistory, chosen: Iterable[Candidate]) -> Iterator[Accuracy]:
-    """Replay the log, once for all methods by class together, and once for each other predictor.
-    The results are in the order of ``chosen``."""
+    """Measure predictors by replaying the log: once for all methods by class together, and once for
+    each other predictor. The results are in the order of ``chosen``."""
     candidates = list(chosen)
     by_class = [each for each in candidates if each.make is None]
     scores = _by_class(history.moments, by_class) if by_class else {}
@@ -150,8 +152,9 @@ def _replayed(moments: Sequence[Moment], candidate: Candidate) -> _Score:
 def _by_class(
     moments: Sequence[Moment], chosen: Sequence[Candidate]
 ) -> dict[tuple[str | None, str], _Score]:
-    """The scores of methods by class, and of chains of classes. The results equal those of `replay`
-    with `ByClass` and `class_chain`, at a fifth of the cost."""
+    """The scores of methods by class, and of methods with the chain of classes, by (classification,
+    method). They equal the scores of `replay` with `ByClass` and `class_chain`, at a fifth of the
+    cost."""
     numbers = {method: number for number, method in enumerate(METHODS)}
     scores: dict[tuple[str | None, str], _Score] = defaultdict(_Score)
     methods: defaultdict[str | None, list[tuple[int, _Score]]] = defaultdict(list)

@@ -22,13 +22,13 @@ from wfrun.engine.prediction.job import Predictor
 from wfrun.engine.prediction.methods import METHODS
 
 CHAIN = "chain"
-"""The name of the most specific class of a job that has a history."""
+"""Name of a classification that uses, for each job, the most specific class with a history."""
 WINDOW = 5
-"""Default number of run times of the models M1 to M8."""
+"""Default number of recent run times that the models M1 to M8 use."""
 FACTOR = 0.5
 """Constant of the model M10."""
 _SEED = 0
-"""Of the random draws of M11 and M12."""
+"""Seed of the random draws of M11 and M12."""
 
 
 class Candidate(NamedTuple):
@@ -36,18 +36,18 @@ class Candidate(NamedTuple):
 
     method: str
     classification: str | None
-    """None for methods that choose their own history."""
+    """Name of a classification; None: the method chooses its own history."""
     make: Callable[[], Predictor] | None
-    """Makes the predictor. None: a method by class; one replay serves all of these."""
+    """Makes the predictor. None: a method by class; one replay measures all such methods."""
 
 
 class Own(NamedTuple):
     """A predictor that chooses its own history."""
 
     make: Callable[[int], Predictor]
-    """Is given the window of M1 to M8."""
+    """Makes the predictor. Its argument is the window of M1 to M8; other predictors ignore it."""
     needs: tuple[str, ...]
-    """What a log must state, as fields of `Job`."""
+    """Fields of `Job` that the log must state."""
 
 
 def _with_intervals(_: int) -> Predictor:
@@ -67,8 +67,8 @@ OWN: dict[str, Own] = {
     "M11": Own(lambda _: UniformRange(_SEED), _ESTIMATE),
     "M12": Own(lambda _: UniformHalves(_SEED), _ESTIMATE),
 }
-"""The best method so far with its intervals, the user's estimate, and the models of the JGC paper
-(section 6.2, Table 5), by name."""
+"""Predictors that choose their own history, by name: the best method so far with its intervals, the
+user's estimate, and the models of the JGC paper (section 6.2, Table 5)."""
 
 ALL_METHODS = (*METHODS, *OWN)
 ALL_CLASSES = (*CLASSIFICATIONS, CHAIN)
@@ -80,8 +80,8 @@ def candidates(
     missing: Sequence[str],
     window: int = WINDOW,
 ) -> Iterator[Candidate]:
-    """The methods by each class, then those that choose their own history. Methods and classes that
-    need a field of ``missing``, which the log lacks, are left out."""
+    """The methods with each classification, then the methods that choose their own history. Methods
+    and classifications that need a field in ``missing``, which the log lacks, are left out."""
     for name in classifications:
         if name == CHAIN or not set(CLASSIFICATIONS[name].needs) & set(missing):
             for method in methods:

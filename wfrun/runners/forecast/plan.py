@@ -43,19 +43,19 @@ class SizeSources(msgspec.Struct, frozen=True):
     """Number of files by the source of their size."""
 
     documented: int
-    """Stated by the document."""
+    """Number of files whose size the document states."""
     measured: int
     """Number of files whose size was measured: inputs on this machine, and files that a run has
     written or copied so far."""
     assumed: int
-    """Assumed to be empty."""
+    """Number of files that are assumed to be empty."""
 
 
 def size_sources(
     workflows: Sequence[Workflow], reused: Reused | None, *, emulated: bool
 ) -> SizeSources:
-    """The sources of the sizes of all files that a run may copy. Outputs of done tasks that nothing
-    needs and that were not taken over do not count."""
+    """Count the sources of the sizes of all files that a run may copy. Outputs of done tasks are
+    not counted if no task needs them and they were not taken over."""
     documented, measured, files = 0, 0, 0
     for number, workflow in enumerate(workflows):
         parts = () if reused is None else reused[number]
@@ -80,61 +80,61 @@ def size_sources(
 
 
 def _is_here(file: File) -> bool:
-    """Whether it is an input that was found on this machine."""
+    """Whether the file is an input that was found on this machine."""
     return file.producer is None and file.url is not None and file.url.startswith("/")
 
 
 _OBSERVED_S = 1.0
-"""Time of the first report of other users' jobs, and interval of further reports, in seconds. The
-engine, like a real one, knows the queues before it places a task."""
+"""Time of the first report of other users' jobs, and interval of the reports, in seconds. The
+engine of the simulation thus knows the queues before it places a task, as in a real run."""
 
 COMPARE_S = 10.0
 """Default maximum time for the simulations of other policies and throttles, in seconds."""
 COMPARED = 3
-"""Number of alternatives for which the default time suffices, even if their simulations take longer
-than `COMPARE_S`."""
+"""Number of alternatives that are compared by default even if their simulations take longer than
+`COMPARE_S`."""
 
 LinkSource = Literal["catalog", "measured", "assumed"]
 
 
 class PresentSite(msgspec.Struct, frozen=True):
-    """A site as it has answered."""
+    """The state that a site has reported."""
 
     site: str
     state: Literal["up", "down", "needs login"]
     reason: str
-    """Why it is not up; such a site has no part in the plan."""
+    """Why the site is not up; empty if it is up. A site that is not up has no part in the plan."""
     hint: str
     slots: int
     idle_cores: int | None
     has_queue: bool
-    """Whether the site has a batch system. Without one, tasks start in its slots whatever its
-    load."""
+    """Whether the site has a batch system. A site without one starts tasks in its slots regardless
+    of its load."""
     jobs_ahead: int
     """Number of simulated jobs that hold slots or wait for them."""
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """Where the numbers of a plan come from."""
+    """Sources of the numbers of a plan."""
 
     runtimes: RuntimeSources
     sizes: SizeSources
     links: Mapping[LinkSource, int]
-    """Number of links: stated by the catalog, measured by copies of earlier runs, or assumed to
-    take no time."""
+    """Number of links by the source of their speed: stated by the catalog, measured by copies of
+    earlier runs, or assumed to take no time."""
     measured_overheads: tuple[str, ...]
     """Sites whose overheads earlier runs have measured."""
     assumed_overheads: tuple[str, ...]
-    """Sites that are assumed to have none."""
+    """Sites without measured overheads, which are assumed to have none."""
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """What a run would do now. Times of tasks are seconds from its start."""
+    """The plan of a run that starts now. Times of tasks are seconds from its start."""
 
     policy: str
     throttle: Throttle
     is_emulated: bool
-    """Whether tasks sleep, so that the load of hosts does not matter."""
+    """Whether tasks are emulated by sleeping, so that the load of hosts does not matter."""
     run: PlannedRun
     present: tuple[PresentSite, ...]
     sources: Sources
@@ -142,15 +142,15 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 
 class BegunRun(NamedTuple):
-    """A run that is to be resumed."""
+    """The state and the measured run times of a run that is to be resumed."""
 
     state: RunState
     runtimes_s: Mapping[JobClass, float]
-    """Mean run time of the tasks that are done, on the reference processor, by class."""
+    """Mean run time of the done tasks of each class, in seconds on the reference processor."""
 
 
 def begun_run(run: RunDir, state: RunState) -> BegunRun:
-    """Read from its log what a run has done. Raises InvalidError for a damaged log."""
+    """Read the measured run times from the log of a run. Raises InvalidError for a damaged log."""
     found: defaultdict[JobClass, list[float]] = defaultdict(list)
     for (number, task), runtime_s in measured_runtimes_s(run, state).items():
         workflow = state.workflows[number].workflow
@@ -161,21 +161,21 @@ def begun_run(run: RunDir, state: RunState) -> BegunRun:
 
 
 class Present(msgspec.Struct, frozen=True):
-    """The present state of the sites, and the jobs ahead at each site that has a queue."""
+    """The present state of the sites, and the jobs of other users at each site that has a queue."""
 
     sites: tuple[PresentSite, ...]
     ahead: Mapping[str, Sequence[SimulatedJob]]
 
 
 class PlanInputs(NamedTuple):
-    """What the simulations of a plan are made from."""
+    """The input of the simulations of a plan."""
 
     workflows: Sequence[Workflow]
-    """With a run time for each task, on the reference processor."""
+    """The workflows, with a run time in seconds on the reference processor for each task."""
     platform: Platform
     settings: Settings
     reused: Reused | None
-    """The tasks of each workflow that are done before."""
+    """The tasks of each workflow that are done already; None: the run begins."""
     sources: Sources
 
 
@@ -191,12 +191,13 @@ def plan_of(
     warn: Warn,
     begun: BegunRun | None = None,
 ) -> RunPlan:
-    """Simulate a run on the sites that are up, then its alternatives for at most ``limit_s``
-    seconds; None: for `COMPARE_S`, or for the time that `COMPARED` alternatives need. If the run
-    has ``begun``, only its remaining tasks are simulated.
+    """Simulate a run on the sites that are up, and then the same run with other policies and
+    throttles. ``limit_s`` is the maximum time of the simulations of alternatives, in seconds; None:
+    `COMPARE_S`, or longer if `COMPARED` alternatives need more time. If the run has ``begun``, only
+    its remaining tasks are simulated.
 
-    Raises InfeasibleError if no site is up, and InvalidError for a task that fits none of them or
-    has no run time.
+    Raises InfeasibleError if no site is up, and InvalidError for a task that fits no site or has no
+    run time.
     """
     inputs = plan_inputs(
         workflows, catalog, settings, present, history=history, assumed_s=assumed_s, warn=warn,
@@ -230,7 +231,8 @@ def plan_inputs(
     warn: Warn,
     begun: BegunRun | None = None,
 ) -> PlanInputs:
-    """Find run times, links and overheads for the sites that are up. Raises as `plan_of`."""
+    """Find run times, links and overheads for the sites that are up. Raises the errors of
+    `plan_of`."""
     catalog = reached(catalog, present)
     _check_fits(workflows, catalog, present)
     measured = {} if begun is None else begun.runtimes_s
@@ -257,7 +259,8 @@ def plan_inputs(
 
 
 def reached(catalog: Catalog, present: Present) -> Catalog:
-    """The catalog without the sites that are not up, and their links."""
+    """The catalog without the sites that are not up, and without their links. Raises
+    InfeasibleError if no site is up."""
     down = {site.site for site in present.sites if site.state != "up"}
     sites = tuple(site for site in catalog.sites if site.name not in down)
     if not sites:
@@ -270,8 +273,8 @@ def reached(catalog: Catalog, present: Present) -> Catalog:
 
 
 def _check_fits(workflows: Sequence[Workflow], catalog: Catalog, present: Present) -> None:
-    """Raise InvalidError for a task that fits no site of the catalog. Sites that are not up count:
-    the task may fit one of them later."""
+    """Raise InvalidError for a task that fits none of the sites that are up. The hint names the
+    sites that are not up, because the task may fit one of them."""
     down = [f"{site.site} is {site.state}" for site in present.sites if site.state == "down"]
     down += [f"{site.site} needs login" for site in present.sites if site.state == "needs login"]
     for workflow in workflows:

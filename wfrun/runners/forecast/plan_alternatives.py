@@ -23,11 +23,11 @@ Throttle = int | Literal["auto", "none"] | None
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """A policy and a throttle, with the makespan that they would have."""
+    """A policy and a throttle, with the makespan of the simulated run."""
 
     policy: str
     throttle: Throttle
-    """None: that of the policy."""
+    """None: the default throttle of the policy."""
     makespan_s: float
 
 
@@ -36,11 +36,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
     alternatives: tuple[Alternative, ...]
     candidates: int
-    """Number of combinations to compare."""
+    """Number of alternatives that would be compared if the time sufficed."""
     limit_s: float
-    """Maximum time of all simulations together."""
+    """Maximum time of all simulations together, in seconds."""
     broken: dict[str, str] = {}
-    """Policies that raise, each with its error; they are left out."""
+    """Errors of policies that raised, by policy. These policies are left out."""
 
 
 def compare(
@@ -50,9 +50,9 @@ def compare(
     limit_s: float,
     reused: Reused | None,
 ) -> Comparison:
-    """Simulate the run with each other policy and each other throttle, until ``limit_s`` seconds
-    are over. Alternatives that do not suit the tasks or sites, do not place all tasks, or whose
-    policy raises, are left out."""
+    """Simulate the run with other policies and throttles, for at most ``limit_s`` seconds. An
+    alternative is left out if it does not suit the tasks or sites, if it does not place all tasks,
+    or if its policy raises."""
     deadline_s = time.monotonic() + limit_s
     tried = list(candidates(settings, platform))
     found = []
@@ -76,9 +76,10 @@ def compare(
 
 
 def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
-    """The policies with their default throttle, then those with other throttles, without the chosen
-    combination. Policies that use most information come first, since the time may suffice for few.
-    """
+    """The settings of the alternatives: first all policies with the chosen throttle, then all
+    policies with each other throttle. The chosen policy with the chosen throttle is left out. The
+    chosen policy comes first, then policies that use most information, because the time may suffice
+    for few alternatives."""
     slots = sum(site.slots for site in platform.catalog.sites)
     throttles: tuple[Throttle, ...] = (None, "auto", slots)
     has_others = any(platform.background.values())
@@ -96,8 +97,9 @@ def candidates(settings: Settings, platform: Platform) -> Iterator[Settings]:
 
 
 def _used_information(name: str, *, has_others: bool) -> int:
-    """Number of kinds of information that a policy uses. 0 for a policy that predicts jobs of other
-    users if there are none, because it then decides as the policy that knows these jobs."""
+    """Number of kinds of information that a policy uses. 0 for a policy that predicts run times of
+    other users' jobs if there are no such jobs, because it then decides like the policy that knows
+    their run times."""
     information = PLACEMENT[name].information
     if information.background_runtime is R and not has_others:
         return 0

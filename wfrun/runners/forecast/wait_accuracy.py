@@ -33,40 +33,40 @@ from wfrun.parsers.logs import LoggedJob, scale_load
 from wfrun.runners.forecast.log_accuracy import job_of, run_site
 
 TRAINING = 0.1
-"""Share of the jobs, from the first on, that train the predictors and are not judged (thesis
-section 7.3.2)."""
+"""Share of the jobs, in order of submission, that only train the predictors. Their predictions are
+not judged (thesis section 7.3.2)."""
 MIN_JOBS = 100
-"""Sites with fewer jobs are left out."""
+"""Minimum number of jobs of a site. Sites with fewer jobs are left out."""
 MAX_ESTIMATE = 5.0
 """Maximum ratio of a drawn estimate to the run time R. A job without an estimate gets one drawn
 from [R, 5R] (the model of Mu'alem and Feitelson that thesis section 7.3.2 uses)."""
 
 
 class LogWaits(Struct, frozen=True, kw_only=True):
-    """One predictor on the jobs of one site of a log."""
+    """Accuracy of one predictor on the jobs of one site of a log."""
 
     site: str
-    """Empty for a log without sites."""
+    """Name of the site; empty for a log without sites."""
     predictor: str
     """Name of the predictor in ``WAIT_PREDICTORS``. If a method that predicts run times was chosen,
     its name follows after a colon."""
     lrm: str | None
     """The LRM that was simulated; None: the waits are those of the log."""
     processors: int | None
-    """Of the simulated cluster."""
+    """Number of processors of the simulated cluster; None: the waits are those of the log."""
     accuracy: WaitAccuracy
 
 
 class SiteJobs(Struct, frozen=True):
-    """The jobs of a log that were at one site."""
+    """The jobs of a log that ran at one site."""
 
     site: str
     jobs: tuple[LoggedJob, ...]
 
 
 def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
-    """The jobs of each site. The site with most jobs comes first. A log that is not of a grid has
-    one site."""
+    """Group jobs by site. The site with most jobs comes first. A log that is not of a grid has one
+    site."""
     if not is_grid:
         return [SiteJobs("", tuple(jobs))]
     by_site: dict[str, list[LoggedJob]] = {}
@@ -77,8 +77,8 @@ def jobs_by_site(jobs: Sequence[LoggedJob], *, is_grid: bool) -> list[SiteJobs]:
 
 
 def most_processors(jobs: Sequence[LoggedJob]) -> int:
-    """The largest number of processors that the jobs of a log used at once. It serves as the size
-    of a cluster whose log does not state its size."""
+    """Maximum number of processors that the jobs of a log used at the same time. It serves as the
+    size of a cluster if the log does not state one."""
     changes = []
     for job in jobs:
         start_s = job.submit_s + (job.wait_s or 0.0)
@@ -88,8 +88,8 @@ def most_processors(jobs: Sequence[LoggedJob]) -> int:
 
 
 def recorded_jobs(jobs: Sequence[LoggedJob], site: str = "") -> list[ReplayedJob]:
-    """The jobs with the waits of the log. Those whose wait is unknown are left out. Raises
-    InvalidError if no wait is known."""
+    """The jobs whose waits the log states, with these waits. Raises InvalidError if there are
+    none."""
     found = [_replayed(job, site, job.requested_s or 0.0) for job in jobs if _has_wait(job)]
     if not found:
         raise InvalidError(
@@ -110,9 +110,10 @@ def simulated_jobs(
 ) -> list[ReplayedJob]:
     """The jobs that fit a cluster, for its simulation.
 
-    A job that exceeds its requested time ends then. ``load``: times between submissions are scaled
-    to this offered load. ``estimates``: whether predictors see the estimates of the log. The LRM
-    always sees them; a job without an estimate gets one drawn from ``seed``. Raises InvalidError.
+    A job that would exceed its requested time is cut to it. With ``load`` the times between
+    submissions are scaled to this offered load. ``estimates``: whether predictors see the estimates
+    of the log. The LRM always sees estimates; a job without one gets a random estimate, which
+    depends on ``seed``. Raises InvalidError if no job fits.
     """
     fitting: Sequence[LoggedJob] = [job for job in jobs if (job.size or 0) <= processors]
     if not fitting:
@@ -146,7 +147,8 @@ def _replayed(job: LoggedJob, site: str, requested_s: float) -> ReplayedJob:
 
 
 def replay_recorded(jobs: Sequence[ReplayedJob]) -> Replay:
-    """The waits of the log, and the answers of the predictors that need no model of the queue."""
+    """Replay the waits of the log. Returns these waits, and the predictions by the predictors that
+    need no model of the queue."""
     chosen = {
         name: kind.make(Cluster(1, "fcfs"))
         for name, kind in WAIT_PREDICTORS.items()
@@ -161,9 +163,12 @@ def replay_simulated(
     names: Sequence[str] = tuple(WAIT_PREDICTORS),
     methods: Sequence[str] = (),
 ) -> Replay:
-    """The waits of a simulated queue, and the answers of the predictors. ``methods`` are names of
-    ``PREDICTORS``: point-valued predictors of waits take their run times from each of these instead
-    of from the method of the thesis. Raises InvalidError for an unknown LRM.
+    """Simulate a queue. Returns its waits, and the predictions by the predictors with these
+    ``names``.
+
+    ``methods`` are names of ``PREDICTORS`` for run times. Each point-valued predictor of waits is
+    then used once with each of these methods, instead of with the method of the thesis. Raises
+    InvalidError for an unknown LRM.
 
     Cost per job and predictor: with FCFS about 10 microseconds while the queue is short. Other LRMs
     simulate all running and waiting jobs, which takes up to milliseconds.
@@ -181,7 +186,7 @@ def replay_simulated(
 
 
 def accuracies(jobs: Sequence[ReplayedJob], replay: Replay) -> Mapping[str, WaitAccuracy]:
-    """The accuracy of each predictor of a replay, after the training data."""
+    """The accuracy of each predictor of a replay, over the jobs after the training data."""
     bursts = in_bursts([job.submit_s for job in jobs])
     first = int(TRAINING * len(jobs))
     return {
@@ -198,9 +203,9 @@ def log_waits(
     load: float | None = None,
     methods: Sequence[str] = (),
 ) -> Iterator[LogWaits]:
-    """Measure all applicable predictors on the waits of the log or, with an LRM, on simulated
-    waits. The simulated cluster has ``processors``; None: the maximum that the jobs of a site used
-    at the same time. ``methods``: see `replay_simulated`."""
+    """Measure all applicable predictors. Without ``lrm`` the waits are those of the log, otherwise
+    those of a simulated cluster. ``processors`` is the size of this cluster; None: the maximum that
+    the jobs of a site used at the same time. ``methods``: see `replay_simulated`."""
     for site in sites:
         size = None
         if lrm is None:
@@ -215,6 +220,6 @@ def log_waits(
 
 
 def flat(row: LogWaits) -> dict[str, object]:
-    """The fields of a row, including the fields of its accuracy."""
+    """The fields of a row and of its accuracy, in one mapping."""
     fields = asdict(row)
     return {**fields, **asdict(fields.pop("accuracy"))}

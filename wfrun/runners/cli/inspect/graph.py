@@ -1,4 +1,4 @@
-"""``wfrun graph``: the shape of workflows, and of those of a run."""
+"""``wfrun graph``: the shape of the workflows in documents or in a run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def graph(
 
 
 def _read(path: Path) -> list[tuple[Workflow, TaskWords | None]]:
-    """The workflows of a document, or those of a run with the states of their tasks."""
+    """Read the workflows of a document, or of a run if ``path`` is a directory. The workflows of a
+    run have the states of their tasks, others None."""
     if not path.is_dir():
         from wfrun.parsers.read import read_workflows
 

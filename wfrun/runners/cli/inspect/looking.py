@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class _Shown(NamedTuple):
-    """A run whose path has been printed."""
+    """A run, after its path was printed."""
 
     path: Path
     state: RunState
     is_driven: bool
-    """Whether a process drives it now."""
+    """Whether a process drives the run now."""
     is_simulated: bool
 
 
 def _read(found: RunDir) -> _Shown:
-    """Read the state of a run. Raises what ``read_state`` raises."""
+    """Read the state of a run. Raises the errors of ``read_state``."""
     from wfrun.runners.run.directory.run_directory import is_driven
     from wfrun.runners.run.directory.simulated import SIMULATED_ID
     from wfrun.runners.run.store.checkpoints import read_state
@@ -42,8 +42,8 @@ def _read(found: RunDir) -> _Shown:
 
 
 def _show(run: str | None, console: Console) -> _Shown | None:
-    """Print the path of a run and read its state; None: it is starting, which is printed. Raises
-    what ``read_state`` raises."""
+    """Print the path of a run and read its state. If the run is starting, print that and return
+    None. Raises the errors of ``read_state``."""
     from wfrun.runners.run.directory.run_directory import StartingError
 
     found = _find(run)
@@ -59,7 +59,7 @@ def _show(run: str | None, console: Console) -> _Shown | None:
 
 
 def _find(run: str | None) -> RunDir:
-    """Find a run, whose policies may be those of plugins."""
+    """Load the policies of plugins, which the run may use, and find the run."""
     from wfrun.runners.run.directory.run_directory import find
     from wfrun.runners.run.prepare.plugins import load_policies
 
@@ -204,7 +204,7 @@ def list_(everywhere: bool, as_json: bool) -> None:
 
 
 def _record(run: RunDir) -> RunRecord:
-    """The record of a run, also of one that cannot be read."""
+    """The record of a run for the list. A run that cannot be read has a record with the error."""
     from wfrun.engine.errors import WfrunError
     from wfrun.runners.inspect.tables.run_records import RunRecord, run_record
     from wfrun.runners.run.directory.run_directory import StartingError, is_driven
@@ -220,7 +220,8 @@ def _record(run: RunDir) -> RunRecord:
 
 
 def _run_table(runs: list[RunRecord], *, paths: bool) -> Table:
-    """A row for each run, which has its path or its name."""
+    """The table of runs, with a row for each. ``paths``: show the paths of the runs instead of
+    their names."""
     from rich.table import Table
 
     from wfrun.engine.explain.visible import name_line

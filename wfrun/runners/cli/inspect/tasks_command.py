@@ -11,7 +11,8 @@ STATES = (
     "running", "queued", "staging", "retrying", "eligible", "waiting", "failed", "blocked",
     "not needed", "done",
 )  # fmt: skip
-"""Those of `wfrun.runners.inspect.tables.task_list`, without its imports; a test compares them."""
+"""States of tasks: those of `wfrun.runners.inspect.tables.task_list`, repeated here to avoid its
+imports. A test compares the two."""
 
 
 @click.command()

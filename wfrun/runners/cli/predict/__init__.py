@@ -1,1 +1,1 @@
-"""The command ``predict``, a file a mode."""
+"""The command ``predict``, with a file for each of its modes."""

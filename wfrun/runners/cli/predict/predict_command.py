@@ -23,7 +23,8 @@ _MODES = (
     predict_learn.MODE,
     predict_documents.MODE,
 )
-"""In the order in which they are tried: one that adds an option to another one is before it."""
+"""The modes in the order in which they are tried. A mode chosen by two options comes before the
+mode chosen by one of them."""
 _OUTPUT = "Output"
 _COMMON = (
     SectionedOption(

@@ -46,7 +46,7 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _workload(grid: Grid, options: Mapping[str, Any]) -> tuple[str, Sequence[GridJob]]:
-    """A title of the workload, and its jobs."""
+    """A title for the workload, and its jobs."""
     from wfrun.engine.explain.visible import message_block
     from wfrun.parsers.logs import read_log
     from wfrun.runners.simulate.grid.grids import generated_jobs, jobs_at_load

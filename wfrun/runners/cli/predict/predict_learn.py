@@ -1,4 +1,4 @@
-"""``wfrun predict --learn``: run times of earlier runs into the history."""
+"""``wfrun predict --learn``: adds run times of earlier runs to the history."""
 
 from __future__ import annotations
 

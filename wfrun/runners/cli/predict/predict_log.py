@@ -82,7 +82,8 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _chosen(text: str, names: Sequence[str], option: str) -> Sequence[str]:
-    """The names in a list with commas, each once. Raises UsageError for an unknown one."""
+    """Split a list with commas into names, each once; ``all`` stands for all ``names``. Raises
+    UsageError for an unknown name."""
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in (ALL, *names):
@@ -97,7 +98,8 @@ _FIELDS = {"site": "site", "owner": "user", "application": "application", "estim
 def _left_out(
     methods: Sequence[str], classes: Sequence[str], missing: Sequence[str]
 ) -> Iterator[str]:
-    """Why classes and methods are left out, with a text for each field that the log lacks."""
+    """A warning for each field that the log lacks, with the classes and methods that are left out
+    because they need the field."""
     from wfrun.engine.prediction.classes import CLASSIFICATIONS
     from wfrun.engine.prediction.methods import METHODS
     from wfrun.runners.forecast.log_predictors import OWN

@@ -1,4 +1,4 @@
-"""Modes of ``wfrun predict``: each is a file of its own with one `Mode`."""
+"""Modes of ``wfrun predict``. Each mode is one `Mode` in a file of its own."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ import click
 
 
 class Mode(NamedTuple):
-    """What the command does if one option is given. At most one mode has no such option: it applies
+    """A mode of the command, chosen by an option. At most one mode has no such option; it is used
     if no other mode is chosen."""
 
     title: str
-    """In messages: ``the accuracy on a log``."""
+    """The mode in messages, such as ``the accuracy on a log``."""
     chosen_by: str
-    """The parameter that chooses the mode; empty: documents alone choose it."""
+    """Name of the parameter that chooses the mode; empty: the mode is used if no other is
+    chosen."""
     options: Sequence[click.Parameter]
     run: Callable[[tuple[str, ...], dict[str, Any]], None]
-    """Is given the arguments and all parameters of the command."""
+    """Called with the arguments and all parameters of the command."""
     shares: Collection[str] = ()
-    """Parameters of other modes that it uses."""
+    """Parameters of other modes that this mode uses, too."""
     arguments: str = ""
-    """What its arguments are, in messages: ``documents``; empty: it has none."""
+    """The arguments of the mode in messages, such as ``documents``; empty: it has none."""
 
 
 def choose(modes: Sequence[Mode], subjects: tuple[str, ...], given: Sequence[click.Option]) -> Mode:
-    """The first mode whose parameter is ``given``, or the one that has none.
+    """Choose the first mode whose parameter is ``given``, or else the mode without such a
+    parameter.
 
-    Raises UsageError if there is none, and for options and arguments that the mode does not use.
+    Raises UsageError if no mode fits, for options and arguments that the mode does not use, and if
+    the mode needs arguments but none are given.
     """
     names = {str(param.name) for param in given}
     chosen = (mode for mode in modes if not mode.chosen_by or mode.chosen_by in names)

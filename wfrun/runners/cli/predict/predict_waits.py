@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SECTION = "Accuracy of predicted waits"
 _LRMS = ("fcfs", "easy", "conservative", "replanned")
 _MAX_SITES = 8
-"""Maximum number of sites in the table; files and JSON have all."""
+"""Maximum number of sites in the printed table. CSV files and JSON have all sites."""
 
 
 def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -70,7 +70,8 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _methods(text: str) -> list[str]:
-    """The methods that predict run times; none: that of the thesis. Raises UsageError."""
+    """Names of methods that predict run times, from a list with commas. Empty for ``all``: the
+    method of the thesis is used. Raises UsageError for an unknown name."""
     from wfrun.engine.prediction.registry import PREDICTORS
 
     words = [] if text == ALL else list(dict.fromkeys(word.strip() for word in text.split(",")))
@@ -86,7 +87,8 @@ def _methods(text: str) -> list[str]:
 def _sites(
     path: Path, jobs: Sequence[LoggedJob], is_grid: bool, remarks: list[str]
 ) -> list[SiteJobs]:
-    """The sites with enough jobs. Raises InvalidError if there are none."""
+    """The sites with at least `MIN_JOBS` jobs. A remark is added if others are left out. Raises
+    InvalidError if no site has enough jobs."""
     from wfrun.engine.errors import InvalidError
     from wfrun.runners.forecast.wait_accuracy import MIN_JOBS, jobs_by_site
 
@@ -109,7 +111,7 @@ def _sites(
 def _remarks(
     path: Path, sites: Sequence[SiteJobs], lrm: str | None, processors: int | None
 ) -> list[str]:
-    """What is left out or assumed."""
+    """Remarks on jobs that are left out, and on assumed sizes and estimates."""
     jobs = [job for site in sites for job in site.jobs]
     if lrm is None:
         unknown = sum(1 for job in jobs if job.wait_s is None or job.wait_s < 0)

@@ -72,7 +72,8 @@ def control(
 
 
 def _tasks(state: RunState, run: str, names: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Workflow and number of each task. Raises InvalidError if none or several have the name."""
+    """Numbers of workflow and task for each name. Raises InvalidError if no task or several tasks
+    have the name."""
     from wfrun.engine.errors import InvalidError
     from wfrun.runners.inspect.tables.task_names import find_tasks
 
@@ -87,7 +88,8 @@ def _tasks(state: RunState, run: str, names: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _workflows(state: RunState, names: tuple[str, ...]) -> Iterator[int]:
-    """The number of each workflow. Raises InvalidError if none or several have the name."""
+    """Number of the workflow for each name. Raises InvalidError if no workflow or several workflows
+    have the name."""
     from wfrun.engine.errors import InvalidError
     from wfrun.engine.explain.visible import name_line
     from wfrun.runners.display.workflow_names import distinct_names

@@ -1,4 +1,5 @@
-"""Drives a run in the foreground of a terminal: display, Ctrl-C, summary, exit status."""
+"""Drives a run in the foreground of a terminal: shows it, handles Ctrl-C, prints the summary, and
+gives the exit status."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def drive(session: Session, *, as_json: bool, quiet: bool) -> int:
-    """Run to the end with a display; returns the exit status."""
+    """Drive a run to its end with a display. Returns the exit status."""
     console = make_console(stderr=True)
     if as_json:
         session.observers.append(progress.JsonEvents(session.logged))
@@ -86,7 +87,7 @@ async def _drive(session: Session, console: Console, *, quiet: bool) -> RunState
 
 
 def _report(session: Session, state: RunState, console: Console) -> int:
-    """Print the summary; returns the exit status."""
+    """Print the summary of a run. Returns the exit status."""
     console.print(summary(state))
     if state.ended == "done":
         if any(w.to_collect for w in state.workflows):

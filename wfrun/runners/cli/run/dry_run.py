@@ -1,4 +1,4 @@
-"""``wfrun run --dry-run``: what a run would do, without starting it."""
+"""``wfrun run --dry-run``: shows what a run would do, without starting it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wfrun.runners.run.reuse.reasons import RerunReason, reasons
 from wfrun.runners.run.sites.make_sites import terminal_prompter
 
 MAX_WORKFLOW_ROWS = 40
-"""Maximum number of workflows with a row of their own."""
+"""Maximum number of workflows with a row each. Further workflows are counted in one row."""
 
 
 def dry_run(plan: Plan, choice: str, *, connect: bool) -> int:
@@ -60,7 +60,7 @@ def _workflow_table(plan: Plan, reuse: Reuse) -> Table:
 
 
 def _why(found: Iterable[RerunReason]) -> Iterable[str]:
-    """A line for each reason, the most frequent first."""
+    """A line for each reason why tasks run again, the most frequent first."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for reason in found:
@@ -71,7 +71,8 @@ def _why(found: Iterable[RerunReason]) -> Iterable[str]:
 
 
 def _files(reuse: Reuse) -> Iterable[str]:
-    """What is taken over, and what is missing."""
+    """Lines on the files of earlier runs that the run would use: number and size on this machine,
+    number at each site."""
     kept = [file for tasks in reuse.workflows for file in tasks.needed().values()]
     here = [file.size_bytes for file in kept if file.site is None]
     if here:
@@ -83,7 +84,8 @@ def _files(reuse: Reuse) -> Iterable[str]:
 
 
 def reuse_lines(reuse: Reuse) -> Iterable[str]:
-    """How many tasks are reused, of which runs, and how many are not because files are gone."""
+    """Lines with the number of reused tasks by run, and the number of done tasks that run again
+    because files are gone."""
     total = sum(len(tasks.workflow.tasks) for tasks in reuse.workflows)
     runs = [f"{count} of {name_line(path)}" for path, count in reuse.by_run().items()]
     yield f"{reuse.count} of {total} tasks are reused" + (f": {', '.join(runs)}" if runs else "")

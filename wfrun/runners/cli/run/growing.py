@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 _KEPT = ("policy", "malleable", "precedence", "threshold")
-"""Settings that have an effect, or a default of their own."""
+"""Settings that the command uses, or that have a default of their own for it."""
 
 
 def grow_and_shrink(
     documents: Sequence[Path], options: Mapping[str, Any], settings: Settings,
     warn: Callable[[Sequence[str]], None],
 ) -> None:  # fmt: skip
-    """Do what ``wfrun jobs --malleable --simulate`` asks for, and exit."""
+    """Carry out ``wfrun jobs --malleable --simulate``, and exit the process."""
     from wfrun.engine.jobs.malleable.simulation import Rules
     from wfrun.runners.run.prepare.prepare import this_machine
     from wfrun.runners.run.prepare.prepare_jobs import read_job_documents

@@ -1,4 +1,4 @@
-"""``wfrun jobs --pack``: jobs packed into one allocation, planned, simulated or run."""
+"""``wfrun jobs --pack``: plans, simulates or runs jobs that are packed into one allocation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pack(
     documents: Sequence[Path], options: Mapping[str, Any], settings: Settings,
     warn: Callable[[Sequence[str]], None],
 ) -> None:  # fmt: skip
-    """Do what ``wfrun jobs --pack`` asks for, and exit."""
+    """Carry out ``wfrun jobs --pack``, and exit the process."""
     from wfrun.parsers.jobs.log_jobs import is_log
 
     _check(documents, options, settings)
@@ -117,7 +117,7 @@ def _arrivals(
     path: Path, options: Mapping[str, Any], settings: Settings,
     warn: Callable[[Sequence[str]], None],
 ) -> None:  # fmt: skip
-    """Plan the jobs of a workload log, which arrive over time, and exit."""
+    """Plan the jobs of a workload log, which arrive over time, and exit the process."""
     from wfrun.engine.errors import InvalidError
     from wfrun.engine.jobs.packing import PackedJob
     from wfrun.parsers.jobs.log_jobs import JobLines, read_log_jobs

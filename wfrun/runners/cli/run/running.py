@@ -110,7 +110,8 @@ def run(documents: tuple[Path, ...], run_dir: Path | None, **options: Any) -> No
 
 
 def _run_name(plan: Plan, document: Path) -> str:
-    """The name of the first document, or of the only bag in it."""
+    """The default name of the run: that of the first document, or of the bag if the document has
+    only one bag."""
     bags = [w.bag for w in plan.workflows if w.source == str(document)]
     return bags[0].name if len(bags) == 1 and bags[0] is not None else document.stem
 

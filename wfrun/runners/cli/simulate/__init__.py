@@ -1,1 +1,1 @@
-"""Commands before a run: simulations, plans, generated documents."""
+"""Commands that are used before a run: simulations, plans, generated documents."""

@@ -1,4 +1,4 @@
-"""``wfrun generate bags``: write a workload of bags, and compare it to the model."""
+"""``wfrun generate bags``: writes a workload of bags, and compares it to the model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from wfrun.runners.display.console import make_console
 from wfrun.sites.catalog import read_catalog
 
 _CLUSTERS = 20
-"""Number of clusters without a catalog."""
+"""Default number of clusters, without a catalog."""
 _SLOTS = 176
-"""Number of slots of each cluster without a catalog."""
+"""Number of slots of each cluster, without a catalog."""
 _FASTEST = 1.75
-"""Speed of the fastest cluster without a catalog, relative to the reference processor."""
+"""Speed of the fastest cluster relative to the reference processor, without a catalog."""
 _FORMS = {".swf": "swf", ".gwf": "gwf", ".yaml": "yaml", ".yml": "yaml"}
-"""Formats by suffix."""
+"""Format of the output by suffix of its file."""
 
 
 def generate_bags(

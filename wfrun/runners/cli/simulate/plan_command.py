@@ -85,8 +85,8 @@ def plan_rest(
     keeps_history: bool,
     as_json: bool,
 ) -> None:
-    """Plan the rest of a run, with the change that its resume would make. Raises InvalidError for
-    a run that is done, and what ``change`` raises."""
+    """Plan the rest of a run. ``change`` returns the change that a resume of the run would make;
+    None: no change. Raises InvalidError for a run that is done, and the errors of ``change``."""
     from wfrun.engine.errors import InvalidError
     from wfrun.engine.model import Catalog
     from wfrun.runners.forecast.plan import begun_run, plan_of

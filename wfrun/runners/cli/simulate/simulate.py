@@ -18,7 +18,7 @@ _PLATFORM = "Simulated sites and network"
 _OUTPUT = "Results"
 ON_AND_JOBS = "--jobs has no effect with --on: each site runs as many simulations as it has slots"
 _DIMENSIONS = ("policy", "selection", "throttle", "seed")
-"""Settings that the command varies."""
+"""Settings that are dimensions of the experiment."""
 
 
 @click.command(cls=SectionedCommand)

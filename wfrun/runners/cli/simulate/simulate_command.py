@@ -1,4 +1,4 @@
-"""What ``wfrun simulate`` does with its arguments and options."""
+"""Carries out ``wfrun simulate``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from wfrun.sites.simulated.model import SiteModel
 def simulate(
     subjects: Sequence[str], settings: Settings, given: Sequence[str], options: Mapping[str, Any]
 ) -> None:
-    """The command. ``given`` are the options on the command line."""
+    """Carry out the command. ``given`` are the names of the options on the command line."""
     load_policies()
     from_run = options["from_run"] is not None and not subjects
     kind: Kind = "documents" if from_run else kind_of_all(subjects)
@@ -98,7 +98,7 @@ def _warn(text: str) -> None:
 
 
 def _description(settings: Settings, options: Mapping[str, Any]) -> Description:
-    """What the options ask for. Raises InvalidError."""
+    """The experiment that the options describe. Raises InvalidError."""
     head = options["head_bandwidth"]
     return Description(
         sites=options["sites"],
@@ -165,8 +165,9 @@ def _bandwidth(text: str) -> float:
 
 
 def _keep_one(run_dir: Path, experiment: Experiment) -> int:
-    """Simulate the only run of an experiment and keep its log in a run directory. Returns the exit
-    status. Raises InvalidError for several runs and for a directory that is in use."""
+    """Simulate the only run of an experiment, and keep its log in a run directory. Returns the exit
+    status. Raises InvalidError if the experiment has several runs, or if the directory is in
+    use."""
     cells = experiment.cells()
     if len(cells) != 1:
         raise InvalidError(

@@ -30,7 +30,8 @@ from wfrun.sites.simulated.queues import (
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A simulated job: a line of ``--output``. Times are in seconds since the start of the log."""
+    """A simulated job, as a line of the ``--output`` file. Times are in seconds since the start of
+    the log."""
 
     job: int
     processors: int
@@ -39,7 +40,7 @@ class JobRow(msgspec.Struct, frozen=True):
     start_s: float
     end_s: float
     killed: bool
-    """Whether it was killed at the end of its requested time."""
+    """Whether the job was killed at the end of its requested time."""
 
 
 def simulate_queue(
@@ -105,8 +106,8 @@ def _rows(
 def _fitting(
     path: Path, jobs: Sequence[LoggedJob], processors: int, remarks: list[str]
 ) -> list[LoggedJob]:
-    """The jobs that fit the cluster; adds ``remarks`` on the others, and on jobs without request.
-    Raises InvalidError if there are none."""
+    """The jobs that fit the cluster. Adds ``remarks`` on jobs that do not fit and on jobs without a
+    requested time. Raises InvalidError if no job fits."""
     fitting = [job for job in jobs if (job.size or 0) <= processors]
     larger = len(jobs) - len(fitting)
     if not fitting:
@@ -135,8 +136,8 @@ def batch_table(
     lrm: str,
     killed: int,
 ) -> Table:
-    """Waits and bounded slowdowns of the jobs, and the utilization from the first submission to the
-    last end."""
+    """Table of waits and bounded slowdowns of the jobs, and of the utilization from the first
+    submission to the last end."""
     waits = [s - job.submit_s for s, job in zip(schedule.start_s, batch, strict=True)]
     lengths = [e - s for s, e in zip(schedule.start_s, schedule.end_s, strict=True)]
     slowdowns = [
@@ -172,9 +173,9 @@ def batch_table(
 def _endless_load(
     batch: Sequence[SimulatedJob], waits: Sequence[float], work_s: float
 ) -> float | None:
-    """The load if the queue grows as long as jobs arrive; the waits then show only how long the log
-    is. None if the queue does not grow. ``work_s`` is the time that all processors need for all
-    jobs.
+    """The load, if the queue grows as long as jobs arrive; the waits then show only how long the
+    log is. None if the queue does not grow. ``work_s`` is the time in seconds that all processors
+    together need for all jobs.
 
     The queue grows if more work arrives than can be done, and if the waits of each third of the
     jobs are longer than those of the third before. The load alone does not show it: a few long jobs

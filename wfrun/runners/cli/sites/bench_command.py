@@ -1,4 +1,5 @@
-"""``wfrun bench dispatch``: the time from ready tasks to running ones, and from ends to known ends.
+"""``wfrun bench dispatch``: measures the time from a ready task to its start, and from its end to
+the report of the end.
 
 Each site gets a run of its own: a task that waits for the queue; tasks without work, all together;
 a chain of such tasks; and tasks of 100 ms that fill all slots several times. All figures come from
@@ -52,7 +53,7 @@ def dispatch(catalog: Path | None, names: Sequence[str], tasks: int | None, limi
 
 
 def result_table(results: Sequence[BenchResult]) -> Table:
-    """The table of results, one row a site."""
+    """The table of results, with a row for each site."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("site", no_wrap=True)
     table.add_column("tasks are")

@@ -1,4 +1,4 @@
-"""``wfrun sites``: its commands, from their options to their functions."""
+"""The commands of ``wfrun sites``: they pass options to the functions of `wfrun.runners.admin`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _say(text: str) -> None:
 def check(
     catalog: Path, names: Sequence[str], wait_s: float, *, as_json: bool, write: bool, nodes: bool
 ) -> bool:
-    """Check sites, and write their links into the catalog if asked. Returns whether any failed."""
+    """Check sites. With ``write``, write their measured links into the catalog. Returns whether a
+    check failed."""
     sites = _sites(catalog, names)
     found = asyncio.run(
         site_check.check(
@@ -57,13 +58,13 @@ def check(
 
 
 def show(catalog: Path, names: Sequence[str], *, as_json: bool) -> bool:
-    """Show sites. Returns whether any is not up."""
+    """Show the state of sites. Returns whether some site is not up."""
     sites = _sites(catalog, names)
     return asyncio.run(site_show.show(sites, terminal_prompter(), as_json=as_json))
 
 
 def links(path: Path, history: HistoryFile | None, *, measures: bool, as_json: bool) -> bool:
-    """Show links. Returns whether any could not be measured."""
+    """Show the links of a catalog. Returns whether some link could not be measured."""
     catalog = _catalog(path)
 
     def say(text: str) -> None:
@@ -77,7 +78,8 @@ def links(path: Path, history: HistoryFile | None, *, measures: bool, as_json: b
 
 
 def node_links(path: Path, *, write: bool) -> bool:
-    """Measure the links between nodes. Returns whether any could not be measured."""
+    """Measure the links between nodes and print them. With ``write``, write them into the catalog.
+    Returns whether some link could not be measured."""
     from wfrun.runners.admin.links.node_links import measure_nodes, write_node_links
 
     links = measure_nodes(_catalog(path))
@@ -91,7 +93,8 @@ def node_links(path: Path, *, write: bool) -> bool:
 
 
 def _sites(path: Path, names: Sequence[str]) -> list[SiteSpec]:
-    """The sites of a catalog, or the named ones, in its order."""
+    """The sites of a catalog with these names, in the order of the catalog; without names, all
+    sites."""
     return choose(_catalog(path).sites, names, str(path))
 
 
@@ -106,7 +109,8 @@ def _catalog(path: Path) -> Catalog:
 
 
 def choose(sites: Sequence[SiteSpec], names: Sequence[str], source: str) -> list[SiteSpec]:
-    """The named sites, or all, in their order. Raises InvalidError for an unknown name."""
+    """The sites with these names, in the order of ``sites``; without names, all. Raises
+    InvalidError for an unknown name; ``source`` is the file that the error names."""
     known = [site.name for site in sites]
     for name in names:
         if name not in known:
