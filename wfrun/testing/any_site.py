@@ -1,7 +1,7 @@
-"""The conformance suite of all sites, real or simulated.
+"""The conformance suite for all sites, real or simulated.
 
-The tasks of this suite only take time. The suite makes no assumption about the kind of time: the
-probe waits in the time of the site.
+The tasks of the suite only take time. This time may be real or virtual: the probe waits in the time
+of the site.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from wfrun.engine.protocols import Site
 from wfrun.testing.probe import Probe
 
 LONG_S = 600.0
-"""Duration of tasks that no test waits for, in seconds."""
+"""Duration of tasks whose end no test waits for, in seconds."""
 
 
 class AnySiteConformance:
     """The suite. Subclasses override ``make`` and ``task``, and ``make_probe`` if time is not real.
 
-    Behaviour that differs between kinds of sites is an attribute; a subclass that sets it says why.
+    Attributes describe behaviour that differs between kinds of sites. A subclass that sets an
+    attribute states the reason.
     """
 
     pytestmark = pytest.mark.asyncio
 
     keeps_order = True
     """Whether tasks start in the order of submission, so that no narrow task overtakes a wide one.
-    If a batch system decides the order, the site only has to start each task once, within its
+    False: a batch system decides the order, and the site must only start each task once, within its
     slots."""
     crowd = 12
-    """Number of tasks that take turns. It must be even, and is smaller for sites where a turn takes
-    a second."""
+    """Number of tasks in tests where tasks wait for each other. It must be even. Sites where each
+    task takes a second set a smaller number."""
 
     def make(self, directory: Path, slots: int) -> Site:
-        """A new site, which may use ``directory``."""
+        """Make a site, which may use ``directory``."""
         raise NotImplementedError
 
     def task(
@@ -50,16 +51,17 @@ class AnySiteConformance:
         cores: int = 1,
         walltime_s: float | None = None,
     ) -> AttemptRequest:
-        """A request of an attempt that runs for ``takes_s`` and ends with ``exit_code``."""
+        """Make the request of an attempt that runs for ``takes_s`` seconds and ends with
+        ``exit_code``."""
         raise NotImplementedError
 
     def make_probe(self) -> Probe:
-        """A new probe, created after the site."""
+        """Make a probe. Called after ``make``."""
         return Probe()
 
     @asynccontextmanager
     async def opened(self, directory: Path, slots: int = 2) -> AsyncIterator[tuple[Site, Probe]]:
-        """Open a site with a probe for the time of the block."""
+        """Open a site with a probe, and close the site at the end of the block."""
         site = self.make(directory, slots)
         probe = self.make_probe()
         await site.open(probe.post)
@@ -139,7 +141,8 @@ class AnySiteConformance:
             self.check_order(probe, dict.fromkeys(keys, 1))
 
     async def test_a_wide_task_is_not_held_up(self, tmp_path: Path) -> None:
-        """A narrow task behind a wide one must not delay it, with or without backfilling."""
+        """Check that a narrow task behind a wide task does not delay the wide task, with or without
+        backfilling."""
         async with self.opened(tmp_path / "site", slots=2) as (site, probe):
             await site.submit(
                 [
@@ -160,9 +163,9 @@ class AnySiteConformance:
             assert most_in_use(probe, cores) == 3
 
     def check_order(self, probe: Probe, cores: Mapping[str, int]) -> None:
-        """Check that each attempt started once, in this order if the site keeps it, and that at
-        most the cores of the widest attempt were in use at once, and all of them at some time.
-        ``cores`` holds the cores of the attempts by key."""
+        """Check that each attempt of ``cores`` started once, and in this order if the site keeps
+        the order. Check that the maximum number of cores in use equals the cores of the widest
+        attempt. ``cores`` has the number of cores of each attempt, by key."""
         assert sorted(_starts(probe)) == sorted(cores)
         assert most_in_use(probe, cores) == max(cores.values())
         if self.keeps_order:

@@ -13,7 +13,7 @@ from wfrun.testing.fake_sites import FakeAttempt, FakeSite, FakeSiteContext, Sub
 
 
 class FakeLauncher:
-    """A launcher that has not ended."""
+    """A launcher that is queued or runs."""
 
     __slots__ = (
         "draining",
@@ -30,7 +30,7 @@ class FakeLauncher:
         self.request = request
         self.free_cores = 0
         self.ends_s: float | None = None
-        """End of its walltime; None while it is queued."""
+        """End of the launcher's walltime, in seconds; None while it is queued."""
         self.draining = ""
         """Why the launcher takes no more tasks; empty while it takes tasks."""
         self.stopping = False
@@ -42,18 +42,19 @@ class FakeLauncher:
 class FakeLauncherSite(FakeSite):
     """A site with launchers and a FCFS queue.
 
-    Launchers with free cores and enough time are candidates for an attempt; it starts in the one
-    that ends last. An attempt that is longer than a launcher's whole walltime may start there, too,
-    and expires.
+    An attempt starts in a launcher that has free cores and enough time left; among several, in the
+    one that ends last. An attempt that is longer than the whole walltime of a launcher may start
+    there, too, and is ended at the walltime.
     """
 
     def __init__(self, index: int, spec: SiteSpec, world: FakeSiteContext) -> None:
         super().__init__(index, spec, world)
         self._launchers: dict[str, FakeLauncher] = {}
         self._ended_launchers: dict[str, tuple[Cause, str | None]] = {}
-        """Ended launchers, with the cause and message of LauncherEnded."""
+        """Cause and message of the end of each ended launcher, as in LauncherEnded."""
         self._unreported: dict[str, Outcome] = {}
-        """Outcomes of attempts that ended in disconnected launchers."""
+        """Outcomes of attempts that ended in disconnected launchers, by key. They are reported when
+        the launcher reconnects."""
         self._programs = FakePrograms(
             lambda delay_s, call: world.at(world.now_s + delay_s, call),
             self._report_resized, self._reclaim, lambda: world.now_s,
@@ -77,14 +78,15 @@ class FakeLauncherSite(FakeSite):
             world.at(world.now_s + plan.wait_s, lambda x=launcher: self._begin(x))  # type: ignore[misc]
 
     def stop_launchers(self, keys: Sequence[str], *, now: bool) -> None:
-        """Stop launchers, after the delay of the behaviour."""
+        """Stop launchers, ``Behaviour.cancel_s`` seconds later."""
         world = self._world
         for key in keys:
             delay_s = world.behaviour.cancel_s(key)
             world.at(world.now_s + delay_s, lambda k=key: self._stop(k, now=now))  # type: ignore[misc]
 
     def find_launchers(self, keys: Sequence[str]) -> None:
-        """Report ended launchers, and let live ones reconnect."""
+        """Report the ends of ended launchers. Live launchers reconnect after ``Behaviour.return_s``
+        seconds."""
         world = self._world
         for key in keys:
             launcher = self._launchers.get(key)
@@ -111,8 +113,8 @@ class FakeLauncherSite(FakeSite):
     # What happens
 
     def change(self, spec: SiteSpec) -> None:
-        """Give back attempts that are too wide for the launchers of the new description. Launchers
-        that exist go on."""
+        """Use a new description of the site. Waiting attempts that are too wide for its launchers
+        leave the queue. Existing launchers go on."""
         launchers = spec.access.launchers if spec.access is not None else None
         most = launchers.cores if launchers is not None else 0
         self.spec = spec
@@ -148,7 +150,7 @@ class FakeLauncherSite(FakeSite):
             self._start(entry, cores, launcher.key)
 
     def _choose(self, entry: SubmittedAttempt, cores: int) -> FakeLauncher | None:
-        """The launcher that starts an attempt; None if none can."""
+        """Choose the launcher in which an attempt starts; None if no launcher can start it."""
         world = self._world
         runtime_s = world.attempt_runtime_s(entry.workflow, entry.task, self.index)
         best: FakeLauncher | None = None
@@ -195,7 +197,8 @@ class FakeLauncherSite(FakeSite):
         )
 
     def _reconnect(self, launcher: FakeLauncher) -> None:
-        """Reconnect a launcher to the new engine, and report what runs in it."""
+        """Reconnect a launcher to the new engine, and report its running attempts and the outcomes
+        that were not reported."""
         if launcher.key not in self._launchers:
             return
         launcher.is_disconnected = False
@@ -253,7 +256,7 @@ class FakeLauncherSite(FakeSite):
         message: str | None,
         attempts_cause: Cause = "lost",
     ) -> None:
-        """End a launcher, and the attempts in it by the cause ``attempts_cause``."""
+        """End a launcher. The attempts in it end with the cause ``attempts_cause``."""
         key, world = launcher.key, self._world
         if key in self._ended_launchers:
             return
@@ -287,7 +290,7 @@ class FakeLauncherSite(FakeSite):
             self._world.post(event.at_s, event)
 
     def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
-        """End an attempt. Its outcome in a disconnected launcher is reported when the launcher
+        """End an attempt. In a disconnected launcher, its outcome is kept until the launcher
         reconnects."""
         if self._is_out_of_reach(running):
             self._unreported.setdefault(running.entry.key, outcome)

@@ -10,23 +10,24 @@ from wfrun.engine.core.actions import ResizeAttempt
 
 
 class ProgramPlan(NamedTuple):
-    """How the program of one attempt behaves."""
+    """Behaviour of the program of one attempt."""
 
     joins_s: float | None = None
-    """Seconds from its start until it has joined; None if it never joins, like a rigid job."""
+    """Seconds from the start of the attempt until the program joins; None if it never joins, like
+    the program of a rigid job."""
     answer_s: float = 0.1
-    """Seconds from a question to its answer."""
+    """Seconds from a request to change its size until the program answers."""
     most: int = 1 << 30
-    """Maximum number of placeholders that it accepts from an offer."""
+    """Maximum number of placeholders that the program accepts from an offer."""
     breaks: int = 0
-    """Number of the question at which it breaks the protocol; 0 if it never does."""
+    """Number of the request at which the program breaks the protocol; 0 if it never does."""
     leaves: int = 0
-    """Number of the question at which it closes its connection instead of answering; 0 if it never
-    does."""
+    """Number of the request at which the program closes its connection instead of answering; 0 if
+    it never does."""
 
 
 class _FakeProgram:
-    """The program of an attempt that runs."""
+    """The program of a running attempt."""
 
     __slots__ = ("answered", "is_gone", "nodes", "number", "plan")
 
@@ -40,8 +41,8 @@ class _FakeProgram:
 class FakePrograms:
     """The programs at one site.
 
-    ``at`` calls a function after some seconds, ``report`` delivers an event about an attempt, and
-    ``reclaim`` ends an attempt that breaks the protocol.
+    ``at`` calls a function after a number of seconds. ``report`` delivers an event about an
+    attempt. ``reclaim`` ends an attempt whose program breaks the protocol.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class FakePrograms:
         self._programs: dict[str, _FakeProgram] = {}
 
     def start(self, key: str, plan: ProgramPlan) -> None:
-        """Start the program of an attempt."""
+        """Start the program of an attempt. It joins after ``plan.joins_s`` seconds, or never."""
         if plan.joins_s is not None:
             self._at(plan.joins_s, lambda: self._join(key, plan))
 
@@ -71,7 +72,8 @@ class FakePrograms:
         self._programs.pop(key, None)
 
     def report(self, key: str, failure: str = "") -> None:
-        """Report the nodes of the program of an attempt."""
+        """Report the nodes that the program of an attempt has. ``failure`` says why the attempt
+        will be ended; empty: it will not."""
         program = self._programs.get(key)
         if program is not None:
             self._report(
@@ -80,7 +82,8 @@ class FakePrograms:
             )  # fmt: skip
 
     def resize(self, action: ResizeAttempt) -> None:
-        """Ask the program of an attempt to change its size."""
+        """Ask the program of an attempt to change its size. A request that was answered before is
+        answered again."""
         program = self._programs.get(action.key)
         if program is None:
             return

@@ -1,5 +1,4 @@
-"""The sites of a ``FakeWorld``: sites with a FCFS queue, and the parts that sites with launchers
-share with them."""
+"""The sites of a ``FakeWorld``: sites with a FCFS queue, and the base of sites with launchers."""
 
 from __future__ import annotations
 
@@ -16,20 +15,21 @@ from wfrun.engine.model import SiteSpec
 from wfrun.testing.fake_programs import ProgramPlan
 
 Callback = Callable[[], ev.Event | None]
-"""Something that happens at a site at a given time, whether or not there is an engine. It returns
-the event that the engine receives at that moment. It returns None if there is no event, or if the
-event was posted for later."""
+"""Something that happens at a site at a given time, whether or not an engine is alive. Returns the
+event that the engine receives at that time; None if there is no event, or if the event was posted
+for a later time."""
 
 
 class LauncherPlan(NamedTuple):
     """The course of one launcher."""
 
     wait_s: float = 0.0
-    """Seconds in the queue."""
+    """Seconds that the launcher waits in the queue."""
     refused: Cause | None = None
-    """Cause by which the queue refuses it; None if it does not."""
+    """Cause by which the queue refuses the launcher; None if it accepts the launcher."""
     dies_s: float | None = None
-    """Seconds from its start to its death; None if it lives until the end of its walltime."""
+    """Seconds from the launcher's start to its death; None if it lives until the end of its
+    walltime."""
     death: Cause = "node"
     drains_s: float | None = None
     """Seconds before the end of its walltime at which the launcher stops taking tasks; None if it
@@ -37,8 +37,8 @@ class LauncherPlan(NamedTuple):
 
 
 class Behaviour:
-    """How sites behave, apart from running attempts. Subclasses override what differs. Equal
-    questions must get equal answers."""
+    """Behaviour of sites, apart from the execution of attempts. Subclasses override methods. A
+    method must give equal answers to equal arguments."""
 
     reports_times = False
     """Whether outcomes state start and end times."""
@@ -48,7 +48,8 @@ class Behaviour:
         return 0.0
 
     def outcome(self, key: str, site: int) -> Outcome | None:
-        """Outcome of an attempt if the site determines it; None if the task determines it."""
+        """Outcome of an attempt if the site determines it; None if the attempt runs to its own
+        outcome."""
         return None
 
     def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
@@ -56,11 +57,11 @@ class Behaviour:
         return False
 
     def cancel_s(self, key: str) -> float:
-        """Seconds until the order to cancel an attempt or a launcher arrives."""
+        """Seconds until a cancellation of an attempt or a launcher takes effect."""
         return 0.0
 
     def keeps(self, key: str, crash: int, *, started: bool) -> bool:
-        """Whether an attempt or a launcher survives this crash of the engine. Otherwise the site
+        """Whether an attempt or a launcher survives this crash of the engine. If not, the site
         forgets it."""
         return started
 
@@ -79,43 +80,47 @@ class Behaviour:
 
 
 class FakeSiteContext(Protocol):
-    """What a site uses of its world."""
+    """The part of a ``FakeWorld`` that its sites use."""
 
     behaviour: Behaviour
     crashes: int
     now_s: float
 
     def at(self, at_s: float, callback: Callback) -> None:
-        """Call a function at a time."""
+        """Call ``callback`` at the virtual time ``at_s``."""
 
     def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """Deliver an event about an attempt or a launcher to the engine, if there is one. Events of
-        the same channel arrive in order. An event that arrives at once is returned, so that a
-        callback can return it. A later event is posted, and None is returned."""
+        """Deliver an event about an attempt or a launcher to the engine, after the delay of the
+        behaviour. Without an engine the event is lost. Events of one channel arrive in order.
+
+        An event that arrives at once is returned, so that a callback can return it. An event that
+        arrives later is posted, and None is returned.
+        """
 
     def post(self, at_s: float, event: ev.Event) -> None:
-        """Deliver an event to the engine at a time."""
+        """Deliver an event to the engine at the virtual time ``at_s``."""
 
     def cores(self, key: str) -> int:
         """Number of cores that an attempt holds."""
 
     def claim(self, key: str) -> str:
-        """Key of the claim that an attempt runs in; empty if there is none."""
+        """Key of the claim in which an attempt runs; empty if it runs in no claim."""
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
-        """(workflow, file) of the inputs that an attempt does not find."""
+        """The inputs that an attempt does not find at its site, as (workflow, file)."""
 
     def is_gone(self, workflow: int, file: int, site: int) -> bool:
-        """Whether a file vanished at a site, and was not copied or written there again."""
+        """Whether a file has vanished at a site, and was not copied there or written again
+        since."""
 
     def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
-        """Run time of an attempt of a task at a site."""
+        """Run time of an attempt of a task at a site, in seconds."""
 
     def outcome(self, key: str, workflow: int, task: int) -> Outcome:
-        """Outcome of an attempt that nothing interrupts."""
+        """Outcome of an attempt that runs to its end without interruption."""
 
     def note_outputs(self, key: str, outcome: Outcome) -> None:
-        """Note the files that an ended attempt wrote."""
+        """Record the sizes of the files that an ended attempt wrote."""
 
 
 class SubmittedAttempt(NamedTuple):
@@ -127,7 +132,7 @@ class SubmittedAttempt(NamedTuple):
 
 
 class FakeAttempt(NamedTuple):
-    """An attempt that runs, or that is being cancelled before its start."""
+    """A running attempt, or an attempt that is being cancelled before its start."""
 
     entry: SubmittedAttempt
     cores: int
@@ -146,9 +151,9 @@ class FakeSite:
         self.waiting: deque[SubmittedAttempt] = deque()
         self.running: dict[str, FakeAttempt] = {}
         self.ended: dict[str, Outcome] = {}
-        """Exit records, for engines that missed the events."""
+        """Exit records by key of the attempt, for engines that missed the events."""
         self._missed: dict[str, tuple[tuple[int, int], ...]] = {}
-        """(workflow, file) of the inputs that ended attempts did not find."""
+        """The inputs that an ended attempt did not find, as (workflow, file), by key."""
         self._world = world
         self._present: set[str] = set()
         """Keys of waiting and running attempts."""
@@ -172,7 +177,8 @@ class FakeSite:
         self.start_waiting()
 
     def cancel(self, keys: Sequence[str], *, queued_only: bool) -> None:
-        """Cancel attempts, after the delay of the behaviour."""
+        """Cancel attempts, ``Behaviour.cancel_s`` seconds later. ``queued_only``: running attempts
+        go on."""
         world = self._world
         for key in keys:
             delay_s = world.behaviour.cancel_s(key)
@@ -213,22 +219,22 @@ class FakeSite:
         raise AssertionError("a job was resized at a site that has no launchers")
 
     def dismiss(self) -> None:
-        """End everything that belongs to the run, which is over."""
+        """Called when the run is over. A site without launchers does nothing."""
 
     # What happens
 
     def change(self, spec: SiteSpec) -> None:
-        """Use the description of a resumed run. Waiting and running attempts go on."""
+        """Use a new description of the site. Waiting and running attempts go on."""
         self._free += spec.slots - self.spec.slots
         self.spec = spec
         self.start_waiting()
 
     def cut_off(self) -> None:
-        """Stop reporting, since no engine can reach the site."""
+        """Stop reporting, because no engine can reach the site any more."""
         self._is_cut_off = True
 
     def engine_died(self) -> None:
-        """Drop what does not survive the death of the engine. No exit records are kept of it."""
+        """Remove the attempts that do not survive the death of the engine, without exit records."""
         keeps, crash = self._world.behaviour.keeps, self._world.crashes
         for entry in [e for e in self.waiting if not keeps(e.key, crash, started=False)]:
             self.waiting.remove(entry)
@@ -265,7 +271,7 @@ class FakeSite:
         world.at(ends_s, lambda: self._end(running, outcome))
 
     def _end(self, running: FakeAttempt, outcome: Outcome) -> ev.Event | None:
-        """End an attempt, unless it has ended or was dropped."""
+        """End an attempt; does nothing if it has ended or was removed."""
         key = running.entry.key
         if self.running.get(key) is not running:
             return None
@@ -289,8 +295,8 @@ class FakeSite:
         return immediate
 
     def _report_end(self, key: str, channel: str = "") -> None:
-        """Report the recorded end of an attempt, but first the loss of the inputs that it did not
-        find."""
+        """Report the recorded end of an attempt. If the attempt did not find all inputs, report
+        their loss first."""
         now_s, is_gone = self._world.now_s, self._world.is_gone
         lost = tuple(file for file in self._missed.get(key, ()) if is_gone(*file, self.index))
         if lost:
@@ -301,7 +307,7 @@ class FakeSite:
         self._free += running.cores
 
     def _cancel(self, key: str, queued_only: bool) -> None:
-        """Carry out an order to cancel."""
+        """Carry out the cancellation of an attempt. ``queued_only``: a running attempt goes on."""
         if key not in self._present:
             return
         running = self.running.get(key)

@@ -12,8 +12,8 @@ from wfrun.engine.prediction.job import Prediction
 
 @dataclass
 class FakeView:
-    """Implements ``wfrun.engine.protocols.View`` with given facts. It also answers questions that a
-    policy has not declared.
+    """Implements ``wfrun.engine.protocols.View`` with given facts. It also answers questions about
+    information that a policy has not declared.
 
     Facts are stored by the index of a site, task or file, and may be changed between two questions.
     Missing facts have defaults: one task of 1 core and 1 s without files, and two empty sites of 8
@@ -23,14 +23,14 @@ class FakeView:
 
     site_count: int = 2
     parents: Sequence[tuple[int, ...]] = ((),)
-    """Predecessors by task; the length is the number of tasks."""
+    """Predecessors of each task. The length is the number of tasks."""
 
     # Tasks and files
 
     task_cores: dict[int, int] = field(default_factory=dict)
     """Cores of a task, by task; default 1."""
     task_runtimes_s: dict[int, float] = field(default_factory=dict)
-    """Run times on the reference processor, by task; default 1."""
+    """Run times in seconds on the reference processor, by task; default 1."""
     task_inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Files that a task reads, by task; default none."""
     producers: dict[int, int] = field(default_factory=dict)
@@ -38,12 +38,12 @@ class FakeView:
     sizes_bytes: dict[int, int] = field(default_factory=dict)
     """Size of a file in bytes, by file; default 0."""
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Sites that hold a file, by file. A file without an entry needs no transfer."""
+    """Sites that hold a file, by file. A file without an entry needs no transfer to any site."""
 
     # Sites
 
     allowed_sites: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Sites on which a task may be placed if they have room, by task; default all."""
+    """Sites at which a task may be placed if they have room, by task; default all."""
     full_sites: set[int] = field(default_factory=set)
     """Sites without room for any task."""
     idle_cores: dict[int, int] = field(default_factory=dict)
@@ -55,28 +55,30 @@ class FakeView:
     performances: dict[int, float] = field(default_factory=dict)
     """Observed speeds by site; default None."""
     waits_s: dict[int, float] = field(default_factory=dict)
-    """Waiting time in the queue of a site, by site; default 0."""
+    """Expected wait in the queue of a site, in seconds, by site; default 0."""
     site_slots: dict[int, int] = field(default_factory=dict)
     """Cores by site; default 8."""
     tasks_open: dict[int, int] = field(default_factory=dict)
     """Number of open tasks by site; default 0."""
     times_s: dict[int, float] = field(default_factory=dict)
-    """Sum of the run times of the open tasks, by site; default 0."""
+    """Sum of the run times of the open tasks, in seconds, by site; default 0."""
     works_s: dict[int, float] = field(default_factory=dict)
     """Sum, over the open tasks, of the cores multiplied by the run time, by site; default 0."""
     mean_waits: dict[tuple[int, str], float] = field(default_factory=dict)
     """Mean, over the open tasks, of the wait multiplied by a weight, by site and weight; default
     0."""
     last_ends_s: dict[int, float] = field(default_factory=dict)
-    """Time until the last job ends, by site; default 0."""
+    """Time until the last job ends, in seconds, by site; default 0."""
     weighted_completions: dict[int, float] = field(default_factory=dict)
     """Sum, over the open tasks, of the end multiplied by the work, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Expected run times by task and site; default: the run time over the speed of the site."""
+    """Expected run times in seconds, by task and site; default: the run time over the speed of the
+    site."""
     unpredicted: set[int] = field(default_factory=set)
     """Tasks without a prediction; by default there are none."""
     link_seconds_per_byte: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Transfer time per byte by source and destination; default ``mean_seconds_per_byte``."""
+    """Transfer time in seconds per byte, by source and destination; default
+    ``mean_seconds_per_byte``."""
     mean_seconds_per_byte: float = 1e-8
     """Mean transfer time per byte of all links; default 100 MB/s."""
 
@@ -160,8 +162,8 @@ class FakeView:
         return self.sizes_bytes.get(file, 0)
 
     def transfer_s(self, task: int, site: int) -> float:
-        """Transfer time of a task's inputs. Each input takes its fastest link, one input after
-        another."""
+        """Transfer time of a task's inputs in seconds. Inputs are copied one after another, each
+        over its fastest link."""
         total_s = 0.0
         for file in self.inputs(task):
             places = self.places.get(file, ())

@@ -22,14 +22,14 @@ from wfrun.testing.fake_launchers import FakeLauncherSite
 from wfrun.testing.fake_sites import Behaviour, Callback, FakeSite, SubmittedAttempt
 
 Runtime = Callable[[int, int, int], float]
-"""Function (workflow, task, site) → run time in seconds there."""
+"""Run time in seconds of a task at a site, by (workflow, task, site)."""
 
 Result = Callable[[str, int, int], Outcome]
-"""Function (key, workflow, task) → outcome of an attempt."""
+"""Outcome of an attempt, by (key, workflow, task)."""
 
 
 class FakedCopyFailure(NamedTuple):
-    """How a copy fails; see ``TransferFailed``."""
+    """The kind of failure of a copy; see ``TransferFailed``."""
 
     cause: CopyCause
     transient: bool = False
@@ -45,10 +45,10 @@ _FAILURES = {
 Fails = Callable[
     [act.CopyFile], Literal["transient", "infeasible", "absent"] | FakedCopyFailure | None
 ]
-"""Function copy → how it fails; None if the file arrives."""
+"""The failure of a copy; None if the file arrives."""
 
 METHODS = "first", "second"
-"""The transfer methods of a copy that can be made by two of them."""
+"""Names of the transfer methods of a copy that has two methods."""
 
 _FROM_USERS = (
     ev.RunStarted,
@@ -66,24 +66,28 @@ _FROM_USERS = (
     ev.PriorityRaised,
     ev.TaskCancelled,
 )
-"""Events that the test posts. If an engine dies before it receives them, its successor receives
-them. All other events are lost with the engine to which they were addressed."""
+"""Events that come from the test, not from sites. If an engine dies before it receives such an
+event, the next engine receives it. All other events are lost with the engine."""
 
 
 class FakeWorld:
     """Carries out a core's actions at virtual times.
 
-    ``result`` decides how attempts end, and ``runtime_s`` after what time. By default they are done
-    after their documented time at the site's speed, and write the documented files. ``fails``
-    decides which copies fail, ``stalled_s`` how much longer a copy takes than its link needs,
-    ``has_methods`` which copies can also use a second transfer method, and ``behaviour`` everything
-    else that sites do. ``arrive_s`` holds the time at which each workflow is added, by default 0.
-    With ``together`` a single decision follows workflows that arrive at the same time, as in real
-    runs. Workflow ``i`` joins resource manager ``i % len(queues)``. ``reused`` holds the tasks that
-    earlier runs did, by workflow. ``log`` holds every event in order, including those decided by
-    the core. ``keep_log=False`` saves memory. ``own_outputs`` tells whether files are real, as in a
-    run, rather than simulated. ``holds_sizes`` tells whether moldable jobs hold the cores of their
-    size, rather than of their smallest size.
+    ``result`` gives the outcome of an attempt, and ``runtime_s`` its run time. By default attempts
+    are done after their documented time at the site's speed, and write the documented files.
+    ``fails`` gives the failure of a copy, and ``stalled_s`` the seconds that it takes longer than
+    its link needs. ``has_methods`` tells whether a copy can also use a second transfer method.
+    ``behaviour`` gives all other behaviour of sites.
+
+    ``arrive_s`` has the time at which each workflow is added, by default 0. With ``together`` the
+    core takes a single decision after workflows that arrive at the same time, as in real runs.
+    Workflow ``i`` joins resource manager ``i % len(queues)``. ``reused`` has the tasks that earlier
+    runs did, by workflow. ``own_outputs`` tells whether files are real, as in a run, rather than
+    simulated. ``holds_sizes`` tells whether moldable jobs hold the cores of their size, rather than
+    of their smallest size.
+
+    ``log`` has every event in order, including the events that the core decides. ``keep_log=False``
+    saves memory.
     """
 
     def __init__(
@@ -108,7 +112,7 @@ class FakeWorld:
     ) -> None:
         self._workflows = workflows
         self.documents = {str(i): w for i, w in enumerate(workflows)}
-        """The workflows by the digest that the log has for them."""
+        """The workflows by their digest in the log."""
         self.core = Core(self.documents)
         self.core.run.is_watched = own_outputs
         self.catalog = catalog
@@ -119,7 +123,8 @@ class FakeWorld:
         self.now_s = 0.0
         self._keep_log, self._holds_sizes = keep_log, holds_sizes
         self._durable = 0
-        """Length of the log when the last action was carried out: this part of it is durable."""
+        """Length of the durable part of the log: all events until the last action was carried
+        out."""
         self._network = Network([s.name for s in catalog.sites], catalog.links)
         self._result = result or self._documented
         self._runtime_s = runtime_s or self._documented_s
@@ -132,15 +137,15 @@ class FakeWorld:
         self._cores: dict[str, int] = {}
         """Number of cores of each submitted attempt, by key."""
         self._claims: dict[str, str] = {}
-        """The claim for which an attempt was submitted, by the attempt's key."""
+        """Key of the claim in which a submitted attempt runs, by key of the attempt."""
         self._gone: set[tuple[int, int, int]] = set()
-        """Files that vanished at a site: (workflow, file, site). Copies from that site still
-        succeed."""
+        """Files that have vanished at a site: (workflow, file, site). Copies of the file from that
+        site still succeed."""
         self._future: list[tuple[float, int, ev.Event | Callback]] = []
         self._serial = 0
         self._has_engine = True
         self._channels: dict[str, float] = {}
-        """Arrival time of the last event, by channel."""
+        """Arrival time of the last event of each channel, in seconds."""
         self._sites = [self._make_site(i, spec) for i, spec in enumerate(catalog.sites)]
         self.post(0.0, ev.RunStarted(0.0, "w", settings, catalog.sites, catalog.links,
                                      len(workflows), queues, own_outputs=own_outputs))  # fmt: skip
@@ -160,12 +165,13 @@ class FakeWorld:
         return FakeSite(index, spec, self)
 
     def post(self, at_s: float, event: ev.Event) -> None:
-        """Deliver an event at a time. Events of the same time arrive in the order of posting."""
+        """Deliver an event to the engine at the virtual time ``at_s``. Events of the same time
+        arrive in the order of posting."""
         self._push(at_s, event)
 
     def at(self, at_s: float, callback: Callback) -> None:
-        """Call ``callback`` when the virtual clock reaches ``at_s``, even while there is no engine.
-        The engine gets the event that it returns, if any."""
+        """Call ``callback`` at the virtual time ``at_s``, even while no engine is alive. If the
+        callback returns an event, the engine receives it."""
         self._push(at_s, callback)
 
     def _push(self, at_s: float, what: ev.Event | Callback) -> None:
@@ -186,13 +192,15 @@ class FakeWorld:
         return None
 
     def run(self) -> str | None:
-        """Run until the end of the run, or until no event is left; returns the outcome."""
+        """Run until the run ends or no event is left. Returns the outcome of the run; None: it has
+        not ended."""
         for _ in self.steps():
             pass
         return self.core.state.ended
 
     def steps(self) -> Iterator[ev.Event]:
-        """Run one event at a time; yields each event after its step."""
+        """Run one event at a time. Yields each event after the core has processed it and its
+        actions are carried out."""
         ended = False  # A resumed run may have ended before.
         while self._future and not ended:
             self.now_s, _, what = heapq.heappop(self._future)
@@ -222,12 +230,12 @@ class FakeWorld:
         away_s: float = 0.0,
         forgets: bool = False,
     ) -> None:
-        """Let the engine die, and a new one take over from the log ``away_s`` later.
+        """Let the engine die. A new engine resumes from the log ``away_s`` seconds later.
 
         Copies and timers are lost, and so is everything that the behaviour of the sites does not
-        keep. Events that sites would have reported in the meantime are not delivered. ``lost`` are
-        the (workflow, file, site) of files that the new engine does not find. With ``forgets``
-        events since the last action were not durable and are lost.
+        keep. Events that sites would have reported until the resume are not delivered. ``lost`` are
+        the (workflow, file, site) of files that the new engine does not find. With ``forgets`` the
+        events since the last action were not durable, and are lost.
         """
         resumes_s = self.now_s + away_s
         missed = self._forget() if forgets and self._durable else []
@@ -254,10 +262,10 @@ class FakeWorld:
                 self.post(resumes_s, msgspec.structs.replace(event, at_s=resumes_s))
 
     def change(self, event: ev.RunChanged, unreachable: Sequence[int] = ()) -> list[ev.Event]:
-        """Change the options and sites of the run. It is called after `crash`, before the next
-        step. ``unreachable`` are sites that leave and are out of reach: everything that the run has
-        there is lost. Return the events that precede the resume in the log: the change, and the
-        ends of lost attempts and launchers."""
+        """Change the options and sites of the run. Call it after `crash`, before the next step.
+        ``unreachable`` are sites that the change removes and that are out of reach: everything that
+        the run has at these sites is lost. Returns the events that precede the resume in the log:
+        the change, and the ends of lost attempts and launchers."""
         for index, spec in enumerate(event.sites):
             if index == len(self._sites):
                 self._sites.append(self._make_site(index, spec))
@@ -276,8 +284,9 @@ class FakeWorld:
         return events
 
     def _lose(self, index: int, at_s: float) -> list[ev.Event]:
-        """Cut off a site that is out of reach, and return the ends of the run's attempts and
-        launchers there. The files that the run has there become lost when it is resumed."""
+        """Cut off a site that is out of reach. Returns the ends of the run's attempts and launchers
+        at the site. The files of the run at the site are reported as lost when the run is
+        resumed."""
         state, message = self.core.state, "out of reach"
         self._sites[index].cut_off()
         self._sites[index] = self._make_site(index, self.catalog.sites[index])
@@ -300,7 +309,7 @@ class FakeWorld:
         ]
 
     def _forget(self) -> list[ev.Event]:
-        """Remove and return the part of the log that was not durable."""
+        """Remove the part of the log that is not durable. Returns the removed events."""
         missed = self.log[self._durable :]
         del self.log[self._durable :]
         return missed
@@ -312,11 +321,11 @@ class FakeWorld:
         return self._cores[key]
 
     def claim(self, key: str) -> str:
-        """Key of the claim that an attempt runs in; empty if there is none."""
+        """Key of the claim in which an attempt runs; empty if it runs in no claim."""
         return self._claims.get(key, "")
 
     def missed(self, entry: SubmittedAttempt, site: int) -> tuple[tuple[int, int], ...]:
-        """(workflow, file) of the inputs that an attempt does not find."""
+        """The inputs that an attempt does not find at its site, as (workflow, file)."""
         number, missed = entry.workflow, []
         present = self.core.state.workflows[number].present
         for file in self._workflows[number].tasks[entry.task].inputs:
@@ -328,19 +337,20 @@ class FakeWorld:
         return tuple(missed)
 
     def is_gone(self, workflow: int, file: int, site: int) -> bool:
-        """Whether a file vanished at a site, and was not copied or written there again."""
+        """Whether a file has vanished at a site, and was not copied there or written again
+        since."""
         return (workflow, file, site) in self._gone
 
     def attempt_runtime_s(self, workflow: int, task: int, site: int) -> float:
-        """Run time of an attempt of a task at a site."""
+        """Run time of an attempt of a task at a site, in seconds."""
         return self._runtime_s(workflow, task, site)
 
     def outcome(self, key: str, workflow: int, task: int) -> Outcome:
-        """Outcome of an attempt that nothing interrupts."""
+        """Outcome of an attempt that runs to its end without interruption."""
         return self._result(key, workflow, task)
 
     def note_outputs(self, key: str, outcome: Outcome) -> None:
-        """Note the sizes of the files that an attempt wrote."""
+        """Record the sizes of the files that an ended attempt wrote."""
         if outcome.cause == "done" and outcome.sizes:
             workflow, task = (int(number) for number in key.split(".")[-3:-1])
             outputs = self._workflows[workflow].tasks[task].outputs
@@ -393,7 +403,7 @@ class FakeWorld:
                 site.dismiss()
 
     def _cancel_copy(self, action: act.CancelCopy) -> None:
-        """Remove the future end of a copy."""
+        """Remove the scheduled end of a copy, so that it is never reported."""
         ends = (action.workflow, action.file, action.source, action.destination)
         self._future = [
             entry

@@ -1,9 +1,9 @@
-"""A process that hosts a site and can be killed, for tests of the engine's death.
+"""A process that hosts a site and can be killed, for tests of the death of the engine.
 
 python -m wfrun.testing.host MODULE.py CLASS DIRECTORY SLOTS
 
-It makes a site by the ``make`` of a conformance class and submits the requests that it reads from
-stdin as a JSON array. It prints each event as a line of JSON, until it is killed.
+It makes a site with the method ``make`` of a conformance class, reads requests from stdin as a JSON
+array, and submits them. It prints each event as a line of JSON until it is killed.
 """
 
 from __future__ import annotations

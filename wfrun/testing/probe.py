@@ -54,14 +54,15 @@ def shell(key: str, script: str, *words: str, **options: object) -> AttemptReque
 
 
 class Probe:
-    """Receives the events of a site. Pass its ``post`` to ``open``."""
+    """Records the events of a site, and waits for them. Pass its ``post`` to the site's
+    ``open``."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self._changed = asyncio.Event()
 
     def post(self, event: Event) -> None:
-        """Receive an event."""
+        """Callback of the site: record an event."""
         self.events.append(event)
         self._changed.set()
 
@@ -100,7 +101,7 @@ class Probe:
             ) from None
 
     async def let_pass(self, seconds: float) -> None:
-        """Wait for this time."""
+        """Wait for ``seconds`` in the time of the site."""
         await asyncio.sleep(seconds)
 
     async def started(self, key: str) -> None:

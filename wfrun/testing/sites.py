@@ -1,7 +1,7 @@
-"""The conformance suite of all sites with real processes and files.
+"""The conformance suite for sites with real processes and files.
 
-The tasks of the suite are small shell scripts. Where they run, they must be able to write into the
-temporary directory of the test, which the test then examines.
+The tasks of the suite are small shell scripts. They must be able to write into the temporary
+directory of the test, which the test then examines.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WAIT = 'while [ ! -e "$1" ]; do sleep 0.02; done'
 
 
 def wait_for_death(pids: Sequence[int]) -> bool:
-    """Wait for all of these processes to end, and return whether they did."""
+    """Wait for all of these processes to end. Returns whether they have ended in time."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         if not any(_runs(pid) for pid in pids):
@@ -65,8 +65,8 @@ class SiteConformance(AnySiteConformance):
     """The suite. Subclasses override ``make``, ``put`` and ``get``."""
 
     queued_survive: bool | None = False
-    """Whether attempts that are queued when the site is closed or the engine is killed stay queued
-    and start in their turn. False: they never start, and are absent. None: it depends on where they
+    """Whether queued attempts stay queued, and start later, if the site is closed or the engine is
+    killed. False: they never start, and are absent. None: some stay, depending on where they
     wait."""
 
     @property
@@ -77,16 +77,17 @@ class SiteConformance(AnySiteConformance):
         return ("active",) if self.queued_survive else ("absent",)
 
     def make(self, directory: Path, slots: int) -> Site:
-        """A site that keeps all its data in ``directory``. Two sites with the same directory are
-        one site, as seen by two engines in succession."""
+        """Make a site that keeps all its data in ``directory``. Two objects with the same directory
+        stand for one site, as two engines in succession see it."""
         raise NotImplementedError
 
     def put(self, directory: Path, stored: str, content: bytes) -> None:
-        """Write a file into the store of the site with this directory."""
+        """Write a file into the store of the site that uses ``directory``."""
         raise NotImplementedError
 
     def get(self, directory: Path, stored: str) -> bytes | None:
-        """The content of a file in the store; None if it does not exist."""
+        """The content of a file in the store of the site that uses ``directory``; None if it does
+        not exist."""
         raise NotImplementedError
 
     def task(
@@ -98,7 +99,7 @@ class SiteConformance(AnySiteConformance):
         cores: int = 1,
         walltime_s: float | None = None,
     ) -> AttemptRequest:
-        """A shell task that sleeps and then exits."""
+        """Make the request of a shell task that sleeps for ``takes_s`` seconds and then exits."""
         words = (str(takes_s), str(exit_code))
         script = 'sleep "$1"; [ "$2" = 0 ] || echo failed >&2; exit "$2"'
         return shell(key, script, *words, cores=cores, walltime_s=walltime_s)
@@ -107,7 +108,8 @@ class SiteConformance(AnySiteConformance):
     async def hosted(
         self, directory: Path, slots: int, requests: Sequence[AttemptRequest]
     ) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Run the site in a process of its own, which submits the requests."""
+        """Run the site in a process of its own, which submits the requests. The process is killed
+        at the end of the block."""
         arguments = (inspect.getfile(type(self)), type(self).__name__, str(directory), str(slots))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -127,7 +129,7 @@ class SiteConformance(AnySiteConformance):
             await process.communicate()
 
     async def started_in_host(self, process: asyncio.subprocess.Process, key: str) -> None:
-        """Read the events of ``hosted`` until this attempt has started."""
+        """Read the events that the process of ``hosted`` prints, until this attempt has started."""
         assert process.stdout is not None
         while True:
             line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
@@ -228,7 +230,8 @@ class SiteConformance(AnySiteConformance):
         self.check_written(order, list(cores))
 
     def check_written(self, order: Path, keys: list[str]) -> None:
-        """Check that each task ran once, and in this order if the site keeps it."""
+        """Check in the file ``order`` that each task ran once, and in this order if the site keeps
+        the order."""
         written = order.read_text().split()
         assert (written if self.keeps_order else sorted(written)) == (
             keys if self.keeps_order else sorted(keys)
@@ -488,8 +491,8 @@ class SiteConformance(AnySiteConformance):
                 assert (await probe.ended(key)).cause == "done"
 
     async def test_the_engine_is_killed(self, tmp_path: Path) -> None:
-        """Running attempts continue to their end. Queued attempts do so, too, or are absent. No
-        attempt runs twice."""
+        """Check that running attempts continue to their end after the engine is killed. Queued
+        attempts continue, too, or are absent. No attempt runs twice."""
         go, witness = tmp_path / "go", tmp_path / "witness"
         script = 'while [ ! -e "$1" ]; do sleep 0.02; done; echo $3 >> "$2"; echo 1 > out'
         attempts = [

@@ -1,4 +1,4 @@
-"""The conformance suite of transfers."""
+"""The conformance suite for transfers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from wfrun.testing.sites import ODD_NAMES
 
 
 class TransferConformance:
-    """What every transfer guarantees. Subclasses override ``make``."""
+    """The suite: what every transfer guarantees. Subclasses override ``make``."""
 
     pytestmark = pytest.mark.asyncio
 
     emulates_links = True
-    """Whether copies take the time of the catalog's links. Over real links they do not, so the
-    tests of running copies use large files instead."""
+    """Whether copies take the time that the links of the catalog state. Copies over real links do
+    not; the tests of running copies then use large files instead."""
 
     def make(self, stores: list[Path], links: list[LinkSpec]) -> Transfer:
-        """Make a transfer between sites ``site0``, ``site1``, … with these stores."""
+        """Make a transfer between sites ``site0``, ``site1``, … with these directories as their
+        stores."""
         raise NotImplementedError
 
     def two_stores(self, tmp_path: Path) -> list[Path]:
-        """Make the stores of two sites."""
+        """Make the directories for the stores of two sites."""
         stores = [tmp_path / "store0", tmp_path / "store1"]
         for store in stores:
             store.mkdir()
@@ -55,8 +56,8 @@ class TransferConformance:
 
     @pytest.mark.parametrize("size_bytes", [7, 2_000_000])
     async def test_contents_that_are_expected(self, tmp_path: Path, size_bytes: int) -> None:
-        """A copy with another size or digest than expected fails and leaves no file. Here the
-        source has other contents than expected."""
+        """Check that a copy fails and leaves no file if the source does not have the expected size
+        or digest."""
         stores = self.two_stores(tmp_path)
         transfer = self.make(stores, [])
         content = os.urandom(size_bytes)
@@ -281,7 +282,7 @@ class TransferConformance:
 
 
 def memory_bytes(key: str) -> int:
-    """A memory size of this process."""
+    """Memory use of this process in bytes, from the field ``key`` of ``/proc/self/status``."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(f"{key}:"))
     return int(line.split()[1]) * 1024
