@@ -37,7 +37,7 @@ class BenchResult(NamedTuple):
     spec: SiteSpec
     figures: Figures
     problem: str | None = None
-    """Why the measurement is incomplete."""
+    """Why the measurement is incomplete; None: it is complete."""
     interrupted: bool = False
 
     @property

@@ -15,7 +15,7 @@ class Mismatch(NamedTuple):
 
     text: str
     hint: str
-    """What to do."""
+    """Advice to the user."""
 
 
 def cluster_mismatches(spec: SiteSpec, offer: Offer) -> list[Mismatch]:

@@ -1,1 +1,1 @@
-"""What users see of runs: progress, reports, logs of tasks."""
+"""Output about runs for users: progress, tables, texts, pictures, help pages."""

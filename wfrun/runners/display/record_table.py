@@ -14,7 +14,8 @@ from rich.text import Text
 from wfrun.parsers.atomic import replacing
 
 Shown = str | Callable[[Any], str | Text]
-"""How a value is shown: a format with its unit, such as ``{:.3g} ms``, or a function."""
+"""Display of a value: a format with its unit, such as ``{:.3g} ms``, or a function from the value
+to a text."""
 
 
 class RecordColumn(NamedTuple):

@@ -47,8 +47,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int | None = None
     """Approximate number of tasks of a workload of bags; None: all tasks."""
     arrival: Literal["realistic", "at-once", "even"] = "realistic"
-    """This field and the following ones vary generated workloads; None: as in the workload
-    model."""
+    """Arrival of bags. This field and the following fields vary generated workloads; None: as in
+    the workload model."""
     median_size: float | None = None
     mean_runtime_s: float | None = None
     inaccuracy: float = 0.0
@@ -74,31 +74,32 @@ class Row(Cell, frozen=True, kw_only=True):
     """Number of tasks that are not done at the end: they failed for good, wait for failed tasks, or
     fit no site."""
     qwt_s: float | None = None
-    """Queue wait, mean over the attempts."""
+    """Queue wait in seconds, mean over the attempts."""
     ftd_s: float | None = None
-    """File transfer delay, mean over the attempts."""
+    """File transfer delay in seconds, mean over the attempts."""
     transfers: int | None = None
-    """Between sites (NFT)."""
+    """Number of file transfers between sites (NFT)."""
     moved_bytes: int | None = None
     core_s: float | None = None
     """Cost of the run: core seconds for which attempts held cores."""
     makespans_s: tuple[float, ...] = ()
     """Makespan of each workflow, in seconds."""
     bags: int | None = None
-    """Number of bags. This field and the following ones are measured for workloads of bags only."""
+    """Number of bags. The fields from this one to ``class_nsl`` are measured for workloads of bags
+    only."""
     done: int | None = None
     """Number of tasks that are done at the end."""
     completed_share: float | None = None
     """Share of the tasks that are done when the last bag arrives."""
     completed_later_share: float | None = None
-    """Share of the tasks that are done by twice the time of the last arrival."""
+    """Share of the tasks that are done at twice the time of the last arrival."""
     utilization: float | None = None
-    """Share of all processors in use until the last bag arrives."""
+    """Mean share of all processors that are in use until the last bag arrives."""
     replicas_started: int | None = None
-    """Attempts beyond the first of each task."""
+    """Number of attempts beyond the first attempt of each task."""
     wasted_share: float | None = None
-    """Share of the used processor time that went into attempts which were not the first of their
-    task to be done."""
+    """Share of the used processor time of all attempts except the first successful attempt of each
+    task."""
     last_arrival_s: float | None = None
     last_end_s: float | None = None
     class_bags: tuple[float, ...] = ()
@@ -107,22 +108,22 @@ class Row(Cell, frozen=True, kw_only=True):
     class_makespan_s: tuple[float, ...] = ()
     class_nsl: tuple[float, ...] = ()
     failure: str | None = None
-    """Why the run did not finish, in one line; None: it did."""
+    """Why the run did not finish, in one line; None: the run finished."""
     unhappy_owners: int | None = None
-    """Number of owners of bags with optional tasks who did not have their mandatory results in
-    time. None: there are no such bags."""
+    """Number of owners of bags with optional tasks whose mandatory tasks were not all done in time.
+    None: no bag has optional tasks."""
     unfairness: float | None = None
     """Largest minus smallest satisfaction of the owners of bags with optional tasks (DIET-ethic,
     section 3.3)."""
 
 
 def makespan_of(row: Row) -> float:
-    """The makespan of a run that finished, in seconds; infinite for one that did not."""
+    """The makespan in seconds; infinite if the run did not finish."""
     return inf if row.makespan_s is None else row.makespan_s
 
 
 def nsl_of(row: Row) -> float:
-    """The NSL of a run that finished; infinite for one that did not."""
+    """The NSL; infinite if the run did not finish."""
     return inf if row.nsl is None else row.nsl
 
 

@@ -92,7 +92,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     background: Background | None = None
 
     def cells(self) -> list[Cell]:
-        """The runs. Those with the same workload, seed and load are adjacent."""
+        """The cells of the experiment, one for each run. Cells with equal workload, seed and load
+        are adjacent."""
         combinations = product(
             self.subject.labels,
             self.seeds,

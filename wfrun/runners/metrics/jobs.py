@@ -29,12 +29,12 @@ class JobTiming(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def wait_s(self) -> float:
-        """From submission to start."""
+        """Time from submission to start, in seconds."""
         return self.start_s - self.submit_s
 
     @property
     def response_s(self) -> float:
-        """From submission to end; also called turnaround time."""
+        """Time from submission to end, in seconds; also called turnaround time."""
         return self.end_s - self.submit_s
 
 
@@ -62,7 +62,8 @@ def check_threshold(threshold_s: float) -> None:
 
 
 def total_makespan_s(jobs: Iterable[JobTiming]) -> float:
-    """From the first submission to the last end. Raises InvalidError for no jobs."""
+    """Time from the first submission to the last end, in seconds. Raises InvalidError for no
+    jobs."""
     known = list(jobs)
     if not known:
         raise InvalidError("without jobs there is no makespan")

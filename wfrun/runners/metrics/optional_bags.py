@@ -40,7 +40,7 @@ class OptionalShares(msgspec.Struct, frozen=True, kw_only=True):
     """Largest minus smallest satisfaction. None: no owner has a satisfaction."""
     completed: int
     owners: tuple[OwnerShare, ...]
-    """In the order of their first bags."""
+    """The owners, in the order of their first bags."""
 
 
 def optional_shares(state: RunState) -> OptionalShares | None:

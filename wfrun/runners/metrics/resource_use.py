@@ -45,7 +45,7 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     suggested_cores: int | None
     """Suggested request for the next run. None: not measured."""
     requested_memory_bytes: int
-    """On each node; 0: not stated."""
+    """Requested memory on each node, in bytes; 0: not stated."""
     peak_memory_bytes: int | None
     """Largest resident set of a process of a task. None: not measured."""
     suggested_memory_bytes: int | None

@@ -55,7 +55,7 @@ class RunShares(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """``running``, ``interrupted``, or how the run has ended."""
     owners: tuple[OwnerUse, ...]
-    """In the order of their first documents."""
+    """The owners, in the order of their first documents."""
     slices: tuple[TimeSlice, ...]
     """Intervals of equal length, from the start of the run to its end, or until now."""
 

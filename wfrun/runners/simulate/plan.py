@@ -57,13 +57,13 @@ class PlannedRun(msgspec.Struct, frozen=True):
     """The outcome of a simulated run."""
 
     makespan_s: float | None
-    """None: the simulated run does not finish."""
+    """Makespan in seconds; None: some tasks are not done."""
     tasks: int
     """Number of tasks to run."""
     unfinished: int
     """Tasks that the simulated run leaves undone."""
     failure: str | None
-    """Why the run leaves tasks undone, in one line; None: it leaves none."""
+    """Why the run leaves tasks undone, in one line; None: no task is left undone."""
     core_hours: float
     copied_bytes: int
     """Bytes of files that arrive at sites."""

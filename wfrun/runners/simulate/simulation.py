@@ -348,8 +348,8 @@ class SimulatedDispatch:
             self._clock.schedule(now_s, self._schedule_advance, 0)
 
     def _first_waiting(self, action: act.CopyFile) -> str | None:
-        """The attempt that waits longest for the copy. With ``serial`` sharing the network copies
-        the files of an attempt one by one."""
+        """The first attempt that waits for the copy. With ``serial`` sharing the network copies the
+        files of an attempt one by one."""
         waiting = self._state.copies[action.workflow, action.file, action.destination].waiting
         return waiting[0] if waiting else None
 

@@ -1,1 +1,1 @@
-"""What an experiment simulates: documents, workloads, past runs."""
+"""Subjects of experiments: documents, workloads of bags, past runs."""

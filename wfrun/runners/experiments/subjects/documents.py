@@ -83,8 +83,8 @@ def _content(workflow: Workflow) -> Workflow:
 
 
 def row_of(cell: Cell, state: RunState) -> Row:
-    """The measures of a run that has ended. The makespan and the NSL are None if some tasks are not
-    done."""
+    """The measures of a run that has ended. The makespan and the NSL are None if some tasks are
+    neither done nor unneeded."""
     attempts = max(1, state.done + sum(site.failed for site in state.sites))
     makespans_s = [
         (state.now_s if w.ended_s is None else w.ended_s) - w.added_s for w in state.workflows

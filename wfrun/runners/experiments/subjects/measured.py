@@ -85,8 +85,9 @@ def completed(found: Overheads, older: Overheads) -> Overheads:
 
 
 def _is_among(site: SiteSpec, catalog: Catalog, local: bool) -> bool:
-    """Whether the catalog has the same cluster or host under the same name. A local site counts
-    only with ``local``, and needs only the same name."""
+    """Whether the catalog has this site. A cluster or host must have the name, kind, hosts and
+    dispatch of the site in the catalog. A local site needs only the name, and counts only with
+    ``local``."""
     if site.access is None:
         return local and any(
             other.name == site.name and other.access is None for other in catalog.sites

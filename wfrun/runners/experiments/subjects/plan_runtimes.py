@@ -23,8 +23,8 @@ class RuntimeSources(msgspec.Struct, frozen=True):
     documented: int
     """Stated by the document."""
     predicted: int
-    """Number of tasks predicted from tasks of the same class in earlier runs, or by the mean of
-    those that the run itself has done."""
+    """Number of tasks with a predicted run time, from tasks of their class in earlier runs, or from
+    the mean of their class in this run so far."""
     assumed: int
     """Given with ``--runtime``."""
 

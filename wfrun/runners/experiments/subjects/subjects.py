@@ -1,4 +1,4 @@
-"""From the arguments of ``wfrun simulate`` to the subject of an experiment."""
+"""Makes the subject of an experiment from the arguments of ``wfrun simulate``."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ def workflows_of(
     template: LineTemplate | None = None,
     fill: Callable[[list[Workflow]], list[Workflow]],
 ) -> list[Workflow]:
-    """The workflows of documents, with run times: those of the document, else of the table, else
-    ``runtime_s``, else those that ``fill`` gives. ``template``: for documents whose lines are
-    tasks. Raises InvalidError."""
+    """Read the workflows of documents, and fill in run times: those of the document, else of the
+    table, else ``runtime_s``, else those that ``fill`` adds. ``template`` is for documents whose
+    lines are tasks. Raises InvalidError, also for a task that still has no run time."""
     workflows: list[Workflow] = []
     for document in documents:
         if isinstance(document, Workflow):

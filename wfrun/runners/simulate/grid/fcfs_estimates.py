@@ -43,19 +43,19 @@ class FcfsEstimates:
         self._cores: dict[int, int] = {}
         """Cores of all open jobs."""
         self._lengths_s: dict[int, float] = {}
-        """By open job: the run time that it is expected to have."""
+        """Expected run time of each open job, in seconds."""
         self._submitted_s: dict[int, float] = {}
         self._waiting: dict[int, None] = {}
         """Waiting jobs, in the order of the queue."""
         self._started_s: dict[int, float] = {}
         self._planned_s: dict[int, float] = {}
-        """By open job: planned or actual start."""
+        """Planned or actual start of each open job, in seconds."""
         self._plan = FcfsPlan(processors, (), -inf)
         self._deviations = 0
         """Number of deviations since the plan was made."""
         self._due: list[tuple[float, int]] = []
-        """A heap of the expected ends of running jobs. Entries of jobs that have ended are
-        stale."""
+        """Heap of (expected end in seconds, job) of running jobs. Entries of jobs that have ended
+        are ignored."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         self._cores[job], self._lengths_s[job] = cores, length_s

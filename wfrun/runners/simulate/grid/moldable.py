@@ -41,7 +41,7 @@ class MoldableJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reallocation(NamedTuple):
-    """How waiting jobs are reallocated."""
+    """Algorithm, period and limits of the reallocation of waiting jobs."""
 
     algorithm: str
     """One of `wfrun.engine.jobs.reallocation.ALGORITHMS`."""

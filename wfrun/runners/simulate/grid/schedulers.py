@@ -15,9 +15,10 @@ from wfrun.runners.simulate.grid.model import Scheduler
 
 
 class RunPredictor:
-    """Predicts jobs as `RunTimes` predicts the tasks of a run: from jobs of the same user,
-    application and size at the site; without such jobs from those at other sites; else from all
-    jobs, by the speeds of the sites. Implements `ValuePredictor`."""
+    """Predicts the run times of jobs as `RunTimes` predicts those of the tasks of a run. The basis
+    is the jobs of the same user, application and size at the site; without such jobs, those at
+    other sites; without these, all jobs. Run times at other sites are scaled by the speeds of the
+    sites. Implements `ValuePredictor`."""
 
     def __init__(self, sites: Sequence[SiteSpec], method: str = "last2") -> None:
         self._run_times = RunTimes(method)

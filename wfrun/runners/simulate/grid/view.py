@@ -1,4 +1,4 @@
-"""What placement policies see of a simulated grid."""
+"""The view of a simulated grid that placement policies get."""
 
 from __future__ import annotations
 
