@@ -353,7 +353,8 @@ def _add(sums: dict[K, tuple[int, int]], key: K, size_bytes: int) -> None:
 
 
 class TimeSpans:
-    """Disjoint spans of time, in seconds, added in order. Spans that touch become one."""
+    """Disjoint spans of time, in seconds, during which a condition held. They are added in order.
+    Spans that touch become one."""
 
     def __init__(self) -> None:
         self._begins_s = array("d")
@@ -364,8 +365,9 @@ class TimeSpans:
         """Begin of the open span, in seconds; None: no span is open."""
 
     def set(self, holds: bool, at_s: float) -> None:
-        """Open a span at ``at_s`` if ``holds``, or close the open span there if not. Does nothing
-        if a span is open already, or none is open to close. ``at_s`` never decreases."""
+        """Tell whether the condition ``holds`` from ``at_s`` on. If it begins to hold, a span is
+        opened at ``at_s``. If it ceases to hold, the open span is closed there. Otherwise nothing
+        changes. ``at_s`` never decreases."""
         if holds and self._since_s is None:
             self._since_s = at_s
             if self._ends_s and self._ends_s[-1] >= at_s:

@@ -20,7 +20,8 @@ from wfrun.runners.experiments.subjects.workloads import LogOfBags, Workloads, l
 from wfrun.runners.simulate.simulation import check_runtimes
 
 Kind = Literal["documents", "workloads", "queue"]
-"""Documents of workflows and bags; workloads of bags; the queue of one cluster, from its log."""
+"""Kinds of subjects: documents of workflows and bags, workloads of bags, or the queue of one
+cluster (from its log)."""
 
 NAMES: dict[Kind, str] = {
     "documents": "documents",

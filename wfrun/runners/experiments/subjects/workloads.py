@@ -190,9 +190,9 @@ def without_long_tasks(workload: BotWorkload, share: float = LONGEST_SHARE) -> B
 
 
 def _longest_s(runtimes_s: Sequence[float], capacity: float, share: float) -> float:
-    """Find the maximum run time, in seconds, that equals ``share`` of the total work over
-    ``capacity``. The total work is that after longer run times are cut to this maximum. The maximum
-    is at least LEAST_LONGEST_S. ``runtimes_s`` ascend."""
+    """Find the limit of run times, in seconds, that equals ``share`` of the total work divided by
+    ``capacity``. In the total work, run times above the limit count as the limit. The limit is at
+    least LEAST_LONGEST_S, unless no run time is longer. ``runtimes_s`` ascend."""
     longest_s = runtimes_s[-1]
     while True:
         work_s = sum(min(s, longest_s) for s in runtimes_s)

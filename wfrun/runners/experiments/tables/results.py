@@ -269,8 +269,8 @@ class Results(Generic[CellT, RowT]):
 
 
 def _locked(path: Path | int) -> io.TextIOWrapper:
-    """The file, open for appending under an exclusive lock. Raises OSError; BlockingIOError where
-    another process has the lock."""
+    """Open the file for appending, under an exclusive lock. Raises BlockingIOError if another
+    process has the lock, and other OSErrors."""
     if isinstance(path, int):
         fcntl.fcntl(path, fcntl.F_SETFL, os.O_APPEND)
     stream = open(path, "a+", newline="", encoding="utf-8")  # noqa: SIM115 - the caller's

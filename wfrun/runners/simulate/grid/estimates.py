@@ -12,7 +12,8 @@ from wfrun.engine.queues import Lrm
 
 
 class Estimates(Protocol):
-    """The information service of a site. It is notified of every change of the site's queue."""
+    """The information service of a site, which estimates the starts of jobs. It is notified of
+    every change of the site's queue."""
 
     def submit(self, job: int, cores: int, length_s: float, now_s: float) -> None:
         """Called when a job joins the end of the queue."""

@@ -26,7 +26,7 @@ class Grid(msgspec.Struct, frozen=True):
 
     @property
     def capacity(self) -> float:
-        """Sum over the sites of processors times speed."""
+        """Total speed of the grid: the sum of processors times speed over all sites."""
         return sum(spec.slots * spec.speed_ratio for spec in self.sites)
 
 
