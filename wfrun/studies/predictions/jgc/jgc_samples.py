@@ -147,10 +147,14 @@ def _none_m_5_m(s: JgcSamples) -> Finding:
     return bool(better) and not always, f"degradation [%]: {'; '.join(listed)}"
 
 
-@CLAIMS.add(_WHERE, "No history is better than the user's estimate, for MST and MWT")
+@CLAIMS.add(
+    _WHERE,
+    "No history is better than the user's estimate, for MST and MWT, in the mean of the windows",
+)
 def _no_history_better_user(s: JgcSamples) -> Finding:
+    """*Figure 8 indicates that there is no improvement*: the mean over the windows."""
+
     def test(case: str) -> bool:
-        best = min(min(s.by_window(case, model)) for model in FIGURES)
-        return best >= s.degradation(case, ESTIMATE)
+        return min(s.of_models(case).values()) >= s.degradation(case, ESTIMATE)
 
     return _found(s, test)
