@@ -40,7 +40,7 @@ CAUSES: dict[int, str] = {
     23: "holds with 175,000 tasks: see *FPLT and S-T*",
     24: _LOAD,
     **dict.fromkeys((25, 26, 27, 28, 29, 31), _USERS),
-    34: _MODEL,
+    34: "unexplained; on the text, see *Where the thesis contradicts itself*",
     35: "see *fcondor* and *Streams*",
     36: _STREAMS,
     37: _STREAMS,
