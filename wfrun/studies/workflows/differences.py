@@ -59,8 +59,7 @@ distinguishable: a few long jobs decide the means.
   it (tested above).
 - **Throttling single workflows.** Limits of 50 to 150 tasks leave some of 272 processors idle. In
   an idle system they help only where a policy's unthrottled placement is bad. The thesis has an
-  improvement of 15% for File-Aware, whose waits (5 s of queue, 0.4 s of transfers, as here) leave
-  no more than a few seconds to gain. This is not explained.
+  improvement of 15% for File-Aware, whose waits (5.4 s, as here) leave little to gain. Unexplained.
 - **File transfer delay.** Here a task also waits for a file that is already being transferred to
   the site. The thesis seems to charge each transfer to one task; charged in this way, Round Robin
   agrees (column *FTD once*). For Inspiral and SIPHT, whose files are small, the thesis' delays are
