@@ -99,13 +99,6 @@ def _head(
 ) -> Iterator[str]:
     yield "# Study `reallocation`: moldable jobs move between queues (RR-7365)"
     yield ""
-    yield (
-        "Source: Y. Caniou, G. Charrier, F. Desprez, *Evaluation of Reallocation Heuristics for "
-        "Moldable Tasks in Computational Dedicated and non Dedicated Grids*, INRIA RR-7365, 2010. "
-        "The choice of sizes and moves is that of `wfrun jobs`, the queues are `replanned` ones "
-        "of `wfrun simulate`."
-    )
-    yield ""
     runs = len(samples.rows)
     length = (
         "all of each trace"
@@ -113,6 +106,13 @@ def _head(
         else f"the first {scale.days:g} days of each trace"
     )
     yield from _summary(samples)
+    yield ""
+    yield (
+        "Source: Y. Caniou, G. Charrier, F. Desprez, *Evaluation of Reallocation Heuristics for "
+        "Moldable Tasks in Computational Dedicated and non Dedicated Grids*, INRIA RR-7365, 2010. "
+        "The choice of sizes and moves is that of `wfrun jobs`, the queues are `replanned` ones "
+        "of `wfrun simulate`."
+    )
     yield ""
     yield (
         f"**Of sections 5 and 6, {tally_by_kind(found)}.** {len(samples.seeds)} seeds, {length}: "
