@@ -375,6 +375,8 @@ def test_a_look_at_the_sites(folder: Path) -> None:
     assert re.search("far +FAILED +connection", shown)
     assert re.search("here +ok +limits", shown)
     assert not (folder / "wfrun-runs").exists()
+    sites.write_text("sites:\n  here: {slots: 1}\n")
+    assert wfrun("run", document, "--sites", sites, "--dry-run", "--connect")[0] == 0
     status, shown = wfrun("run", document, "--connect")
     assert (status, "without --dry-run" in shown) == (2, True)
 

@@ -40,8 +40,8 @@ def dry_run(plan: Plan, choice: str, *, connect: bool) -> int:
     console.print("sites: " + ", ".join(map(_site, sites)), highlight=False)
     if not connect:
         return DONE
-    failed = asyncio.run(check(sites, None, terminal_prompter(), as_json=False))
-    return SITE if failed else DONE
+    checked = asyncio.run(check(sites, None, terminal_prompter(), as_json=False))
+    return SITE if checked.has_failures else DONE
 
 
 def _workflow_table(plan: Plan, reuse: Reuse) -> Table:
