@@ -12,7 +12,15 @@ from tests.testbed.testbed import Testbed
 from wfrun.runners.cli.main import cli
 from wfrun.studies.brokers import command, paper
 from wfrun.studies.brokers.claims import CLAIMS
-from wfrun.studies.brokers.emulated import EmulatedCase, EmulatedOutcome, run_emulated
+from wfrun.studies.brokers.emulated import (
+    LIMITS,
+    REPETITIONS,
+    EmulatedCase,
+    EmulatedOutcome,
+    emulated_cases,
+    run_emulated,
+)
+from wfrun.studies.brokers.emulated_claims import EmulatedSamples, emulated_answers
 from wfrun.studies.brokers.emulated_page import emulation
 from wfrun.studies.brokers.experiments import (
     BINS,
@@ -243,7 +251,110 @@ def test_a_catalog_that_cannot_be_read_comes_first(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-EMULATED = EmulatedCase("all-clusters", 25, 30, 2, 0.02, "generated")
+def test_repetitions_of_the_emulation_are_interleaved() -> None:
+    made = emulated_cases(quick=False, corpus=None)
+    each = len(made) // REPETITIONS
+    assert len(set(made)) == len(made) == REPETITIONS * (2 * len(paper.POLICIES) + len(LIMITS))
+    for start in range(0, len(made), each):
+        again = [msgspec.structs.replace(c, repetition=0) for c in made[start : start + each]]
+        assert again == made[:each]
+        assert {c.repetition for c in made[start : start + each]} == {start // each}
+
+
+def test_a_quick_emulation_is_short() -> None:
+    made = emulated_cases(quick=True, corpus=None)
+    assert [(c.throttle, c.repetition) for c in made] == [(None, 0), (25, 0)]
+
+
+def emulated(case: EmulatedCase, *, noise: float = 0.0) -> EmulatedOutcome:
+    """An outcome that has the order and the factors of the text. The first repetition has more of
+    everything, the second less, by a share of ``noise``."""
+    single, everywhere, least = (case.policy == policy for policy in paper.POLICIES)
+    if case.instances == 1:
+        makespan_s, wait_s = 60.0 if least else 100.0 + 10 * everywhere, 20.0 if single else 5.0
+    else:
+        makespan_s, wait_s = (
+            100.0 * (1 + everywhere + 0.5 * least),
+            5.0 * (1 + single + 3 * everywhere),
+        )
+    makespan_s *= {None: 1.0, 150: 1.1, 25: 1.5}[case.throttle]
+    load = {None: 1.6, 150: 0.8, 25: 0.4}[case.throttle]
+    makespan_s *= 1 + noise * (1, -1, 0.1, 0, -0.1)[case.repetition]
+    return EmulatedOutcome(
+        **msgspec.structs.asdict(case),
+        makespan_s=makespan_s,
+        qwt_s=wait_s,
+        ftd_s=1.0,
+        nft=50.0 if everywhere else 40.0 if least else 0.0,
+        head_cpu_s=load * makespan_s,
+        head_commands=700,
+        broker_cpu_s=16.0,
+        dispatched=40,
+        waits_s=(wait_s,) * POINTS,
+    )
+
+
+def judged_emulation(rows: list[EmulatedOutcome]) -> dict[str, Verdict]:
+    return {one.claim.text: one.verdict for one in emulated_answers(EmulatedSamples(rows))}
+
+
+def test_every_claim_holds_in_an_emulation_as_in_the_text() -> None:
+    rows = [emulated(case) for case in emulated_cases(quick=False, corpus=None)]
+    assert set(judged_emulation(rows).values()) == {Verdict.HOLDS}
+    lines = list(emulation(rows))
+    assert any("Means are over 5 repetitions" in line for line in lines)
+    row = "| 5 | cluster-min | 25 | 5 | 225 | 5 | 5 | 1 | 40 | 40 | 700 | 90 | 40 | 16 |"
+    assert row in lines
+    assert any(line.startswith(f"| {len(CLAIMS) + 1} | 6.4.1 | one workflow") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "limit", "factor"),
+    [
+        ("Single Cluster is the best", "single-cluster", None, 3.0),
+        ("All-Clusters is the worst", "all-clusters", None, 0.5),
+        ("a limit of 150 is similar", "cluster-min", 150, 1.5),
+        ("a limit of 150 is smaller", "cluster-min", 150, 1.5),
+        ("a limit of 25 makes", "cluster-min", 25, 0.6),
+        # the load is the same CPU time over another makespan
+        ("a limit of 25 divides", "cluster-min", 25, 0.5),
+        ("a limit of 150 divides", "cluster-min", 150, 0.5),
+        ("the head node is overloaded", "all-clusters", None, 4.0),
+    ],
+)
+def test_claims_can_fail_in_the_emulation(
+    text: str, policy: str, limit: int | None, factor: float
+) -> None:
+    rows = []
+    for case in emulated_cases(quick=False, corpus=None):
+        row = emulated(case)
+        if (case.instances, case.policy, case.throttle) == (5, policy, limit):
+            row = msgspec.structs.replace(row, makespan_s=row.makespan_s * factor)
+        rows.append(row)
+    (verdict,) = (verdict for claim, verdict in judged_emulation(rows).items() if text in claim)
+    assert verdict is Verdict.FAILS
+
+
+def test_emulations_are_compared_within_each_repetition() -> None:
+    """Noise common to all cases of a repetition decides nothing; other noise leaves it open."""
+    rows = [emulated(case, noise=0.4) for case in emulated_cases(quick=False, corpus=None)]
+    text = "five workflows: All-Clusters is the worst"
+    assert judged_emulation(rows)[text] is Verdict.HOLDS
+    apart = [
+        emulated(row_case, noise=0.8 if row_case.policy == "all-clusters" else -0.8)
+        for row_case in emulated_cases(quick=False, corpus=None)
+    ]
+    assert judged_emulation(apart)[text] is Verdict.UNCLEAR
+
+
+def test_a_quick_emulation_decides_nothing() -> None:
+    rows = [emulated(case) for case in emulated_cases(quick=True, corpus=None)]
+    text = "\n".join(emulation(rows))
+    assert "There is one run of each row." in text
+    assert "verdict" not in text
+
+
+EMULATED = EmulatedCase("all-clusters", 25, 30, 2, 0.02, "generated", 0)
 
 
 @pytest.mark.testbed
@@ -253,7 +364,9 @@ def test_two_brokers_share_real_clusters(testbed: Testbed, tmp_path: Path) -> No
     catalog.write_text(lines[: lines.index("  delta:")])
     found = run_emulated(EMULATED, catalog, tmp_path / "runs", None)
     assert isinstance(found, EmulatedOutcome)
-    assert 0 < found.dispatched <= 2 * 25 // 5
+    assert 0 < found.dispatched <= 2 * LIMITS[25]
     assert found.makespan_s > 1
-    assert found.cpu_s > 0
-    assert "| all-clusters | 25 | 5 |" in "\n".join(emulation([found]))
+    assert found.broker_cpu_s > 0
+    assert found.head_commands >= 2 * 3  # each broker calls each batch system
+    assert 0 < found.load == found.head_cpu_s / found.makespan_s
+    assert "| 2 | all-clusters | 25 | 5 |" in "\n".join(emulation([found]))

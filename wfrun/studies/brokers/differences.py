@@ -104,3 +104,18 @@ longer. The table below changes one part of the model at a time.
   has a smaller load without a limit than with a limit of 150.
 - **FTD** is smaller here: see *Transfers of Single Cluster*.
 """
+
+EMULATED_LIMITS = """
+What one machine cannot show:
+
+- Nodes, head nodes and brokers share its processors. A busy head node therefore delays the tasks
+  and the brokers, too, and other work on the machine delays all of them.
+- The load counts what wfrun does on head nodes. It does not count the daemons of the batch systems,
+  SSH servers and copies, which the `top` of the thesis counts, nor processes that wait.
+- Links have the speed of memory and no latency, so that transfers between clusters cost next to
+  nothing but their commands.
+- There are no other users, and 40 processors: a workflow is a tenth of the one in the thesis.
+- Times of batch systems are not scaled. A job starts after a second or so, and its end is noticed
+  some seconds later, which here is as long as a task.
+"""
+"""What the testbed cannot show."""

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from wfrun.engine import events as ev
 from wfrun.engine.errors import InfeasibleError
 from wfrun.parsers.generate import generate
 from wfrun.parsers.workflows.writers.write_dax import write_dax
@@ -28,17 +30,19 @@ from wfrun.studies.workflows.paper import CLUSTER_MIN
 
 
 class EmulatedCase(msgspec.Struct, frozen=True):
-    """Five brokers that start together."""
+    """Brokers that start together."""
 
     policy: str
     throttle: int | None
-    """The concurrency limit of the thesis. Here it is divided by SHRINK."""
+    """The concurrency limit of the thesis; LIMITS has the one here."""
     size: int
     """Number of tasks of each workflow."""
     instances: int
+    """Number of workflows, each with its own broker."""
     time_scale: float
     origin: str
     """``generated`` or ``corpus``."""
+    repetition: int
 
 
 class EmulatedOutcome(EmulatedCase, frozen=True):
@@ -48,7 +52,11 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
     qwt_s: float
     ftd_s: float
     nft: float
-    cpu_s: float
+    head_cpu_s: float
+    """CPU time of agents and batch commands on the head nodes of all clusters."""
+    head_commands: int
+    """Number of batch commands there."""
+    broker_cpu_s: float
     """CPU time of all brokers on this machine."""
     dispatched: int
     """Maximum number of tasks dispatched at the same time."""
@@ -57,37 +65,50 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
 
     @property
     def load(self) -> float:
-        """Share of a processor of this machine that the brokers use; 1 is 100%."""
-        return self.cpu_s / self.makespan_s
+        """Mean number of processors that agents and batch commands use on the head nodes of all
+        clusters; 1 is 100%."""
+        return self.head_cpu_s / self.makespan_s
+
+    @property
+    def median_qwt_s(self) -> float:
+        """The median of the queue wait."""
+        return self.waits_s[len(self.waits_s) // 2]
 
 
 THROTTLED = CLUSTER_MIN
 """The policy that is throttled. Of the three policies, it is the one that section 6.3.1
 throttles."""
-SIZE = 100
-SHRINK = 5
-"""Factor by which concurrency limits are smaller than those of the thesis, since the emulation has
-about a fifth of the processors of three clusters of the DAS-3. Workflows have 100 tasks instead of
-1,000."""
-LIMITS = (25, 150)
-"""The first and the last of the thesis's four limits, since each run takes minutes."""
-TIME_SCALE = 0.25
+SIZE = 50
+LIMITS: Mapping[int, int] = {25: 5, 150: 15}
+"""The emulated limit for the first and the last of the thesis's four limits. A workflow here has a
+twentieth of the tasks, and the clusters a fifth of the idle processors. As in the thesis, the
+smaller limit keeps five workflows together at about the number of processors; the larger one does
+not, but is less than the number of tasks that a workflow can run at the same time."""
+TIME_SCALE = 0.1
 SIZE_SCALE = 0.001
+REPETITIONS = 5
+"""Number of runs of each case in the full study."""
 
 
 def emulated_cases(*, quick: bool, corpus: Path | None) -> list[EmulatedCase]:
-    """The cases: the policies without a limit, and THROTTLED with each limit. In the quick study:
-    THROTTLED alone, without a limit and with the smallest one, with fewer and shorter tasks."""
+    """The cases of each repetition in turn: one workflow and five with each policy, and five with
+    THROTTLED and each limit. In the quick study: one repetition of five workflows with THROTTLED,
+    without a limit and with the smallest one, with fewer and shorter tasks."""
     size, time_scale = (30, 0.05) if quick else (SIZE, TIME_SCALE)
     has_document = corpus is not None and document_of(corpus, "cybershake", size) is not None
-
-    def case(policy: str, limit: int | None) -> EmulatedCase:
-        origin = "corpus" if has_document else "generated"
-        return EmulatedCase(policy, limit, size, paper.INSTANCES, time_scale, origin)
-
-    limits = LIMITS[:1] if quick else LIMITS
+    origin = "corpus" if has_document else "generated"
+    limits = list(LIMITS)[: 1 if quick else None]
+    settings: list[tuple[int, str, int | None]] = []
+    if not quick:
+        settings += [(1, policy, None) for policy in paper.POLICIES]
     policies = (THROTTLED,) if quick else paper.POLICIES
-    return [*(case(p, None) for p in policies), *(case(THROTTLED, limit) for limit in limits)]
+    settings += [(paper.INSTANCES, policy, None) for policy in policies]
+    settings += [(paper.INSTANCES, THROTTLED, limit) for limit in limits]
+    return [
+        EmulatedCase(policy, limit, size, instances, time_scale, origin, repetition)
+        for repetition in range(1 if quick else REPETITIONS)
+        for instances, policy, limit in settings
+    ]
 
 
 def emulate(
@@ -126,22 +147,22 @@ def run_emulated(
     document = document_of(corpus, "cybershake", case.size) if corpus is not None else None
     if document is None:
         document = folder / f"cybershake-{case.size}.dax"
-        write_dax(generate("cybershake", case.size, 0), document)
+        write_dax(generate("cybershake", case.size, case.repetition), document)
     runs = [folder / f"broker-{number}" for number in range(case.instances)]
     before_s = _children_cpu_s()
     _run_brokers([_command(case, document, sites, run) for run in runs], folder)
-    cpu_s = _children_cpu_s() - before_s
-    return _measured(case, [_timings(run) for run in runs], cpu_s)
+    broker_cpu_s = _children_cpu_s() - before_s
+    return _measured(case, [_log(run) for run in runs], broker_cpu_s)
 
 
 def _command(case: EmulatedCase, document: Path, sites: Path, run: Path) -> list[str]:
-    limit = "none" if case.throttle is None else str(max(1, case.throttle // SHRINK))
+    limit = "none" if case.throttle is None else str(LIMITS[case.throttle])
     return [
         sys.executable, "-m", "wfrun.runners.cli.main", "run", str(document),
         "--sites", str(sites),
         "--emulate", "--at-sites", "--time-scale", str(case.time_scale),
         "--size-scale", str(SIZE_SCALE), "--policy", case.policy, "--throttle", limit,
-        "--run-dir", str(run), "--quiet",
+        "--seed", str(case.repetition), "--run-dir", str(run), "--quiet",
     ]  # fmt: skip
 
 
@@ -179,25 +200,38 @@ def _children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _timings(run: Path) -> RunTimings:
+class _BrokerLog(NamedTuple):
+    timings: RunTimings
+    counted: list[ev.SiteCounted]
+
+
+def _log(run: Path) -> _BrokerLog:
     store = Store(run)
     try:
-        return run_timings(store.load(), store.workflows())
+        timings = run_timings(store.load(), store.workflows())
+        counted = [event for event in store.load() if isinstance(event, ev.SiteCounted)]
     finally:
         store.close()
+    return _BrokerLog(timings, counted)
 
 
-def _measured(case: EmulatedCase, brokers: Sequence[RunTimings], cpu_s: float) -> EmulatedOutcome:
-    tasks = [task for broker in brokers for task in broker.tasks if task.done]
-    begun_s = min(broker.started_s for broker in brokers)
+def _measured(
+    case: EmulatedCase, brokers: Sequence[_BrokerLog], broker_cpu_s: float
+) -> EmulatedOutcome:
+    runs = [broker.timings for broker in brokers]
+    counted = [event for broker in brokers for event in broker.counted]
+    tasks = [task for run in runs for task in run.tasks if task.done]
+    begun_s = min(run.started_s for run in runs)
     waits_s = [task.queue_wait_s for task in tasks]
     return EmulatedOutcome(
         **msgspec.structs.asdict(case),
         makespan_s=max(task.end_s for task in tasks) - begun_s,
         qwt_s=fsum(waits_s) / len(tasks),
         ftd_s=fsum(task.staging_s for task in tasks) / len(tasks),
-        nft=fsum(m.transfers for b in brokers for m in b.workflow_metrics()) / len(brokers),
-        cpu_s=cpu_s,
+        nft=fsum(m.transfers for run in runs for m in run.workflow_metrics()) / len(runs),
+        head_cpu_s=fsum(event.cpu_s for event in counted),
+        head_commands=sum(sum(event.commands.values()) for event in counted),
+        broker_cpu_s=broker_cpu_s,
         dispatched=_most((task.placed_s, task.end_s) for task in tasks),
         waits_s=percentiles(waits_s),
     )

@@ -2,96 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from wfrun.studies.brokers import paper
-from wfrun.studies.brokers.emulated import LIMITS, SHRINK, SIZE_SCALE, THROTTLED, EmulatedOutcome
-from wfrun.studies.common.claim import IDENTICAL, SIMILAR
-from wfrun.studies.common.numbers import number
-from wfrun.studies.common.page import table
-from wfrun.studies.workflows.paper import ALL, SINGLE
+from wfrun.studies.brokers.differences import EMULATED_LIMITS
+from wfrun.studies.brokers.emulated import LIMITS, SIZE_SCALE, EmulatedOutcome
+from wfrun.studies.brokers.emulated_claims import EmulatedSamples, emulated_answers
+from wfrun.studies.common.claim import tally
+from wfrun.studies.common.numbers import number, shown
+from wfrun.studies.common.page import claims_table, table
+from wfrun.studies.common.verdict import Sample, combine
 
 
 def emulation(rows: Sequence[EmulatedOutcome]) -> Iterator[str]:
-    """Tables of the runs, and which claims they agree with."""
+    """The table of means, the claims with their verdicts, and the limits of the emulation."""
     first = rows[0]
+    samples = EmulatedSamples(rows)
+    repetitions = len({row.repetition for row in rows})
     yield ""
     yield "## Emulated: the real engine over real clusters"
     yield ""
     yield (
-        f"{first.instances} x CyberShake-{first.size}, each workflow run by a process of "
-        "`wfrun run --emulate --at-sites`, which submits a batch job for each task; the tasks wait "
-        f"for {first.time_scale:g} times their documented time, files have {SIZE_SCALE:g} of their "
-        f"size. Limits are {SHRINK} times smaller than those of the thesis. One run of each case."
+        f"CyberShake-{first.size}, each workflow run by a process of `wfrun run --emulate "
+        "--at-sites`, its broker, which submits a batch job for each task. The tasks wait for "
+        f"{first.time_scale:g} times their documented time; files have {SIZE_SCALE:g} of their "
+        f"size. Limits are smaller than those of the thesis, as the clusters are. "
+        f"{_runs(repetitions)}"
     )
-    header = ("policy", "limit, thesis", "limit", "makespan [s]", "QWT [s]", "median", "FTD [s]",
-              "NFT", "dispatched at most", "CPU of the brokers [s]", "load [%]")  # fmt: skip
-    yield from table(header, (_row(row) for row in rows))
+    yield from table(_HEADER, (_row(samples, *point) for point in samples.points))
     yield ""
     yield (
-        "The load is the share of a processor of the submission host that the brokers take. Times "
-        "are those of the clock."
+        "Times are those of the clock. The load is the CPU time of wfrun's agents and of the batch "
+        "commands that they run on the three head nodes (`sbatch`, `squeue`, `qsub` and so on), "
+        "which the logs of the brokers count, over the makespan: 100% is one processor. "
+        "*Commands* is the number of these batch commands, *dispatched* the maximum number of "
+        "tasks dispatched at the same time."
     )
-    yield from table(("claim", "in the emulation", "values"), _findings(rows))
+    if samples.complete:
+        found = emulated_answers(samples)
+        yield ""
+        yield (
+            f"**Of the claims in the emulation, {tally(found)}.** They are decided as those of "
+            f"the simulations. CyberShake-{first.size} takes the place of CyberShake-1000."
+        )
+        yield from claims_table(found, {})
+    yield from EMULATED_LIMITS.splitlines()
 
 
-def _row(row: EmulatedOutcome) -> Sequence[str]:
-    limit = row.throttle
+def _runs(repetitions: int) -> str:
+    if repetitions == 1:
+        return "There is one run of each row."
     return (
-        row.policy,
-        "none" if limit is None else str(limit),
-        "none" if limit is None else str(limit // SHRINK),
-        number(row.makespan_s),
-        number(row.qwt_s),
-        number(row.waits_s[len(row.waits_s) // 2]),
-        number(row.ftd_s),
-        number(row.nft),
-        str(row.dispatched),
-        number(row.cpu_s),
-        number(100 * row.load),
+        f"Means are over {repetitions} repetitions, with 95% confidence intervals (Student's t). "
+        "Each repetition runs all rows one after another, so that slow changes of the machine "
+        "affect all rows alike."
     )
 
 
-def _findings(rows: Sequence[EmulatedOutcome]) -> Iterator[Sequence[str]]:
-    """The claims for which the runs are there."""
-    free = {row.policy: row for row in rows if row.throttle is None}
-    limited = {row.throttle: row for row in rows if row.policy == THROTTLED and row.throttle}
-    spans = {policy: row.makespan_s for policy, row in free.items()}
-    if set(free) == set(paper.POLICIES):
-        yield _finding(
-            "Single Cluster is the best", min(spans, key=spans.__getitem__) == SINGLE, spans
-        )
-        yield _finding("All-Clusters is the worst", max(spans, key=spans.__getitem__) == ALL, spans)
-        moved = {policy: row.nft for policy, row in free.items()}
-        most = max(moved, key=moved.__getitem__)
-        yield _finding("All-Clusters causes the most transfers", most == ALL, moved)
-    if set(limited) == set(LIMITS):
-        ends = {str(limit): row.makespan_s for limit, row in limited.items()}
-        ends["none"] = spans[THROTTLED]
-        yield _finding(
-            "the makespan with a limit of 150 is smaller than with a limit of 25",
-            ends["150"] < ends["25"],
-            ends,
-        )
-        ratio = ends["150"] / ends["none"]
-        yield _finding(
-            "the makespan with a limit of 150 is similar to that without a limit",
-            1 / SIMILAR <= ratio <= SIMILAR,
-            ends,
-        )
-        yield _finding(
-            "a limit of 25 makes the makespan noticeably longer",
-            ends["25"] > IDENTICAL * ends["none"],
-            ends,
-        )
-        loads = {str(limit): row.load for limit, row in limited.items()}
-        loads["none"] = free[THROTTLED].load
-        for limit, factor in paper.LOAD_FACTORS.items():
-            text = f"a limit of {limit} divides the load by {factor:g}, within 25%"
-            ratio = factor * loads[str(limit)] / loads["none"]
-            yield _finding(text, 1 / SIMILAR <= ratio <= SIMILAR, loads)
+_HEADER = ("workflows", "policy", "limit, thesis", "limit", "makespan [s]", "QWT [s]", "median",
+           "FTD [s]", "NFT", "dispatched", "commands", "CPU of head nodes [s]", "load [%]",
+           "CPU of brokers [s]")  # fmt: skip
 
 
-def _finding(text: str, agrees: bool, values: Mapping[str, float]) -> Sequence[str]:
-    shown = ", ".join(f"{name} {number(value)}" for name, value in values.items())
-    return text, "yes" if agrees else "**no**", shown
+def _row(samples: EmulatedSamples, instances: int, policy: str, limit: int | None) -> Sequence[str]:
+    def of(measure: str) -> Sample:
+        return samples.sample(instances, policy, limit, measure)
+
+    measures = ("makespan_s", "qwt_s", "median_qwt_s", "ftd_s", "nft", "dispatched",
+                "head_commands", "head_cpu_s")  # fmt: skip
+    return (
+        str(instances),
+        policy,
+        "none" if limit is None else number(limit),
+        "none" if limit is None else number(LIMITS[limit]),
+        *(shown(of(measure)) for measure in measures),
+        shown(combine(lambda load: 100 * load, of("load"))),
+        shown(of("broker_cpu_s")),
+    )
