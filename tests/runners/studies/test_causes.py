@@ -14,6 +14,7 @@ from wfrun.studies.bags import differences as bags
 from wfrun.studies.bags.claims import CLAIMS as BAGS
 from wfrun.studies.brokers import differences as brokers
 from wfrun.studies.brokers.claims import CLAIMS as BROKERS
+from wfrun.studies.brokers.emulated_claims import EMULATED_CLAIMS
 from wfrun.studies.common.claim import Claim
 from wfrun.studies.demt import differences as demt
 from wfrun.studies.demt.claims import CLAIMS as DEMT
@@ -48,3 +49,18 @@ def test_causes_are_of_claims_that_do_not_hold_and_name_sections_of_the_page(
         assert re.search(r"\| \*\*(does not hold|not distinguishable|no)\*\* \|", lines[number])
         for name in re.findall(r"\*([^*]+)\*", cause):
             assert re.search(rf"^(#+ |- \*\*){re.escape(name)}", page, re.M), name
+
+
+def test_the_page_of_brokers_has_all_claims_of_the_emulation_with_their_causes() -> None:
+    page = (DOCS / "study-brokers.md").read_text()
+    part = page[page.index("## Emulated") :]
+    table = part[part.index("|  | section | claim |") :].partition("\n\n")[0]
+    lines = {int(line.split("|")[1]): line for line in table.splitlines()[2:]}
+    assert set(lines) == {len(BROKERS) + n for n in range(1, len(EMULATED_CLAIMS) + 1)}
+    for number, claim in enumerate(EMULATED_CLAIMS, len(BROKERS) + 1):
+        assert f"| {claim.where} | {claim.text} |" in lines[number]
+    assert set(brokers.EMULATED_CAUSES) <= set(lines)
+    for number, cause in brokers.EMULATED_CAUSES.items():
+        assert f"| {cause} |" in lines[number]
+        for name in re.findall(r"\*([^*]+)\*", cause):
+            assert f"\n- **{name}" in part, name

@@ -21,7 +21,7 @@ from wfrun.studies.brokers.emulated import (
     run_emulated,
 )
 from wfrun.studies.brokers.emulated_claims import EmulatedSamples, emulated_answers
-from wfrun.studies.brokers.emulated_page import emulation
+from wfrun.studies.brokers.emulated_page import emulation, emulation_summary
 from wfrun.studies.brokers.experiments import (
     BINS,
     CHANGES,
@@ -301,6 +301,7 @@ def judged_emulation(rows: list[EmulatedOutcome]) -> dict[str, Verdict]:
 def test_every_claim_holds_in_an_emulation_as_in_the_text() -> None:
     rows = [emulated(case) for case in emulated_cases(quick=False, corpus=None)]
     assert set(judged_emulation(rows).values()) == {Verdict.HOLDS}
+    assert any("use 8% to 20%" in line for line in emulation_summary(rows))
     lines = list(emulation(rows))
     assert any("Means are over 5 repetitions" in line for line in lines)
     row = "| 5 | cluster-min | 25 | 5 | 225 | 5 | 5 | 1 | 40 | 40 | 700 | 90 | 40 | 16 |"
@@ -349,6 +350,7 @@ def test_emulations_are_compared_within_each_repetition() -> None:
 
 def test_a_quick_emulation_decides_nothing() -> None:
     rows = [emulated(case) for case in emulated_cases(quick=True, corpus=None)]
+    assert not list(emulation_summary(rows))
     text = "\n".join(emulation(rows))
     assert "There is one run of each row." in text
     assert "verdict" not in text

@@ -55,7 +55,7 @@ class EmulatedOutcome(EmulatedCase, frozen=True):
     head_cpu_s: float
     """CPU time of agents and batch commands on the head nodes of all clusters."""
     head_commands: int
-    """Number of batch commands there."""
+    """Number of commands that the agents ran there."""
     broker_cpu_s: float
     """CPU time of all brokers on this machine."""
     dispatched: int

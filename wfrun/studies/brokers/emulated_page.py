@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from wfrun.studies.brokers.differences import EMULATED_LIMITS
+from wfrun.studies.brokers.differences import (
+    EMULATED_CAUSES,
+    EMULATED_DIFFERENCES,
+    EMULATED_LIMITS,
+    EMULATED_SUMMARY,
+)
 from wfrun.studies.brokers.emulated import LIMITS, SIZE_SCALE, EmulatedOutcome
 from wfrun.studies.brokers.emulated_claims import EmulatedSamples, emulated_answers
 from wfrun.studies.common.claim import tally
@@ -34,8 +39,8 @@ def emulation(rows: Sequence[EmulatedOutcome]) -> Iterator[str]:
         "Times are those of the clock. The load is the CPU time of wfrun's agents and of the batch "
         "commands that they run on the three head nodes (`sbatch`, `squeue`, `qsub` and so on), "
         "which the logs of the brokers count, over the makespan: 100% is one processor. "
-        "*Commands* is the number of these batch commands, *dispatched* the maximum number of "
-        "tasks dispatched at the same time."
+        "*Commands* is the number of these commands, *dispatched* the maximum number of tasks "
+        "dispatched at the same time."
     )
     if samples.complete:
         found = emulated_answers(samples)
@@ -44,8 +49,15 @@ def emulation(rows: Sequence[EmulatedOutcome]) -> Iterator[str]:
             f"**Of the claims in the emulation, {tally(found)}.** They are decided as those of "
             f"the simulations. CyberShake-{first.size} takes the place of CyberShake-1000."
         )
-        yield from claims_table(found, {})
+        yield from claims_table(found, EMULATED_CAUSES)
+        yield from EMULATED_DIFFERENCES.splitlines()
     yield from EMULATED_LIMITS.splitlines()
+
+
+def emulation_summary(rows: Sequence[EmulatedOutcome]) -> Iterator[str]:
+    """What the emulation shows, for the head of the page; nothing for a quick study."""
+    if EmulatedSamples(rows).complete:
+        yield from EMULATED_SUMMARY.splitlines()
 
 
 def _runs(repetitions: int) -> str:

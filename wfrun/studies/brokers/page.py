@@ -8,7 +8,7 @@ from wfrun.studies.brokers import paper
 from wfrun.studies.brokers.claims import FREE_HEADS
 from wfrun.studies.brokers.differences import CAUSES, CONTRADICTIONS, DIFFERENCES, SUMMARY
 from wfrun.studies.brokers.emulated import EmulatedOutcome
-from wfrun.studies.brokers.emulated_page import emulation
+from wfrun.studies.brokers.emulated_page import emulation, emulation_summary
 from wfrun.studies.brokers.experiments import (
     APART_S,
     CHANGES,
@@ -42,7 +42,7 @@ def page(
     """The page in Markdown. ``emulated`` are the runs of the emulation, None without one.
     ``pictures`` are the names of files beside the page."""
     parts = [
-        *_head(found, repetitions),
+        *_head(found, repetitions, emulated),
         *_setting(),
         *_tables(samples),
         *_waits(samples),
@@ -58,10 +58,14 @@ def page(
     return "\n".join(parts) + "\n"
 
 
-def _head(found: Sequence[Answer], repetitions: int) -> Iterator[str]:
-    yield "# Study `brokers`: section 6.4 of the thesis, simulated"
+def _head(
+    found: Sequence[Answer], repetitions: int, emulated: Sequence[EmulatedOutcome] | None
+) -> Iterator[str]:
+    also = "" if emulated is None else " and emulated"
+    yield f"# Study `brokers`: section 6.4 of the thesis, simulated{also}"
     yield ""
-    yield from opening(SUMMARY, found)
+    summary = [*SUMMARY.splitlines(), *(emulation_summary(emulated) if emulated else ())]
+    yield from opening("\n".join(summary), found)
     yield SOURCE
     yield ""
     yield (
