@@ -47,7 +47,7 @@ CAUSES: dict[int, str] = {
 }
 """Why claims do not hold here, by number."""
 
-DIFFERENCES = """
+ON_REAL_CLUSTERS = """
 ## On real clusters
 
 Three logs of 400 tasks in 62 to 87 bags, of 10 s on average, were drawn as in the study. They
@@ -80,7 +80,9 @@ which policies are far apart, not whether S-BoT or S-U-T is better.
 
 A testbed on one machine cannot show speeds that differ, thousands of processors, or days of
 arrivals. Its two cores were busy with other work, so that tasks started late at times.
+"""
 
+DIFFERENCES = """
 ## What differs, and why
 
 The main results of the chapter are reproduced. The centralized architecture is the best, and

@@ -8,7 +8,7 @@ from wfrun.runners.experiments.cells import SIZES
 from wfrun.runners.metrics.samples import Summary
 from wfrun.studies.bags.compare import SHOWN
 from wfrun.studies.bags.contradictions import CONTRADICTIONS, contradicted
-from wfrun.studies.bags.differences import CAUSES, DIFFERENCES, SUMMARY
+from wfrun.studies.bags.differences import CAUSES, DIFFERENCES, ON_REAL_CLUSTERS, SUMMARY
 from wfrun.studies.bags.experiments import (
     ARCHITECTURES,
     ARRIVALS,
@@ -57,6 +57,7 @@ def bags_page(
         *CONTRADICTIONS.splitlines(),
         *DIFFERENCES.splitlines(),
         *DETAILS,
+        *ON_REAL_CLUSTERS.splitlines(),
         *_figure("5.1", "by the size of the bag, under real load", figures),
         *_by_size(samples),
         *_figure("5.3", "patterns of arrival, at a load of 60%", figures),
