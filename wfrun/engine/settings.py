@@ -312,7 +312,8 @@ class Setting(NamedTuple):
     option: Option
 
     def problem(self, value: object) -> str | None:
-        """What is wrong with a value, as text to follow the name of the option; None: nothing."""
+        """Describe what is wrong with a value, as text to append to the option's name, such as
+        ``is 0, but must be at least 1``. None if the value is valid."""
         if self.type is Mapping:
             return self._mapping_problem(value)
         if value in self.choices:

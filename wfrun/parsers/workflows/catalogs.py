@@ -87,11 +87,11 @@ class TransformationCatalog:
         return names
 
     def find(self, key: TransformationKey) -> PhysicalNames | None:
-        """The entry with the name in ``key`` that is nearest to ``key``; of equally near entries,
-        the first. None if no entry has the name.
+        """The entry for ``key``: of the entries with its name, the one that agrees best with its
+        namespace and version. None if no entry has the name.
 
-        An entry with equal namespace and version is nearest, then one with equal namespace, then
-        one with equal version, then any other.
+        An entry with equal namespace and version is preferred, then one with equal namespace, then
+        one with equal version, then any other; of equally good entries, the first.
         """
         if key not in self._known:
             entries = self._entries.get(key[1], [])

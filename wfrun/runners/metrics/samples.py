@@ -46,8 +46,8 @@ def summarize(values: Iterable[float], confidence: float = 0.95) -> Summary:
 
 def percentile(values: Iterable[float], percent: float) -> float:
     """A percentile, interpolated between order statistics: definition 7 of Hyndman and Fan (1996),
-    that of NumPy and of spreadsheets. ``percent`` is 0 (the minimum) to 100. Raises
-    InvalidError."""
+    that of NumPy and of spreadsheets. ``percent`` is 0 (the minimum) to 100. Raises InvalidError
+    for another ``percent``, for no values, and for values that are not finite."""
     if not 0 <= percent <= 100:
         raise InvalidError(f"there is no percentile {percent}", hint="use 0 to 100")
     return _quantile(_checked(values), percent / 100)

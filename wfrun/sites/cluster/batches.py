@@ -129,8 +129,8 @@ def content(requests: Sequence[AttemptRequest]) -> bytes:
 
 
 def array_class(request: AttemptRequest) -> tuple[Resources, tuple[str, ...], float | None]:
-    """The class of an attempt: resources, hosts to avoid, walltime of the job in seconds. An array
-    has attempts of one class."""
+    """The class of an attempt: resources, hosts to avoid, and walltime of the job in seconds (None:
+    that of the resources, or else of the site). All attempts of an array have the same class."""
     return request.resources, request.avoid_hosts, request.job_walltime_s
 
 

@@ -39,7 +39,8 @@ REPETITIONS = 20
 
 
 class WorkflowChange(NamedTuple):
-    """One change of the simulations, and the claims that it may explain."""
+    """One change to the simulations, tested as a possible cause of the differences between the
+    study and the thesis in some claims."""
 
     title: str
     claims: tuple[int, ...]

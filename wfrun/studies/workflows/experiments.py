@@ -80,8 +80,8 @@ class WorkflowsOutcome(WorkflowsCase, frozen=True):
 
 
 class WorkflowsScale(msgspec.Struct, frozen=True):
-    """Numbers of repetitions. Each repetition has other workflows, background and random
-    choices."""
+    """Numbers of repetitions. Repetitions differ in the generated workflows, the background load
+    and all random choices. A workflow from a document is the same in all repetitions."""
 
     idle: int
     """Repetitions without background load."""

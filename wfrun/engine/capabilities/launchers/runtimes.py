@@ -11,7 +11,8 @@ documented run time."""
 
 
 class Observed(NamedTuple):
-    """Run times of a kind, in seconds on the reference processor."""
+    """Number, mean and standard deviation of the observed run times of one kind of task, or of all
+    tasks. Times are in seconds on the reference processor."""
 
     tasks: int
     mean_s: float

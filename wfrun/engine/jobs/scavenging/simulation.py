@@ -61,8 +61,10 @@ def simulate(
     ``changes``: ascending in time, the first at time 0; ``policy``: one of `POLICIES`, or a
     division; ``joined_s``: when each owner comes, 0 or later; ``run_time_s`` draws the run time of
     an owner's next task, in seconds; ``start_s``: time from the grant of a processor to its first
-    task; ``preemption`` chooses the launchers that give back processors. A launcher runs one task
-    after another on one processor; tasks that end at the time of a change end before it.
+    task; ``preemption`` chooses the launchers that give back processors.
+
+    A launcher runs one task after another on one processor. A task that ends exactly at the time of
+    a change, of an owner's arrival or of ``end_s`` is done, and not preempted.
     """
     return _Sharing(changes, joined_s, policy, run_time_s, end_s, start_s, preemption).run()
 

@@ -122,12 +122,13 @@ class LinkMeasurement:
         self._transfer = make_transfer(sites, links, folder, checksums=False)
 
     async def measure(self, source: int, destination: int) -> Measured:
-        """Copy files from one place to another for about a second, at most for five. A place is the
-        number of a site, or ORIGIN. Nothing else should use the network during the measurement.
+        """Measure one direction between two places: copy new files for about a second, at most for
+        five. A place is the number of a site, or ORIGIN. Nothing else should use the network during
+        the measurement.
 
-        Raises InfeasibleError if the files cannot be written at the source or the destination,
-        TransientError if a connection fails or stalls, or if a site has no command that makes a
-        file.
+        Raises TransientError if a connection fails, if no large file is copied within the five
+        seconds, or if the command that makes the files fails at a site. Raises InfeasibleError if
+        the destination cannot take the files, and OSError if this machine cannot make them.
         """
         copies = _Copies(self, source, destination)
         try:

@@ -270,7 +270,9 @@ class RemoteCommands:
         self._close(asked)
 
     def on_answer(self, answer: "Message") -> None:
-        """Called with the end of a command that was asked for here: pass it to the agent."""
+        """Called when a command that an ``rsh_agent.py`` of this node asked for has ended or could
+        not be started. Sends the answer, with its exit status and output, to that agent and
+        disconnects it. Ignores the answer if it is not awaited any more."""
         asked = self._unanswered.pop(answer["id"], None)
         if asked is not None:
             self._answer(asked, answer)

@@ -208,8 +208,12 @@ async def check_digest(
     sent: HashedStream | None = None,
     followed: Following | None = None,
 ) -> None:
-    """Compare the digest of a written file with ``digest_to_have``. The file is read back, unless
-    ``followed`` has the right digest. Raises TransientError if the digests differ."""
+    """Compare the digest of a written file with the expected one, which `digest_to_have` gives for
+    ``expected`` and ``sent``. Do nothing if no digest is expected.
+
+    The file is read back, unless the digest that ``followed`` computed during the write is the
+    expected one. Raises DigestError, a TransientError, if the digests differ or the file is absent.
+    """
     digest = digest_to_have(expected, sent)
     if digest is None or (followed is not None and await followed.digest() == digest):
         return
