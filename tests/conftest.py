@@ -141,6 +141,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _draw(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the slow tests that the commit does not draw."""
     parts = config.getoption("--share")
+    if parts < 1:
+        raise pytest.UsageError(f"--share is {parts}, but must be at least 1")
     if parts == 1:
         return
     now, left = commit(), []

@@ -305,8 +305,8 @@ class WorkflowState:
         """Number of times that a file vanished and was made again, since the start or the
         resume."""
         self.worn_out: set[int] = set()
-        """Files that have vanished so often (`file_events.MAX_REMAKES`) that they are not made
-        again."""
+        """Files that are not made again: they were made again `file_events.MAX_REMAKES` times, and
+        have vanished since."""
         self.sizes = _sizes(workflow)
         """Size of each file in bytes: the documented size, once the file is written the actual
         size; -1 if unknown."""

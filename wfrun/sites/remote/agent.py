@@ -479,8 +479,8 @@ def first_hole(fd: int, start: int, length: int) -> int:
 
 
 def digest_of_growing(path: bytes, size: int) -> "Optional[str]":
-    """Wait until a file that is being written has ``size`` bytes; return the digest of these, or
-    None if ``GrowingDigest`` gives up."""
+    """Wait until a growing file has ``size`` bytes. Return the digest of these bytes; None if
+    ``GrowingDigest`` gives up."""
     growing = GrowingDigest(path, size)
     pause_s = growing.look()
     while pause_s is not None:

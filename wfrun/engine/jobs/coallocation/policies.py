@@ -67,9 +67,9 @@ def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
 
 
 def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Placement | None:
-    """Fill the offered sites, in order, until the job is complete; None if so many components
-    cannot all have ``least`` processors. ``offered``: (site, idle processors) of each, at least
-    ``least`` processors."""
+    """Fill the offered sites, in order, until the job is complete. None if this takes more
+    components than can have ``least`` processors each. ``offered``: (site, idle processors), with at
+    least ``least`` processors each."""
     sizes: list[int] = []
     missing = request.size
     for _, count in offered:
