@@ -68,8 +68,8 @@ def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
 
 def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Placement | None:
     """Fill the offered sites, in order, until the job is complete. None if this takes more
-    components than can have ``least`` processors each. ``offered``: (site, idle processors), with at
-    least ``least`` processors each."""
+    components than can have ``least`` processors each. ``offered``: (site, idle processors), at
+    least ``least`` at each site."""
     sizes: list[int] = []
     missing = request.size
     for _, count in offered:
