@@ -11,10 +11,12 @@ import os
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.draw import commit, is_drawn
 from tests.network.fixture import _networks, network
@@ -27,7 +29,12 @@ __all__ = ["_gridftp", "_networks", "_testbed", "faulty_ssh", "network", "testbe
 # No deadline: other tests run beside these, so the time of an example says nothing about the code.
 settings.register_profile("repeat", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeat")
+settings.load_profile(_PROFILE)
+if _PROFILE == "repeat":
+    # Hypothesis also draws the constants of all imported modules of the package. The examples of a
+    # test would then depend on the tests beside it, and a test that fails might pass alone.
+    pytest.MonkeyPatch().setattr(providers, "is_local_module_file", lambda path: False)
 
 WAITING_WORKERS = 2
 """Worker processes beyond the number of cores, since tests often wait: those of a testbed wait for
@@ -118,9 +125,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if function in seen:
                 item.add_marker("slow")
             seen.add(function)
-        if _is_below(item, INTEGRATION):
+        if _is_below(item.path, INTEGRATION):
             item.add_marker("slow")  # Played back batch systems take as long as real ones.
-        with_launchers = item.path.parent == SITES or _is_below(item, *WITH_LAUNCHERS)
+        with_launchers = item.path.parent == SITES or _is_below(item.path, *WITH_LAUNCHERS)
         group = item.path.stem if with_launchers else None
         if "testbed" in getattr(item, "fixturenames", ()):
             item.add_marker("testbed")
@@ -155,8 +162,9 @@ def _draw(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=left)
 
 
-def _is_below(item: pytest.Item, *rooms: Path) -> bool:
-    return any(item.path.is_relative_to(room) for room in rooms)
+@cache
+def _is_below(path: Path, *rooms: Path) -> bool:
+    return any(path.is_relative_to(room) for room in rooms)
 
 
 @pytest.hookimpl(optionalhook=True)
