@@ -40,6 +40,7 @@ from wfrun.studies.reallocation.samples import (
     GridPlatform,
     ReallocationSamples,
 )
+from wfrun.studies.reallocation.traces import PWA
 
 CLAIMS: Claims[ReallocationSamples] = Claims()
 _PAIRS = (("mct-reg", "mct-can"), ("minmin-reg", "minmin-can"))
@@ -431,10 +432,15 @@ def _lot_cases_quarter_least(samples: ReallocationSamples) -> Finding:
     return less(A_LOT, true, strict=False), _shared(true, len(found))
 
 
-@CLAIMS.add("5.4", "Most experiments, except two worst cases, have more than half of the impacted "
-            "jobs early (almost all)")  # fmt: skip
+@CLAIMS.add("5.4", "Most experiments, except the worst one of PWA-G5K and March with MinMin-reg, "
+            "have more than half of the impacted jobs early")  # fmt: skip
 def _most_experiments_except_two(samples: ReallocationSamples) -> Finding:
-    return _almost_all(_cases(samples, [MIXED], "early"), lambda value: value > 50)
+    found = _cases(samples, [MIXED], "early")
+    found.pop(GridCase(MIXED, "March", "minmin-reg"), None)
+    long = [case for case in found if case.trace == PWA]
+    if long:
+        del found[min(long, key=lambda case: found[case].mean)]
+    return _most(found, lambda value: value > 50)
 
 
 @CLAIMS.add("5.4", "Most experiments have close to 70% of the impacted jobs early (60% to 80%)")
