@@ -49,6 +49,24 @@ def test_what_is_offered_is_a_launcher() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("walltime_s", "speed", "expected"),
+    [(1200.0, 2.0, True), (1201.0, 2.0, False), (300.0, 0.5, True), (301.0, 0.5, False)],
+)
+def test_a_parallel_job_asks_launchers_for_its_walltime_at_their_speed(
+    walltime_s: float, speed: float, expected: bool
+) -> None:
+    asked = Resources(cores=2, parallel=True, walltime_s=walltime_s)
+    assert fits(asked, replace(SITE, speed_ratio=speed)) is expected
+
+
+def test_a_launcher_of_another_speed_says_what_the_job_asks_for() -> None:
+    task = Task("t", "t", "t", resources=Resources(parallel=True, walltime_s=301.0))
+    with pytest.raises(InvalidError, match="asks for 1 cores, 301 s walltime") as caught:
+        site_mask(task, [replace(SITE, speed_ratio=0.5)], "jobs.yaml")
+    assert "600 s walltime (at its speed of 0.5 the job asks for 602 s)" in str(caught.value)
+
+
 NARROW = SiteSpec("a", 64, kind="slurm", access=Access(("h",)), node_cores=4)
 
 

@@ -196,9 +196,9 @@ def fits(asked: Resources, site: SiteSpec) -> bool:
     """Whether a site could ever run a task with this request."""
     if asked.container is not None and container_fault(asked.container, site.environment):
         return False
+    asked = at_speed(asked, site.speed_ratio)
     if site.access is not None and site.access.launchers is not None:
         return _fits_launcher(asked, site.access.launchers)
-    asked = at_speed(asked, site.speed_ratio)
     return (
         asked.cores <= site.slots
         and asked.nodes <= (most_nodes(site) or asked.nodes)
@@ -296,14 +296,21 @@ def _offer(site: SiteSpec, asked: Resources) -> str:
     if site.access is not None and site.access.launchers is not None:
         x = site.access.launchers
         whole = Resources(x.cores * x.nodes, x.memory_bytes, x.gpus, x.walltime_s, x.nodes)
-        return f"launchers of {_request(whole)}"
+        return f"launchers of {_request(whole)}{_asked_at_speed(asked, site)}"
     offer = _request(Resources(site.slots, site.memory_bytes, site.gpus, site.walltime_s))
-    if asked.parallel and asked.walltime_s is not None and site.speed_ratio != 1.0:
-        at_s = at_speed(asked, site.speed_ratio).walltime_s
-        offer += f" (at its speed of {site.speed_ratio:g} the job asks for {at_s:.0f} s)"
+    offer += _asked_at_speed(asked, site)
     if site.node_cores is not None:
         offer += f", nodes of {site.node_cores} cores"
     nodes = most_nodes(site)
     if asked.nodes == 1 or nodes is None:
         return offer
     return f"{offer}, on {nodes} {'node' if nodes == 1 else 'nodes'} at most"
+
+
+def _asked_at_speed(asked: Resources, site: SiteSpec) -> str:
+    """The walltime that a parallel job requests at this site, for messages; empty if it is the one
+    that its document states."""
+    at_s = at_speed(asked, site.speed_ratio).walltime_s
+    if at_s is None or at_s == asked.walltime_s:
+        return ""
+    return f" (at its speed of {site.speed_ratio:g} the job asks for {at_s:.0f} s)"
