@@ -1,6 +1,6 @@
 """Explanation of the free cores of a site, from the state of the run alone.
 
-The display, the lines of a run without a terminal and ``wfrun status`` show it.
+The live display, the progress lines without a terminal, and ``wfrun status`` show the explanation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_WORKFLOWS = 2000
 """Maximum number of workflows whose eligible tasks are examined; the cost of an explanation is
 proportional to it."""
 MIN_FACTOR = 1.05
-"""Minimum ratio of the speeds of two sites that an explanation mentions."""
+"""Minimum ratio of the speeds of two sites at which an explanation mentions the ratio."""
 
 
 class Idleness(NamedTuple):
@@ -45,16 +45,16 @@ class _Waiting(NamedTuple):
     """Eligible tasks of one class of a workflow."""
 
     sites: int
-    """The sites that may run them, as a mask."""
+    """Sites that may run the tasks, as a bit mask."""
     cores: int
     tasks: int
     is_throttled: bool
 
 
 def explain_idleness(state: RunState) -> list[Idleness | None]:
-    """For each site the reason why it has free cores; None if it has none. After the end of the run
-    only paused sites have a reason. Cost: the open attempts, and the sites times the workflows that
-    are examined."""
+    """Return for each site the reason why it has free cores, or None if all its cores are in use.
+    After the end of the run only paused sites have a reason. Cost: the open attempts, and the
+    number of sites times the number of examined workflows."""
     if state.ended is not None:
         return [_pause(site) for site in state.sites]
     used = [0] * len(state.sites)
@@ -112,12 +112,14 @@ def _explain(
 
 
 def _pause(site: SiteState) -> Idleness | None:
-    """The reason why a site is paused, with what the user has to do; None if there is none."""
+    """Return the reason why a site is paused, with what the user has to do, or None if it is not
+    paused."""
     return Idleness("paused", site.pause_text) if site.pause_text else None
 
 
 def _full(state: RunState, index: int) -> Idleness | None:
-    """The reason that tasks wait for room in the storage of a site; None if none do."""
+    """Return the reason that tasks wait for room in the storage of a site, or None if no task waits
+    for it."""
     storage = state.find(Storage)
     count = 0 if storage is None else storage.waiting_tasks(index)
     if storage is None or not count:
@@ -242,7 +244,8 @@ def _held_back(state: RunState, index: int, auto: AutoThrottle, count: int) -> I
 
 
 def _not_chosen(state: RunState, index: int, what: str) -> Idleness:
-    """The reason that the policy prefers other sites: their speed, if the policy knows speeds."""
+    """Return the reason that the policy prefers other sites: the lower speed of this site if the
+    policy knows speeds, otherwise the text ``what``."""
     why = _slower(state, index) or what
     return Idleness("policy", _refusal(state, index) + why)
 

@@ -78,7 +78,7 @@ def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason |
 
 
 def _preferred(state: RunState, w: WorkflowState, task: int) -> str:
-    """Text why a site with room is left out before the policy is called."""
+    """Return as text why the policy is not offered a site although the site has room."""
     reallocations = state.find(Reallocations)
     target = None if reallocations is None else reallocations.destination(w, task)
     if target is not None:

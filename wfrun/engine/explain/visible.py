@@ -21,8 +21,8 @@ _SHOWN = frozenset("\n\t\u00a0\u202f\u3000")
 
 
 _CACHED = 1 << 16
-"""Results for character codes below this are cached: they cover nearly all text, and this bounds
-the memory."""
+"""Upper bound on the character codes whose visible form is cached. The cached codes cover nearly
+all text, and the bound limits the memory."""
 
 
 class _Shown(dict[int, int | str]):
@@ -54,7 +54,8 @@ def name_line(text: str, limit: int = MAX_NAME) -> str:
 
 
 def command_line(*words: object) -> str:
-    """A command for the user to copy: a name in it cannot become another command."""
+    """Return the words as a shell command for the user to copy, quoted so that a name cannot become
+    another command."""
     return name_line(shlex.join(map(str, words)), MAX_LINE)
 
 

@@ -57,8 +57,8 @@ def explain_task(run: Run, w: WorkflowState, task: int) -> list[Reason]:
 
 
 def _predecessors(state: RunState, w: WorkflowState, task: int) -> Iterator[Reason]:
-    """Reasons: the predecessors that are not done; those that wait for predecessors themselves come
-    last."""
+    """Yield reasons: the predecessors that are not done. Predecessors that wait for predecessors
+    themselves come last."""
     parents = [p for p in w.workflow.parents[task] if w.status[p] != TaskStatus.DONE]
     parents.sort(key=lambda p: w.status[p] == TaskStatus.WAITING)
     for parent in parents[:MAX_NAMED]:
@@ -90,7 +90,7 @@ def _unfinished_ancestors(w: WorkflowState, task: int) -> list[int]:
 
 
 def _blocked(w: WorkflowState, task: int) -> Iterator[Reason]:
-    """Reasons: the failed ancestors of a task."""
+    """Yield a reason for each failed ancestor of a task."""
     seen, todo, failed = {task}, [task], []
     while todo:
         for parent in w.workflow.parents[todo.pop()]:
@@ -108,8 +108,8 @@ def _blocked(w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def task_state(state: RunState, w: WorkflowState, task: int) -> tuple[str, float | None]:
-    """The state of a task, as text that follows its name in a sentence, and the begin of this
-    state; None if the begin is unknown."""
+    """Return the state of a task, as text that follows its name in a sentence, and the time in
+    seconds at which the state began, or None if unknown."""
     status = w.status[task]
     if status == TaskStatus.DISPATCHED:
         attempts = open_attempts(state, w, task)
@@ -190,7 +190,7 @@ def present_scores(run: Run, w: WorkflowState, task: int) -> Scores | None:
 
 
 def _tasks_ahead(w: WorkflowState, task: int) -> int:
-    """Number of eligible tasks of a workflow that are placed before this one."""
+    """Return the number of eligible tasks of the workflow that are placed before ``task``."""
     serials, is_bag = w.serials, w.workflow.bag is not None
 
     def position(t: int) -> tuple[float, int, int]:
@@ -249,7 +249,7 @@ def _queue_position(state: RunState, attempt: Attempt) -> Reason:
 
 
 def _inputs(state: RunState, w: WorkflowState, attempt: Attempt) -> Iterator[Reason]:
-    """Reasons: the inputs of an attempt that are on their way."""
+    """Yield a reason for each input of an attempt that is on its way."""
     keys = [(w.index, file, attempt.site) for file in w.workflow.tasks[attempt.task].inputs]
     coming = [(key, state.copies[key]) for key in keys if key in state.copies]
     for key, copy in coming[:MAX_NAMED]:

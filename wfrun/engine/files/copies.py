@@ -19,8 +19,8 @@ SMALL_BYTES = 64 * 1024
 """Maximum size of a file that is copied without starting a program at a site, unless the catalog
 says otherwise: the start would take longer than the copy."""
 SHARED_BYTES = 1 << 20
-"""Maximum size of a file that is sent in one message together with other files. The number of such
-copies needs no limit."""
+"""Maximum size of a file that is sent in one message together with other files. The number of
+copies of files up to this size is not limited."""
 
 
 def request_inputs(run: Run, w: WorkflowState, attempt: Attempt, site: int) -> None:
@@ -174,8 +174,8 @@ def source_reopened(run: Run, site: int) -> None:
 
 
 def start_copies(run: Run) -> None:
-    """Start the copies for which there is room. Cost: the links with copies that wait, for each
-    that starts."""
+    """Start the copies for which there is room. Cost per started copy: the number of links with
+    waiting copies."""
     state, queue = run.state, run.state.copy_queue
     while (entry := queue.next()) is not None:
         rank, key = entry
@@ -230,8 +230,8 @@ def _begin(run: Run, key: Key, copy: Copy) -> None:
 
 
 def _nearest(state: RunState, key: Key, copy: Copy) -> int:
-    """The place that has the file and the fastest link to the destination. Places from which the
-    copy was slow come last."""
+    """Return the place that has the file and the fastest link to the destination. Places in
+    ``copy.slow`` come last."""
     workflow, file, destination = key
     present = state.workflows[workflow].present[file]
     if copy.slow:

@@ -30,9 +30,9 @@ class Treatment(NamedTuple):
     """The rule for a copy after one cause of failure."""
 
     retries: int
-    """Maximum number of retries. A transient failure does not count if the source was paused when
-    the copy started and still is: it may hold the only copy of the file. It counts if the source
-    was reopened meanwhile, since each copy may break the connection."""
+    """Maximum number of retries. A transient failure is not counted if the source was paused at the
+    start of the copy and has not been reopened: the source may hold the only copy of the file.
+    After a reopening failures count, since each copy may break the connection."""
     factor: float = 1.0
     """Factor of the option `retry_delay_s` for the delay before the first retry. The delay doubles
     with each further retry."""
@@ -113,8 +113,8 @@ def _treat(run: Run, key: Key, copy: Copy, event: ev.TransferFailed) -> None:
 
 
 def _note_left(state: RunState, file: File, event: ev.TransferFailed) -> None:
-    """Add a message for displays, once for each place: an input that should be at the place is
-    copied from another one."""
+    """Add a message for displays that inputs missing at a place are copied from elsewhere, once for
+    each place."""
     is_here = event.source == ORIGIN
     place = "origin" if is_here else state.sites[event.source].spec.name
     begin = f"{place}: inputs are copied from elsewhere, because"
@@ -181,8 +181,8 @@ def _give_up(run: Run, key: Key, copy: Copy, event: ev.TransferFailed, *, is_gon
 
 
 def _blames_destination(event: ev.TransferFailed) -> bool:
-    """Whether the destination is at fault. Between ORIGIN and a site only the site can lose the
-    connection; between two sites either can."""
+    """Return whether the destination is at fault. A lost connection is the fault of the destination
+    if the source is ORIGIN; between two sites, either site may have lost it."""
     if event.cause in ("absent", "changed") or event.end == "source":
         return False
     if event.cause in ("disk-full", "quota", "permission"):

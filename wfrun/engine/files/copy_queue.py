@@ -14,13 +14,13 @@ from wfrun.engine.model import ORIGIN, LinkSpec, SiteSpec
 Key = tuple[int, int, int]
 """Identifies a copy: (workflow, file, destination)."""
 Begun = tuple[int, tuple[str, ...], float]
-"""The source of a copy, the transfer methods that it avoids, and when it started. The event of its
-end states the first two."""
+"""A copy under way: its source, the transfer methods that it avoids, and its start time in seconds.
+The event of its end repeats the source and the methods."""
 Rank = tuple[float, int]
-"""Rank of a waiting copy; the lowest rank starts first. It is the time at which the attempt that
-waits for the copy was placed plus the expected time to transfer its inputs, in seconds; and a
-serial number. An attempt with few missing inputs does not wait for the many inputs of another
-attempt, and an early attempt is not overtaken for ever."""
+"""Rank of a waiting copy: (time in seconds, serial number). The lowest rank starts first. The time
+is that of the placement of the waiting attempt plus the expected transfer time of its inputs. So an
+attempt with few missing inputs does not wait for the many inputs of another attempt, and an early
+attempt is not overtaken for ever."""
 
 
 class Copy(msgspec.Struct, eq=False, gc=False):
@@ -28,17 +28,18 @@ class Copy(msgspec.Struct, eq=False, gc=False):
 
     source: int = ORIGIN
     waiting: list[str] = []
-    """Keys of the attempts that wait for it."""
+    """Keys of the attempts that wait for the copy."""
     failures: int = 0
     awaits_source: bool = False
     """Whether the source was paused when the copy started, and has not been reopened since."""
     rank: Rank | None = None
     """Rank of the copy in the queue; None: it does not wait for room."""
     slow: int = 0
-    """Places from which the copy was late or has failed, as a mask. They are sources only if there
-    is no other."""
+    """Places from which the copy was late or has failed, as a bit mask. They are sources only if no
+    other place has the file."""
     avoid: tuple[str, ...] = ()
-    """Transfer methods by which the copy was late. They are used only if there is no other."""
+    """Transfer methods by which the copy was late. They are used only if there is no other
+    method."""
 
     @property
     def was_late(self) -> bool:
@@ -46,8 +47,9 @@ class Copy(msgspec.Struct, eq=False, gc=False):
         return bool(self.slow or self.avoid)
 
     def is_given_up(self, source: int, bit: int, avoided: tuple[str, ...]) -> bool:
-        """Whether an earlier copy was given up for the present one. The earlier copy came from
-        ``source`` (``bit`` in masks), and avoided the methods ``avoided``."""
+        """Return whether the copy from ``source`` that avoided the methods ``avoided`` is an
+        earlier copy, which was given up for the present copy. ``bit``: bit of ``source`` in
+        masks."""
         return (bool(self.slow & bit) and self.source != source) or self.avoid != avoided
 
 
@@ -56,10 +58,11 @@ class CopyQueue:
 
     def __init__(self) -> None:
         self.running: dict[Key, tuple[int, int]] = {}
-        """Source and destination of each large copy under way. The run may have given up the
-        copy."""
+        """Source and destination of each large copy under way, including copies that the run has
+        given up."""
         self.waiting: dict[tuple[int, int], list[tuple[Rank, Key]]] = {}
-        """Heaps by source and destination. An entry is void if the copy has another rank now."""
+        """By source and destination: heap of waiting copies. An entry is void if the copy has
+        another rank now."""
         self.under_way: dict[Key, Begun] = {}
         """All copies under way, also those that the run has given up."""
         self.outdated: dict[Key, Begun] = {}
@@ -80,8 +83,8 @@ class CopyQueue:
         """Whether large copies may have to wait."""
 
     def set_bounds(self, specs: Sequence[SiteSpec], links: Sequence[LinkSpec]) -> None:
-        """Set the maximum numbers of copies of sites and of links from the catalog. Copies under
-        way count."""
+        """Set the maximum number of concurrent copies of each site and link from the catalog.
+        Copies under way count towards the maximum."""
         first: dict[tuple[str, ...], int] = {}
         self._hosts = []
         for site, spec in enumerate(specs):

@@ -1,6 +1,6 @@
 """Interpretation of file events: arrived, lost. Part of the interpreter of the log.
 
-Failed copies: `wfrun.engine.files.copy_failures`.
+`wfrun.engine.files.copy_failures` interprets failed copies.
 
 *Originals* are initial inputs that sites have already, at the paths that replica catalogs state,
 outside of the run's stores. An original is a source of copies like any other, and policies see it
@@ -29,8 +29,8 @@ from wfrun.engine.tasks.status import (
 )
 
 MAX_REMAKES = 3
-"""Maximum number of times that a file which vanished is made again since the run was started or
-resumed. A site that loses each file would otherwise repeat its task for ever."""
+"""Maximum number of times that a vanished file is made again after a start or resume of the run.
+Otherwise a site that loses each file would repeat its task for ever."""
 
 
 def transfer_ended(run: Run, event: ev.TransferEnded) -> None:
@@ -139,16 +139,16 @@ def remake(run: Run, w: WorkflowState, file: int, site: int) -> bool:
 
 
 def lose_files(run: Run, lost: tuple[tuple[int, int, int], ...]) -> None:
-    """Forget the places of lost files after a crash, and repeat the tasks that wrote a file which
-    is needed and exists nowhere."""
+    """Forget the places of lost files after a crash, and repeat the producer of each file that is
+    needed and exists nowhere."""
     _forget_places(run, lost)
     for w in {workflow: run.state.workflows[workflow] for workflow, _, _ in lost}.values():
         _redo(run, w, tasks_to_redo(w))
 
 
 def lose_file(run: Run, w: WorkflowState, file: int, site: int) -> None:
-    """Forget a file at a site, and repeat the task that wrote it if it is needed and exists nowhere
-    else. Cost: the open attempts and copies, and the successors of the task."""
+    """Forget a file at a site. If the file is needed and exists nowhere else, repeat its producer.
+    Cost: the open attempts and copies, and the successors of the producer."""
     _forget_places(run, ((w.index, file, site),))
     _redo(run, w, tasks_to_redo_for(w, file))
 

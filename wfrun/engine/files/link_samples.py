@@ -57,8 +57,8 @@ class LinkSamples:
         copy, which may use another method. Empty if unknown."""
 
     def add(self, ended_s: float, elapsed_s: float, size_bytes: int, method: str = "") -> None:
-        """Add a copy. A copy that took no time, as in a simulation, shows nothing; nor does a copy
-        without bytes: an image in a site's cache is not sent."""
+        """Add a copy, unless it took no time, as in a simulation, or sent no bytes, as for an image
+        in the cache of a site."""
         if 0 < elapsed_s < inf and size_bytes > 0:
             copies = self._small if size_bytes <= LATENCY_BYTES else self._large
             copies.append(_Copy(ended_s, elapsed_s, size_bytes))

@@ -9,7 +9,7 @@ from wfrun.engine.files.link_samples import LinkSamples, bandwidth_of, latency_o
 from wfrun.engine.model import ORIGIN, LinkSpec
 
 DEFAULT_BANDWIDTH_BYTES_PER_S = 100e6
-"""Bandwidth that decisions assume for a link without a known one, so that they prefer to move fewer
+"""Assumed bandwidth of a link with unknown bandwidth, so that decisions prefer to move fewer
 bytes."""
 
 
@@ -116,8 +116,8 @@ class Network:
         self.links.clear()
 
     def expected_s(self, source: int, destination: int, size_bytes: int) -> float | None:
-        """Expected seconds of a copy that is alone on its link; None if nothing is known of the
-        link. Bandwidth measured in this run has precedence. Cost: constant."""
+        """Return the expected seconds of a copy that is alone on its link, or None if the bandwidth
+        of the link is unknown. Bandwidth measured in this run has precedence. Cost: constant."""
         samples = None if self.learns else self.samples.get((source, destination))
         bandwidth = None if samples is None else bandwidth_of(samples.bandwidths())
         if bandwidth is None and (source, destination) not in self._known:
@@ -132,9 +132,9 @@ class Network:
         return self.bits[site]
 
     def best_source(self, present: int, destination: int) -> tuple[int, float, float]:
-        """The place in the mask ``present`` with the fastest link to ``destination``. The mask is
-        not 0. Of equal links, the one from the place with the lowest index is taken, and the one
-        from ORIGIN last.
+        """Return the place in the mask ``present`` (not 0) with the fastest link to
+        ``destination``. Among equal links, that from the place with the lowest index wins, and that
+        from ORIGIN comes last.
 
         Returns (site, seconds per byte, latency in seconds).
         """
@@ -152,8 +152,8 @@ class Network:
         return found
 
     def best_links(self, present: int) -> list[tuple[float, float]]:
-        """The fastest link to each site from the places in the mask ``present``, which is not 0:
-        (seconds per byte, latency in seconds), both 0 for a site in the mask."""
+        """Return the fastest link to each site from the places in the mask ``present`` (not 0) as
+        (seconds per byte, latency in seconds). Both are 0 for a site in the mask."""
         found = self.links[present] = [
             (0.0, 0.0) if present >> site & 1 else self.best_source(present, site)[1:]
             for site in range(self.sites)

@@ -27,7 +27,8 @@ def transfer_s(state: RunState, w: WorkflowState, task: int, site: int) -> float
 
 
 def transfers_s(state: RunState, w: WorkflowState, task: int, sites: Sequence[int]) -> list[float]:
-    """`transfer_s` at each of these sites. Cost: the number of inputs times the number of sites."""
+    """Return `transfer_s` for each of ``sites``. Cost: the number of inputs times the number of
+    sites."""
     network, presents, sizes = state.network, w.present, w.sizes
     totals_s = [0.0] * len(sites)
     for file in w.workflow.tasks[task].inputs:

@@ -21,8 +21,8 @@ class Container(msgspec.Struct, frozen=True):
     image: str
     """A URL, such as ``docker://centos:8``, or a path. Absolute paths are those of the site."""
     is_staged: bool = False
-    """Whether the image is a file of the submit host, and so an input of the task. Its path then
-    starts from the sandbox."""
+    """Whether the image is a file of the submit host, and so an input of the task. Its path is then
+    relative to the sandbox."""
     sha256: str = ""
     """Checksum of the image's file in hexadecimal digits; empty if unknown."""
     mounts: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class ContainerRuntime(msgspec.Struct, frozen=True):
 
     name: RuntimeName
     command: tuple[str, ...] = ()
-    """For ``command``: its words, in which ``{image}``, ``{sandbox}`` and ``{files}`` stand for
-    paths. The words of the task follow."""
+    """Words of the command line of the runtime ``command``. In the words, ``{image}``,
+    ``{sandbox}`` and ``{files}`` stand for paths. The words of the task follow."""
     image: str | None = None
-    """The image of tasks that declare none, as in `Container.image`; None: such tasks run outside
-    of containers."""
+    """Image of tasks that declare no container, as in `Container.image`. None: such tasks run
+    outside of containers."""
     binds: tuple[str, ...] = ()
     """Directories that every container sees, as in `Container.mounts`; ``~`` and ``$NAME`` are
     expanded at the site."""

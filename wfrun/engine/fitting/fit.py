@@ -20,8 +20,8 @@ from wfrun.engine.tasks.eligible import TaskClass
 
 
 def classify(state: RunState, w: WorkflowState, *, required: bool = True) -> None:
-    """Group the tasks of a workflow by their resource requests. Raises InvalidError for a request,
-    or for files, that fit no site, if ``required``."""
+    """Group the tasks of a workflow by their resource requests. If ``required``, raises
+    InvalidError for a request or files that fit no site."""
     if required:
         check_storage(w.workflow, [s.spec for s in state.sites], state.queue_sites(w))
     classes: dict[Resources, int] = {}
@@ -146,8 +146,8 @@ def admitted_sizes(
 
 
 def greatest_growth(workflow: Workflow, task: int, site: SiteSpec, growth: Growth) -> float:
-    """The greatest factor on the walltimes of a moldable job with which a site still admits one of
-    its sizes; 0 if it admits none."""
+    """Return the maximum factor on the walltimes of a moldable job with which a site still admits a
+    size of the job; 0 if the site admits no size."""
     sizes = admitted_sizes(workflow, task, site, growth._replace(walltimes=0.0))
     if not sizes:
         return 0.0
@@ -159,12 +159,12 @@ def greatest_growth(workflow: Workflow, task: int, site: SiteSpec, growth: Growt
 
 def check_storage(workflow: Workflow, sites: Sequence[SiteSpec], allowed: int = -1) -> None:
     """Raise InvalidError for a task whose inputs and declared outputs together exceed the storage
-    of every site in the mask ``allowed`` that it fits otherwise. Files of unknown size count as
-    empty."""
+    of every site that otherwise fits the task. Only sites in the mask ``allowed`` count. Files of
+    unknown size count as empty."""
     if all(site.storage_bytes is None for site in sites):
         return
     largest: dict[Resources, float] = {}
-    """The largest storage of sites that fit a request."""
+    """By request: the largest storage in bytes of the sites that fit it; inf: unlimited."""
     for task in workflow.tasks:
         asked = task.resources
         most = largest.get(asked)
@@ -259,8 +259,8 @@ def misfit(asked: Resources, site: SiteSpec) -> str:
 
 
 def _narrower(asked: Resources, sites: Sequence[SiteSpec]) -> str:
-    """How a parallel job that is wider than the nodes of these sites would fit them, as the end of
-    a hint; empty if another part of its request does not fit either."""
+    """Return the end of a hint: how a parallel job that is wider than the nodes of ``sites`` would
+    fit them. Empty if another part of its request does not fit either."""
     widths = [
         site.node_cores
         for site in sites

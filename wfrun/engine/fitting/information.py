@@ -53,9 +53,9 @@ def uses_queues(information: Information) -> bool:
 
 
 def observed_for(information: Information, *, binds_late: bool) -> Observed:
-    """The observation of other users' jobs in a run: no more than needed, since every observation
-    is logged. ``binds_late``: the run fills free cores. These depend on the load, even if the
-    policy does not declare it."""
+    """Return the least observation of other users' jobs that a run needs, since every observation
+    is logged. ``binds_late``: the run fills free cores. It then needs the load, even if the policy
+    does not declare it."""
     if uses_queues(information):
         return "jobs"
     return "load" if binds_late or information.status is not U else "nothing"

@@ -1,10 +1,10 @@
 """Estimate of the time left of a run, with an interval, from the state of the run alone.
 
 The estimate combines two lower bounds of a schedule (Graham, SIAM J. Appl. Math. 17, 1969): the
-work that is left divided by the slots, and the longest path. The time of one level of a workflow,
-whose tasks do not wait for each other, is the larger of both bounds; the times of the levels add
-up. Work includes the observed time for which slots are idle between tasks while other tasks wait:
-batch systems, transfers and the engine cause it.
+remaining work divided by the number of slots, and the longest path. The time of one level of a
+workflow, whose tasks do not wait for each other, is the larger of both bounds; the times of the
+levels add up. Work includes the observed idle time of slots between tasks while other tasks wait.
+Batch systems, transfers and the engine cause this idle time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from wfrun.engine.explain.time_left.unfinished import Unfinished
 __all__ = ["TimeLeft", "TimeLeftEstimator"]
 
 MODEL_ERROR = 0.15
-"""Half the width of the interval relative to the estimate where all run times are known: placements
-and copies are not modelled. The median error of simulated runs of the classical workflows with
-exact run times is 0.01 to 0.1."""
+"""Half-width of the interval that remains even if all run times are known, relative to the
+estimate: placements and copies are not modelled. The median error of simulated runs of the
+classical workflows with exact run times is 0.01 to 0.1."""
 
 
 class _Look:
-    """The open attempts at the time of one estimate, as backlogs of the sites."""
+    """Backlogs of the sites at the time of one estimate: the work that their open attempts still
+    need."""
 
     def __init__(self, state: RunState, now_s: float, speed_ratio: float) -> None:
         self._state = state
         self._now_s = now_s
         self.speed_ratio = speed_ratio
-        """Mean speed of the slots."""
+        """Mean speed of the slots, relative to the reference processor."""
         self._backlogs_s = [0.0] * len(state.sites)
         """By site: slot-seconds that its open attempts still need."""
 
@@ -53,8 +54,8 @@ class _Look:
         return None if elapsed_s <= mean_s else (elapsed_s + left_s) * speed_ratio
 
     def backlog_s(self) -> float:
-        """The longest time in seconds that a site still needs for its open attempts: policies may
-        give one site more work than others."""
+        """Return the maximum over the sites of the seconds that a site still needs for its open
+        attempts. Policies may give one site more work than others."""
         return max(
             (
                 backlog_s / max(1, site.slots)
@@ -74,8 +75,8 @@ class TimeLeftEstimator:
         self._idle = IdleTime()
 
     def at(self, now_s: float) -> TimeLeft | None:
-        """The time left; None if a run time is unknown, no healthy site has slots, tasks of ours
-        are held in a queue, or the run has ended."""
+        """Return the time left. Return None if a run time is unknown, no healthy site has slots,
+        tasks of the run are held in a queue, or the run has ended."""
         state = self._state
         healthy = [site for site in state.sites if site.is_healthy]
         slots = sum(site.slots for site in healthy)
@@ -108,7 +109,8 @@ class TimeLeftEstimator:
     def _levels(
         self, w: WorkflowState, attempts: list[Attempt], look: _Look, idle: Idle
     ) -> dict[int, Level] | None:
-        """The levels of a workflow with unfinished tasks; None: a run time is unknown."""
+        """Return the unfinished levels of a workflow by level number, or None if a run time is
+        unknown."""
         unfinished = self._workflows.get(w.index)
         if unfinished is None:
             unfinished = self._workflows[w.index] = Unfinished(w)

@@ -10,21 +10,21 @@ from wfrun.engine.capabilities.estimates.expected import ExpectedTimes, UseMark
 from wfrun.engine.core.state import Attempt, Phase, RunState, TaskStatus
 
 HALF_LIFE_S = 60.0
-"""Minimum time after which an observation of idle slots weighs half as much, in seconds."""
+"""Minimum half-life, in seconds, of the weight of an observation of idle slots."""
 
 
 class Idle(NamedTuple):
     """Idle time of slots while tasks wait."""
 
     per_task_s: float
-    """Idle time for each task that ends, in seconds."""
+    """Idle slot-seconds per ended task."""
     ratio: float
     """Ratio of the slot-seconds that exist to the slot-seconds that tasks use."""
 
 
 class IdleTime:
-    """Time that slots are idle per ended task while other tasks wait. Later observations outweigh
-    earlier ones."""
+    """Measures the idle time of slots per ended task while other tasks wait. Later observations
+    outweigh earlier observations."""
 
     def __init__(self) -> None:
         self._last: UseMark | None = None

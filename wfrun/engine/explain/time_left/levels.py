@@ -33,10 +33,10 @@ class Level:
         self.variance = 0.0
         """Variance of ``slot_s``."""
         self.longest_s = 0.0
-        """Time of the longest task, in seconds."""
+        """Expected time left of the longest task, in seconds."""
         self.longest_variance = 0.0
         self.waiting_cores = 0
-        """Cores of tasks that have not started."""
+        """Total cores of the tasks that have not started."""
 
     def add_running(self, cores: int, left_s: float, deviation_s: float) -> None:
         """Add the time left of a running task."""
@@ -72,7 +72,7 @@ def left_of(elapsed_s: float, mean_s: float, deviation_s: float) -> tuple[float,
 
 
 def of_work(slot_s: float, variance: float, slots: int) -> TimeLeft:
-    """The time for some work if it fills all slots."""
+    """Return the time that ``slot_s`` slot-seconds of work take if all ``slots`` slots are busy."""
     value_s, deviation_s = slot_s / slots, DEVIATIONS * sqrt(variance) / slots
     return TimeLeft(value_s, max(0.0, value_s - deviation_s), value_s + deviation_s)
 

@@ -14,8 +14,9 @@ DEVIATIONS = 1.645
 """Half the width of intervals in standard deviations: the interval contains 90% of a normal
 distribution."""
 MIN_OBSERVED = 3
-"""Minimum number of ended tasks of a kind for an estimate from them: their run times replace a
-predicted run time, and the ratios to their documented run times correct a documented one."""
+"""Minimum number of ended tasks of a kind from which its run time is estimated. Their run times
+then replace a predicted run time, or their ratios of observed to documented run time correct a
+documented run time."""
 ASSUMED_DEVIATION = 0.25
 """Assumed standard deviation of run times if none was observed, relative to their mean."""
 
@@ -28,13 +29,13 @@ class Runtime(NamedTuple):
     error_s: float
     """Standard error of the mean."""
     observed: int
-    """Number of run times of this run from which ``mean_s`` was made; 0 if there are too few of the
-    kind."""
+    """Number of run times of this run from which ``mean_s`` is computed; 0 if too few tasks of the
+    kind have ended."""
 
     def with_overdue(self, tasks: int, total_s: float) -> Runtime:
-        """The run time corrected for ``tasks`` running tasks, which have already run longer than
-        expected and will take ``total_s`` in all. Without the correction only ended tasks would
-        count, which are the shorter ones."""
+        """Return the run time corrected for ``tasks`` running tasks that have already run longer
+        than expected. The sum of their new expected run times is ``total_s``. Without the
+        correction only ended tasks would count, which are the shorter tasks."""
         count = max(1, self.observed)
         return self._replace(mean_s=(count * self.mean_s + total_s) / (count + tasks))
 

@@ -20,7 +20,7 @@ MAX_GROUPS = 2000
 has a name of its own, tasks are grouped by level and cores alone."""
 
 _EXAMINED = 1000
-"""Number of tasks of a bag whose documented run times are examined."""
+"""Approximate number of tasks of a bag whose documented run times are examined."""
 
 _SETTLED = (TaskStatus.DONE, TaskStatus.FAILED, TaskStatus.BLOCKED, TaskStatus.UNNEEDED)
 _FLAGS = bytes(status not in _SETTLED for status in range(256))
@@ -39,8 +39,8 @@ class Group(NamedTuple):
     first: int
     """The number of the first task of the group."""
     documented: tuple[float, float] | None
-    """Mean and standard deviation of the documented run times in seconds; None if some tasks
-    document none."""
+    """Mean and standard deviation of the documented run times in seconds. None if a task of the
+    group documents no run time; in a bag, if no examined task does."""
 
 
 class _Key(NamedTuple):
@@ -50,7 +50,8 @@ class _Key(NamedTuple):
     name: str | None
     cores: int
     size: int
-    """Binary exponent of the documented run time in seconds; 0 without one."""
+    """Binary exponent of the documented run time in seconds; 0 if the task documents no run
+    time."""
 
 
 class Unfinished:
@@ -61,7 +62,7 @@ class Unfinished:
         self._w = w
         self.groups: list[Group] = []
         self._group_of: Sequence[int] = ()
-        """By task: the number of its group; empty if there is one group."""
+        """By task: the number of its group; empty for a bag, which is one group."""
         tasks = w.workflow.tasks
         if isinstance(tasks, BagTasks):
             times = [t for n in range(0, len(tasks), _step(tasks)) if (t := tasks.runtime_s(n))]
