@@ -112,8 +112,8 @@ def _explain(
 
 
 def _pause(site: SiteState) -> Idleness | None:
-    """Return the reason why a site is paused, with what the user has to do, or None if it is not
-    paused."""
+    """Return the pause reason of a site, with what the user has to do, or None if the site has
+    none."""
     return Idleness("paused", site.pause_text) if site.pause_text else None
 
 

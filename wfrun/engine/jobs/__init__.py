@@ -1,1 +1,1 @@
-"""Parallel jobs: their sizes, and moves between the queues of clusters."""
+"""Parallel jobs: their sizes, co-allocation, packing, reallocation, and cycle scavenging."""

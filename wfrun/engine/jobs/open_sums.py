@@ -21,14 +21,15 @@ TICKS = 1e6
 class Overdue(Generic[KeyT]):
     """The expected completions of tasks, and the delay of overdue tasks.
 
-    A task is overdue once its expected completion has passed. It completes now at the earliest;
-    `work` is the amount by which this raises the sum of completion times weighted by work.
+    A task is overdue once its expected completion has passed. Its earliest possible completion is
+    then now. `work` is the amount by which overdue tasks raise the sum of completion times weighted
+    by work.
 
-    The times of successive calls of `work` never decrease. Cost of a change or of a call of `work`:
-    O(log n), amortized; before the first call a change costs one entry of a dictionary.
+    Callers must not pass decreasing times to `work`. Cost of a change or of a call of `work`: O(log
+    n), amortized; before the first call a change costs one entry of a dictionary.
 
     Sums are whole numbers of units (`TICKS`). They are therefore exact, and do not depend on when
-    `work` was called: a replay, which never calls it, continues with equal sums.
+    `work` was called: a replay, which never calls `work`, continues with equal sums.
     """
 
     __slots__ = ("_due", "_expected", "_late", "_moment", "_work")
@@ -37,15 +38,14 @@ class Overdue(Generic[KeyT]):
         self._expected: dict[KeyT, tuple[float, float]] = {}
         """(completion in seconds, work in core-seconds) by task."""
         self._due: list[tuple[float, KeyT]] | None = None
-        """A heap of the completions of tasks that are not overdue. Entries of tasks that have
-        changed are stale. None before the first call of `work`."""
+        """Heap of the completions of tasks that are not overdue. Entries of tasks that have changed
+        are stale. None: the next call of `work` builds the heap."""
         self._late: set[KeyT] = set()
         """Overdue tasks, as of the latest call of `work`."""
         self._work = 0
-        """Sum over the overdue tasks of work, in units of `TICKS`."""
+        """Sum of the work of the overdue tasks, in units of `TICKS`."""
         self._moment = 0
-        """Sum over the overdue tasks of work times expected completion, in units of `TICKS`
-        squared."""
+        """Sum over the overdue tasks of work × expected completion, in units of `TICKS` squared."""
 
     def expect(self, key: KeyT, completion_s: float, work_s: float) -> None:
         """Expect a task to be completed at ``completion_s``. ``work_s``: cores times run time."""
@@ -64,8 +64,8 @@ class Overdue(Generic[KeyT]):
         self._expected.pop(key, None)
 
     def work(self, now_s: float) -> float:
-        """Sum over the overdue tasks of work times the time since their expected completion, in
-        core-seconds times seconds."""
+        """Return the sum over the overdue tasks of work × time since the expected completion, in
+        core-seconds × seconds."""
         if self._due is None:
             late = self._late
             self._due = [(end_s, k) for k, (end_s, _) in self._expected.items() if k not in late]
@@ -144,7 +144,7 @@ class OpenSums:
             self._work += weighted * cores
 
     def mean_wait(self, weight: Weight) -> float:
-        """Mean over the tasks of wait times weight; 0 without tasks."""
+        """Return the mean over the tasks of wait × weight; 0 without tasks."""
         if not self.jobs:
             return 0.0
         if weight == "one":
@@ -157,6 +157,6 @@ class OpenSums:
 
     @property
     def weighted_completion(self) -> float:
-        """Sum over the tasks of completion time (submission, wait and run time) times work, in
-        core-seconds times seconds. See `Overdue` for tasks that are overdue."""
+        """Sum over the tasks of completion time × work, in seconds × core-seconds. The completion
+        time is submission + wait + run time. See `Overdue` for tasks that are overdue."""
         return self._completion + self._work

@@ -19,14 +19,14 @@ class Ranked(NamedTuple):
     idle: tuple[int, ...]
     """Idle processors of each of ``sites``."""
     sums: tuple[int, ...]
-    """Idle processors of the first site, of the first two, and so on."""
+    """Running sums of ``idle``."""
 
 
 class IdleProcessors:
     """The idle processors of each site, numbered from 0.
 
-    ``version`` grows with each change of a number. Sorted orders are cached until then, since many
-    waiting jobs are tried with the same numbers.
+    Each change of a number increments ``version``. Sorted orders are cached until the next change,
+    since many waiting jobs are tried with the same numbers.
     """
 
     def __init__(self, idle: Iterable[int]) -> None:

@@ -67,9 +67,9 @@ def _fewest(request: PlacementRequest, ranked: Ranked) -> Placement | None:
 
 
 def _filled(request: PlacementRequest, offered: Sequence[tuple[int, int]]) -> Placement | None:
-    """Fill the offered sites, in order, until the job is complete. None if this takes more
-    components than can have ``least`` processors each. ``offered``: (site, idle processors), at
-    least ``least`` at each site."""
+    """Fill the offered sites, in order, until the job is complete. Return None if not every
+    component can have ``least`` processors. ``offered``: (site, idle processors), at least
+    ``least`` at each site."""
     sizes: list[int] = []
     missing = request.size
     for _, count in offered:
@@ -94,11 +94,12 @@ def communication_aware(
     request: PlacementRequest, idle: IdleProcessors, links: NodeLinks
 ) -> Placement | None:
     """Communication-Aware (CA, section 2.3.3): places the whole job on the site with the best
-    internal link among those that can hold it. If none can, sites are taken by the mean of their
+    internal link among those that can hold it. If no site can, sites are taken by the mean of their
     links to all sites, and filled as FCM does.
 
-    The thesis leaves a maximum number of components open. With a maximum of k, the shortest prefix
-    of that order is taken whose k sites with the most idle processors can hold the job.
+    The thesis leaves a maximum number of components open. Here, with a maximum of k, sites are
+    added in this order until the k of them with the most idle processors can hold the job. If a
+    component would have fewer than ``least`` processors, FCM places the job.
     """
     usable = idle.usable(request.sites, request.unit, request.widths)
     if sum(usable) < request.size:

@@ -27,16 +27,16 @@ class Try(NamedTuple, Generic[Job]):
 
 
 class PlacementQueue(Generic[Job]):
-    """Jobs in the order of their submission. A scan tries them from head to tail and does not stop
-    at one that cannot be placed. Each scan counts as one try of every job. A job is given up after
-    more than ``max_tries`` tries; None: never.
+    """Jobs in the order of their submission. A scan tries the jobs from head to tail, past jobs
+    that cannot be placed. Each scan counts as one try of every job. A job is given up after more
+    than ``max_tries`` tries, or never if ``max_tries`` is None.
 
     The thesis sends a job to the tail when a try fails. As each scan tries all jobs, that would not
     change their order, and jobs keep their positions here.
 
     Cost of a scan: one call of the policy for each different request and each change of the idle
-    processors. All else is constant for each different request, and, with ``max_tries``, for each
-    waiting job.
+    processors. The other cost is constant for each different request, and, with ``max_tries``, for
+    each waiting job.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class PlacementQueue(Generic[Job]):
         self._next = 0
         self._requests: dict[Job, PlacementRequest] = {}
         self._alike: dict[PlacementRequest, dict[int, Job]] = {}
-        """Jobs with the same request, by number, in that order."""
+        """By request: its jobs by number, in ascending order of the numbers."""
         self._tries: dict[Job, int] = {}
         """By job: number of tries, without those in ``_tries_of_all``."""
         self._tries_of_all = 0
         self._answers: dict[PlacementRequest, Placement | None] = {}
-        """Answers of the policy for the idle processors that were seen last."""
+        """Answers of the policy for the latest version of the idle processors."""
         self._answered_for: tuple[IdleProcessors | None, int] = None, 0
 
     def __len__(self) -> int:

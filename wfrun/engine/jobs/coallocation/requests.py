@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 Placement = tuple[tuple[int, int], ...]
 """The components of a placed job, in their order: (site, number of processors) of each. A site may
-have several components if the job names it several times."""
+have several components, unless the request is flexible."""
 
 
 class PlacementRequest(NamedTuple):

@@ -1,7 +1,9 @@
 """Malleable and rigid jobs on a virtual clock.
 
 With n processors of speed 1 a job does the share 1/T(n) of its work in each second; T(n) is its run
-time with n processors (thesis Figure 3.3 has T for two programs). It ends when all work is done."""
+time with n processors (thesis Figure 3.3 has T for two programs). The job ends when all its work is
+done.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class Rules:
     threshold: int = 0
     """Processors of each site that growth leaves to local users."""
     poll_s: float | None = None
-    """Interval of passes; None: a pass at each arrival and end."""
+    """Interval between passes, in seconds; None: a pass at each arrival and end."""
     resize_s: float = 0.0
     """Time in seconds during which a job does no work after each change of its size."""
     returned_first: bool = False
@@ -88,11 +90,11 @@ def simulate(
     rules: Rules,
     speed_ratios: Sequence[float] | None = None,
 ) -> MalleableOutcome:
-    """Simulate jobs on sites. ``processors``: their number, by site; ``speed_ratios``: their speed,
-    by site (None: 1 everywhere). Raises ValueError for a job that fits no site.
+    """Simulate jobs on sites. ``processors``: number of processors by site; ``speed_ratios``: speed
+    of the processors by site (None: 1 everywhere). Raises ValueError for a job that fits no site.
 
-    All events of one time are applied before the pass at that time. Cost: linear in the number of
-    running and waiting jobs for a pass, logarithmic for an event.
+    All events of one time are applied before the pass at that time. Cost of a pass: linear in the
+    number of running and waiting jobs. Cost of an event: logarithmic.
     """
     return _Simulation(jobs, processors, rules, speed_ratios or [1.0] * len(processors)).run()
 
@@ -106,7 +108,7 @@ class _Progress:
     from_s: float = 0.0
     """Time from which the job works with its current size."""
     version: int = 0
-    """Number of its changes. An end that was computed before the latest change is void."""
+    """Number of size changes. A completion that was computed before the latest change is void."""
 
 
 class _Simulation:

@@ -107,5 +107,6 @@ def fixed(size: int, runtime_s: float) -> MoldableRunTimes:
 
 
 def amdahl_speedup(parallel: float, size: int) -> float:
-    """Speedup on ``size`` processors over one, for a share of parallel work."""
+    """Return the speedup on ``size`` processors over one processor if the share ``parallel`` of the
+    work is parallel."""
     return 1.0 / (1.0 - parallel + parallel / size)

@@ -48,8 +48,8 @@ def exhaustive_search(runtimes: MoldableRunTimes, estimator: Estimator, largest:
 
 
 def binary_search(runtimes: MoldableRunTimes, estimator: Estimator, largest: int) -> Sized:
-    """The best of the sizes that a binary search estimates: at most 2 + ⌈log2(n - 1)⌉ sizes where
-    there are n > 1.
+    """Return the best of the sizes that a binary search estimates. Of n > 1 sizes it estimates at
+    most 2 + ⌈log2(n - 1)⌉.
 
     The search estimates the smallest and the largest size, then repeatedly the middle of the
     interval, and goes on in the half with the better end. With backfilling the completion may have

@@ -17,8 +17,8 @@ from wfrun.engine.jobs.packing.dual import Dual, knapsack
 from wfrun.engine.jobs.packing.job import PackedJob, Packing, list_schedule
 
 SHUFFLES = 10
-"""Number of random orders of the batches that are tried in addition to their own order: "several
-times"."""
+"""Number of random orders of the batches that are tried in addition to their own order. The paper
+says "several times"."""
 
 
 class PackedBatch(NamedTuple):

@@ -101,8 +101,8 @@ def dual_approximation(
 
 
 def divide(jobs: Sequence[PackedJob], processors: int, length_s: float) -> Shelves | None:
-    """Divide the jobs between the shelves with the least work; None if every schedule is longer
-    than ``length_s``."""
+    """Divide the jobs between the shelves so that the total work is least; None if every schedule
+    is longer than ``length_s``."""
     half_s, work = length_s / 2, 0.0
     found = Shelves(length_s, [], [], [])
     free, either = processors, []
@@ -178,8 +178,8 @@ class _Layout:
         return self._placed()
 
     def _narrow(self) -> bool:
-        """Give fewer processors to a job of the first shelf that takes at most 3/4 of the
-        length."""
+        """Give fewer processors to a job of the first shelf that takes at most 3/4 of the length.
+        Returns whether it was possible."""
         for part in self._first:
             if self._time_s(part) <= 0.75 * self._length_s and self._size(part) > 1:
                 place = self._jobs[part.number].choice(self._limit_s)
@@ -192,8 +192,8 @@ class _Layout:
         return False
 
     def _pair(self) -> bool:
-        """Take a job of the first shelf with one processor that takes at most 3/4 of the length,
-        and run it after another job of the first shelf."""
+        """Run a job of the first shelf after another job of the first shelf, if it has one
+        processor and takes at most 3/4 of the length. Returns whether it was possible."""
         single = [
             part for part in self._first
             if self._size(part) == 1 and self._time_s(part) <= 0.75 * self._length_s
@@ -212,7 +212,8 @@ class _Layout:
         return True
 
     def _lift(self) -> bool:
-        """Move a job of the second shelf to processors that are free from the beginning."""
+        """Move a job of the second shelf to processors that are free from the beginning. Returns
+        whether it was possible."""
         for part in self._second:
             place = self._jobs[part.number].choice(self._limit_s)
             if place is None or self._jobs[part.number].sizes[place] > self._free:

@@ -100,11 +100,11 @@ class PackedSchedule(NamedTuple):
 def list_schedule(
     jobs: Sequence[PackedJob], packing: Packing, processors: int, begin_s: float = 0.0
 ) -> PackedSchedule:
-    """The schedule of a list algorithm: whenever processors are free, from ``begin_s`` on, the
-    first job of the list that fits on them starts (M. R. Garey, R. L. Graham, SIAM J. Computing 4,
-    1975).
+    """Return the schedule of a list algorithm: whenever processors are free, from ``begin_s`` on,
+    the first job of the list that fits on them starts (M. R. Garey, R. L. Graham, SIAM J. Computing
+    4, 1975).
 
-    Cost: the number of ends times the jobs that wait then.
+    Cost: the number of completions times the number of waiting jobs.
     """
     sizes = [job.sizes[place] for job, place in zip(jobs, packing.places, strict=True)]
     times_s = [job.times_s[place] for job, place in zip(jobs, packing.places, strict=True)]
@@ -152,8 +152,9 @@ def list_starts(
 
 
 def assign(schedule: PackedSchedule, processors: int) -> list[tuple[int, ...]]:
-    """The processors of each job, numbered from 0: the lowest free ones. No processor has two jobs
-    at a time; jobs that end when others start give up theirs first."""
+    """Return the processors of each job, numbered from 0: the lowest free processors. No processor
+    has two jobs at a time; a job that ends when another job starts gives up its processors
+    first."""
     free = list(range(processors))
     found: list[tuple[int, ...]] = [()] * len(schedule.sizes)
     running: list[tuple[float, int]] = []

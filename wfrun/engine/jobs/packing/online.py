@@ -1,8 +1,8 @@
 """Packing of jobs that arrive over time, in batches.
 
 When all jobs of a batch are done, the jobs that have arrived meanwhile are the next batch. If the
-packing algorithm has the approximation ratio ρ, this has the ratio 2ρ (SPAA 2004, section 2.2,
-after D. Shmoys, J. Wein, D. Williamson, SIAM J. Computing 24, 1995).
+packing algorithm has the approximation ratio ρ, the schedule in batches has the ratio 2ρ (SPAA
+2004, section 2.2, after D. Shmoys, J. Wein, D. Williamson, SIAM J. Computing 24, 1995).
 """
 
 from __future__ import annotations

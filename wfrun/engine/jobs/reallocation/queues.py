@@ -14,7 +14,7 @@ class WaitingJob(NamedTuple):
 
     id: JobId
     submit_s: float
-    """Time of the first submission, before all moves."""
+    """Time of the first submission in seconds, before all moves."""
     site: int
     moves: int = 0
     """Number of times that it was moved to another site."""
@@ -81,10 +81,10 @@ class Placed(NamedTuple):
     job: WaitingJob
     offer: QueueOffer
     before_s: float
-    """Its estimated completion at the site where it waited."""
+    """Estimated completion of the job at the site where it waited, in seconds."""
 
     @property
     def is_moved(self) -> bool:
-        """Whether it goes to another site. All-cancellation also submits jobs to their old site,
-        perhaps with another size."""
+        """Whether the job goes to another site. All-cancellation also submits jobs to their old
+        site, perhaps with another size."""
         return self.offer.site != self.job.site

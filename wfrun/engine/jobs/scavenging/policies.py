@@ -19,7 +19,7 @@ POLICIES = {
 """Descriptions of the sharing policies, by name."""
 
 Table = tuple[tuple[int, ...], ...]
-"""Processors by owner and site."""
+"""Numbers of processors, by owner and then by site."""
 
 
 class Partition(NamedTuple):
@@ -164,9 +164,9 @@ def nothing(owners: int, sites: int) -> Partition:
 
 
 def preempted(pulled_s: Sequence[float], count: int) -> list[int]:
-    """The positions of the ``count`` launchers of an owner at a site that give back their
+    """Return the positions of the ``count`` launchers of an owner at a site that give back their
     processors: those that pulled their task last, since they lose the least work (section 4.2.4).
-    ``pulled_s``: when each launcher pulled its task."""
+    ``pulled_s``: time at which each launcher pulled its task, in seconds."""
     return sorted(range(len(pulled_s)), key=lambda n: (-pulled_s[n], n))[:count]
 
 
