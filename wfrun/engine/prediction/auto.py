@@ -23,7 +23,8 @@ mean."""
 LEAST = 5
 """Minimum number of ended jobs of an application for a record of its own."""
 PRIOR = 5
-"""Weight, in jobs, of the record of the more general class from which a new record starts."""
+"""Weight, in jobs, of the initial means of a record, which come from the record of a more general
+class."""
 
 _LEVELS = (
     CLASSIFICATIONS["application"],
@@ -71,9 +72,9 @@ class _Record:
 
 
 class Auto:
-    """Predicts each job by the candidate with the best record. The record is that of the job's
-    application (same application, user and size at the site), or else of the user at the site, or
-    else of all jobs.
+    """Predicts each job by the candidate with the highest mean accuracy. Accuracies come from the
+    record of the job's application (same application, user and size at the site), or else of the
+    user at the site, or else of all jobs.
 
     A candidate whose class has no history answers from the next more general class. Records compare
     run times with the predictions that candidates would have made just before each job ended. Cost:
@@ -129,9 +130,10 @@ class Auto:
             record.observe(accuracies)
 
     def _records(self, keys: Sequence[Hashable], *, is_known: bool) -> list[_Record]:
-        """The records that observe a job: the record of its application; the record of its user,
-        unless the former is full; and the record of all jobs, unless one of them is full. The
-        general records serve new applications and new users."""
+        """Return the records that observe a job. The record of its application observes it if
+        ``is_known``, the record of its user unless that of the application is full, and the record
+        of all jobs unless one of these two is full. The general records serve new applications and
+        new users."""
         records: list[_Record] = []
         if is_known:
             record = self._of_applications.get(keys[_APPLICATION])

@@ -29,8 +29,8 @@ _MAX_MARGIN = log(10.0)
 """Maximum logarithm of a margin, for a factor of 10. After a change of a class, its window soon has
 new values."""
 _LAG = 20
-"""Number of latest bounds of which the tightest is compared with a run time. The present bound is
-also made from jobs of the class that ended after the submission of the job."""
+"""Number of latest bounds whose tightest is compared with a run time. It stands for the bound at
+the submission of the job: the present bound also includes jobs of the class that ended since."""
 
 
 class ClassBounds:
@@ -73,8 +73,8 @@ class ClassBounds:
         insort(ordered_s, runtime_s)
 
     def upper_s(self, coverage: float = COVERAGE) -> float | None:
-        """A bound that at least this share of run times does not exceed; None if there are too few
-        observations: a coverage of 0.95 needs 19."""
+        """Return a bound that at least the share ``coverage`` of run times does not exceed. Return
+        None if there are too few observations: a coverage of 0.95 needs 19."""
         count = len(self._sorted_s)
         if ceil((count + 1) * coverage) > count:
             return None
@@ -82,7 +82,8 @@ class ClassBounds:
         return self._sorted_s[rank - 1] * exp(self._above)
 
     def lower_s(self, coverage: float = COVERAGE) -> float | None:
-        """A bound that at least this share of run times reaches; None as for ``upper_s``."""
+        """Return a bound that at least the share ``coverage`` of run times reaches; None as for
+        ``upper_s``."""
         count = len(self._sorted_s)
         if ceil((count + 1) * coverage) > count:
             return None
@@ -90,7 +91,8 @@ class ClassBounds:
         return self._sorted_s[count - rank] * exp(-self._below)
 
     def around(self, prediction: Prediction) -> Prediction:
-        """The prediction with the interval of the two bounds, which includes its value."""
+        """Return the prediction with the interval between the two bounds, widened to include its
+        value. Without bounds it is unchanged."""
         upper_s, lower_s = self.upper_s(), self.lower_s()
         if upper_s is None or lower_s is None:
             return prediction

@@ -17,9 +17,9 @@ class Job(NamedTuple):
     application: str = ""
     cores: int = 1
     estimate_s: float | None = None
-    """The run time that its user has requested, in seconds; None if there is none."""
+    """Run time requested by the job's user, in seconds; None: no request."""
     input_bytes: float | None = None
-    """Size of its inputs; None if unknown."""
+    """Total size of the inputs of the job; None: unknown."""
 
 
 class Prediction(NamedTuple):
@@ -50,10 +50,10 @@ class ValuePredictor(Predictor, Protocol):
     """A predictor that also answers without an interval, which costs less."""
 
     def predict_s(self, job: Job) -> float | None:
-        """The value of ``predict``."""
+        """Return the value of the answer of ``predict``, in seconds; None if unknown."""
 
 
 def is_plausible(runtime_s: float) -> bool:
-    """Whether predictors may observe a run time: positive and at most ``MAX_RUNTIME_S``. Zero,
-    negative, infinite and absurd ones come from lost records and wrong clocks."""
+    """Return whether predictors may observe a run time: positive and at most ``MAX_RUNTIME_S``.
+    Zero, negative, infinite and absurd run times come from lost records and wrong clocks."""
     return 0.0 < runtime_s <= MAX_RUNTIME_S

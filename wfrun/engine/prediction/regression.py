@@ -9,7 +9,7 @@ from wfrun.engine.prediction.classes import CLASSIFICATIONS
 from wfrun.engine.prediction.job import MAX_RUNTIME_S, Job, Prediction
 
 LEAST = 5
-"""Minimum number of run times to which a line is fitted before it is used."""
+"""Minimum number of observed run times of a class before its lines are used."""
 _KEPT_WEIGHT = 0.98
 """Factor by which each later run time reduces the weight of a run time: users change their
 programs."""
@@ -17,7 +17,7 @@ _HUBER = 3.0
 """Maximum deviation of a point from the line, in mean absolute deviations; larger deviations are
 reduced to it (Huber 1964)."""
 _LATEST_WEIGHT = 0.1
-"""Weight of the latest deviation, and of the latest accuracy, in its mean."""
+"""Weight of the latest value in the mean deviation and in the mean accuracy."""
 
 
 class RegressionLine:

@@ -37,9 +37,9 @@ class PredictionOutcome(NamedTuple):
 
 
 def moments_of(jobs: Iterable[PastJob]) -> list[Moment]:
-    """Submissions and ends in the order of time. At one moment ends come first, and each kind is in
-    the order of ``jobs``. Ends of jobs without a plausible run time are left out. The result serves
-    any number of replays. Cost: a sort."""
+    """Return the submissions and ends in the order of time. At one time ends come before
+    submissions; equal types are in the order of ``jobs``. Ends of jobs without a plausible run time
+    are left out. The result serves any number of replays. Cost: a sort."""
     timed = []
     for number, past in enumerate(jobs):
         timed.append((past.submitted_s, 1, number, Moment(past, is_end=False)))

@@ -24,7 +24,7 @@ class JudgedWait(NamedTuple):
 
 
 class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares and means over the jobs with a prediction; None if there is no such job."""
+    """Shares and means over the jobs with a prediction. A value is None if no job counts in it."""
 
     jobs: int
     unknown: int
@@ -32,7 +32,8 @@ class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     waited: float | None
     """Share of the jobs that waited."""
     accuracy: float | None
-    """Mean of equation 7.1. A job that did not wait counts 1 if no wait was predicted, else 0."""
+    """Mean of equation 7.1. A job that did not wait counts 1 if the predicted wait was 0, otherwise
+    0."""
     accuracy_waited: float | None
     """Mean of equation 7.1 over the jobs that waited."""
     error_s: float | None
@@ -47,13 +48,15 @@ class WaitAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     within_in_bursts: float | None
     """Share of the jobs in bursts that waited less than half a second longer than predicted."""
     within_outside: float | None
-    """Share of the other jobs that waited less than half a second longer than predicted."""
+    """Share of the jobs outside of bursts that waited less than half a second longer than
+    predicted."""
 
 
 def judged_waits(
     waits_s: Sequence[float], predicted_s: Sequence[float], bursts: Sequence[bool], first: int
 ) -> Iterator[JudgedWait]:
-    """The jobs from number ``first`` on; earlier jobs are training data."""
+    """Yield the waits and predictions of the jobs from number ``first`` on; earlier jobs are
+    training data."""
     for i in range(first, len(waits_s)):
         yield JudgedWait(waits_s[i], predicted_s[i], bursts[i])
 

@@ -9,7 +9,8 @@ from math import exp, sqrt
 INTERVAL_S = 300.0
 """Length of the intervals in which submissions are counted, in seconds (thesis, Figure 7.1)."""
 RARE = 0.001
-"""Maximum probability, under a Poisson process, of as many submissions as make a burst."""
+"""Maximum probability that an interval of a Poisson process has at least the submissions of a
+burst."""
 
 
 def in_bursts(submitted_s: Sequence[float]) -> list[bool]:

@@ -1,9 +1,9 @@
 """Point-valued predictions of queue waits (thesis section 7.3.1).
 
-The policy of the local resource manager (LRM) is simulated with the jobs that run and wait now and
-with no later one. Decisions follow the requested times, as in the LRM; jobs end after their
-predicted run times. A running job that is past its predicted run time has been under-predicted: the
-prediction is doubled until it is larger than the time elapsed.
+The policy of the local resource manager (LRM) is simulated with the jobs that run and wait now,
+without later jobs. Decisions follow the requested times, as in the LRM; jobs end after their
+predicted run times. If a running job is past its predicted run time, the prediction is doubled
+until it is larger than the time elapsed.
 
 For FCFS the simulation is a heap of expected ends (`FcfsPlan`); requested times do not matter. For
 EASY and conservative backfilling the models of `wfrun.engine.queues` are run. Conservative
@@ -70,7 +70,7 @@ def expected_start_s(
 class FcfsPlan:
     """A plan of starts without backfilling, in the order of the queue.
 
-    Exact if the expected run times are. Cost of a job: O(log n).
+    Exact if the expected run times are exact. Cost of a job: O(log n).
     """
 
     __slots__ = ("_ends", "_free", "_last_s")
@@ -80,8 +80,8 @@ class FcfsPlan:
 
     @classmethod
     def of_ends(cls, processors: int, ends: list[tuple[float, int]], now_s: float) -> FcfsPlan:
-        """A plan with jobs that run now: (expected end in seconds, cores) of each, which is after
-        now. The list belongs to the plan."""
+        """Return a plan with running jobs. ``ends``: (expected end in seconds, cores) of each, with
+        ends after ``now_s``. The plan takes over the list."""
         plan = cls.__new__(cls)
         plan._begin(processors, ends, now_s)
         return plan
@@ -100,8 +100,8 @@ class FcfsPlan:
         return self._ends[0][0] if self._ends else inf
 
     def start_s(self, cores: int, now_s: float) -> float:
-        """The start of a job at the end of the queue, not before now. Cost: O(n log cores), O(1)
-        for one core."""
+        """Return the start of a job at the end of the queue, not before ``now_s``; infinite if the
+        job never fits. Cost: O(n log cores), O(1) for one core."""
         free, start_s = self._free, max(self._last_s, now_s)
         if free >= cores:
             return start_s

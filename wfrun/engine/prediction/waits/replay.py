@@ -22,7 +22,8 @@ class ReplayedJob(NamedTuple):
 
     submit_s: float
     runtime_s: float
-    """At most ``requested_s`` if the LRM ends jobs at their requests."""
+    """Run time in seconds; at most ``requested_s`` if the LRM ends jobs at their requested
+    times."""
     requested_s: float
     """Requested time with which the LRM plans: the user's estimate, or a random estimate if the log
     has none."""
@@ -97,8 +98,8 @@ class Replay(NamedTuple):
 def replay_waits(
     jobs: Sequence[ReplayedJob], events: Iterator[Event], predictors: Mapping[str, WaitPredictor]
 ) -> Replay:
-    """Replay events: returns the prediction of each predictor at the submission of each job, and
-    the waits by the events; NaN for a job that never starts."""
+    """Replay ``events``. Return the prediction of each predictor at the submission of each job, and
+    the wait of each job according to the events; NaN for a job that never starts."""
     waits_s = array("d", [nan]) * len(jobs)
     predicted_s = {name: array("d", waits_s) for name in predictors}
     each = [(one, predicted_s[name]) for name, one in predictors.items()]

@@ -37,13 +37,13 @@ class PredictedRuntimes:
 
     Without correction, a job keeps the prediction made at its submission. With correction, when a
     job ends, the open jobs of its class, (User + Application + Size) on Site, get new predictions
-    (thesis section 7.3.1). Where the predictor knows nothing, the user's estimate is expected, or
-    the mean of the last two jobs of the site, or 0 s before the first one has ended. No job is
-    expected to run longer than its estimate, at which an LRM ends it; the traces of the thesis have
-    no estimates.
+    (thesis section 7.3.1). Without a prediction, the expected run time is the user's estimate.
+    Without an estimate either, it is the mean run time of the last two jobs of the site, or 0 s
+    before the first job has ended. No job is expected to run longer than its estimate, at which an
+    LRM ends it; the traces of the thesis have no estimates.
 
-    Cost of a submission and an end: that of a prediction; with correction, for each open job of the
-    class.
+    Cost of a submission or an end: one prediction. With correction, an end costs a prediction for
+    each open job of the class.
     """
 
     def __init__(self, predictor: Predictor, *, corrects: bool) -> None:
@@ -77,7 +77,7 @@ class PredictedRuntimes:
         return [(other, self.predict_s(its)) for other, its in alike.items()] if plausible else ()
 
     def predict_s(self, job: Job) -> float:
-        """The expected run time of a job that is submitted now."""
+        """Return the expected run time in seconds of a job that is submitted now."""
         found = self._predictor.predict(job)
         estimate_s = job.estimate_s
         if estimate_s is None or estimate_s <= 0:

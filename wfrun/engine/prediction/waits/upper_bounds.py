@@ -8,11 +8,11 @@ Order statistics bound a quantile with a stated confidence (binomial method).
 Source: J. Brevik, D. Nurmi, R. Wolski, "Predicting bounds on queuing delay for batch-scheduled
 parallel machines", PPoPP 2006, the method BMBP. Of n independent waits the number above the
 quantile q is binomial with n trials of probability 1 - q. The bound with m waits above it is below
-the quantile only if at most m of the n are above the quantile, so m is the largest number for which
-that has a probability of at most 1 - C, with C the confidence.
+the quantile only if at most m of the n waits are above the quantile. So m is the largest number for
+which the probability of at most m waits above the quantile is at most 1 - C, with the confidence C.
 
-BMBP takes the normal approximation for long histories. Here the probability is carried from n to
-n + 1 exactly, in constant time, so that no approximation is needed.
+BMBP takes the normal approximation for long histories. Here the probability is carried exactly from
+n to n + 1, in constant time, so that no approximation is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ CONFIDENCE = 0.95
 class BinomialTable:
     """The number of waits above the bound of a quantile, by length of the history.
 
-    One table serves all histories. It grows with the longest one: a step for each further wait.
+    One table serves all histories. It grows with the longest history, by a step for each further
+    wait.
     """
 
     def __init__(self, quantile: float = QUANTILE, confidence: float = CONFIDENCE) -> None:
@@ -66,7 +67,7 @@ class BinomialTable:
 
 
 CLUSTERS = (4, 16, 64)
-"""Maximum number of processors of the jobs in each cluster except the last (BMBP): 1-4, 5-16,
+"""Maximum number of processors of a job in each cluster of jobs except the last (BMBP): 1-4, 5-16,
 17-64, and more."""
 
 DEVIATIONS = 2 * sqrt(5)
@@ -86,7 +87,7 @@ class QuantileBound:
         self._table = table
         self._count = 0
         self._above = -1
-        """Number of waits above the bound; -1 while there is none."""
+        """Number of waits above the bound; -1: no bound yet."""
         self._next = table.shortest(0)
         """Length of the history from which on one more wait is above the bound."""
         self._from: list[float] = []
