@@ -1,9 +1,10 @@
 """Models of the queue of one cluster (local resource managers), by name, and their simulation with
 a list of jobs.
 
-``make_lrm`` makes a queue. Its owner drives it by the protocol ``Lrm``. Owners are simulated sites,
-which have a head node, nodes, failures and jobs of the engine; ``simulate_batch``, which only runs
-a list of jobs and is more than twice as fast; and predictions of waits.
+``make_lrm`` makes a queue. Its owner drives it by the protocol ``Lrm``. There are three kinds of
+owners: simulated sites, with a head node, nodes, failures and jobs of the engine;
+``simulate_batch``, which only runs a list of jobs and is more than twice as fast; and predictions
+of waits.
 """
 
 from __future__ import annotations

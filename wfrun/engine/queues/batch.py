@@ -31,8 +31,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def run_batch(jobs: Sequence[SimulatedJob], lrm: Lrm, *, kill_overruns: bool) -> Schedule:
-    """Submit the jobs to an empty queue, in the order of their submission times (jobs of one time
-    in the given order), and let time pass until all have ended.
+    """Submit the jobs to an empty queue, in the order of their submission times (equal times: in
+    the given order), and let time pass until all have ended.
 
     The queue makes a scheduling pass after every event. At one time ends come before submissions,
     and ends in the order of the jobs. With ``kill_overruns`` no job runs past its request.

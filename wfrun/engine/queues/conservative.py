@@ -5,13 +5,14 @@ free for its requested time, beside all running jobs and all earlier reservation
 then or earlier. When a job ends early or leaves the queue, the plan is *compressed*: each waiting
 job, in the order of the queue, is moved to the earliest time that is now possible, which is never
 later than before. A job that moves also makes room for jobs before it in the queue. The compression
-is therefore repeated until no job moves; otherwise jobs could wait for an idle cluster.
+is therefore repeated until no job moves; otherwise jobs could wait although the cluster is idle.
 
 Reservations hold as long as no job runs past its request. If a job does, its expected end is put
 off as Tsafrir, Etsion and Feitelson (IEEE TPDS 18, 2007) correct predictions: by 1 minute the first
-time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. If that collides with a
-reservation, or if reserved processors go out of service, the whole queue is planned again in its
-order. A job that requests less than a second is planned for one second.
+time, then by 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours. The whole queue is planned
+again in its order if the new end collides with a reservation, if reserved processors go out of
+service, or if a job could not start at its reservation. A job that requests less than a second is
+planned for one second.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ class Conservative(QueueCounts):
         processors become free, as the plan only fills."""
         self._submissions = 0
         self._gap_from_s = float("inf")
-        """Begin of the gap, the smallest interval with all processor time that was freed since the
-        last compression; inf without a gap."""
+        """Begin of the gap in seconds; inf: no gap. The gap is the smallest interval that contains
+        all processor time that was freed since the last compression."""
         self._gap_to_s = float("-inf")
-        """End of the gap; -inf without a gap."""
+        """End of the gap in seconds; -inf: no gap."""
         self._kept_up_s = float("-inf")
         """Time to which the plan was last brought up to date."""
         self._corrections: dict[JobId, int] = {}
@@ -87,8 +88,9 @@ class Conservative(QueueCounts):
         self.plan_number = 0
 
     def submit(self, job: QueuedJob, now_s: float, from_s: float = float("-inf")) -> None:
-        """See `Lrm`. ``from_s``: start of the job as planned by another scheduler. The reservation
-        does not begin earlier, until a compression or a new plan moves it."""
+        """Implements `Lrm.submit`. ``from_s``: start of the job as planned by another scheduler.
+        The reservation does not begin before ``from_s``, until a compression or a new plan moves
+        it."""
         self._check(job)
         self._keep_up(now_s)
         self._submissions += 1
@@ -161,8 +163,8 @@ class Conservative(QueueCounts):
         return max(now_s, self._profile.last_step_s)
 
     def _wakeup_s(self, now_s: float) -> float:
-        """Time of the next planned start. It is at most a minute from now while a job whose start
-        is due waits for the end of an overdue job."""
+        """Return the time of the next planned start; infinite if no job waits. While a job whose
+        start is due waits for the end of an overdue job, the time is at most a minute from now."""
         by_start = self._by_start
         if not by_start:
             return float("inf")
@@ -278,8 +280,8 @@ class Conservative(QueueCounts):
 
 
 class _Search:
-    """Finds earlier starts for jobs after a gap was freed. Before that, no job had an earlier
-    start.
+    """Finds earlier starts for jobs after a gap was freed. Before the gap was freed, no job had an
+    earlier start.
 
     A job with an earlier start runs at times at which too few processors were free before. All such
     times are in the gap, so only starts that reach the gap need to be tried. If a job has no such
@@ -346,8 +348,8 @@ class _Search:
 
 
 class StartBounds:
-    """Bounds for jobs of one number of processors: a job of some length, and therefore any longer
-    one, has no start before a bound. A query or a change costs a binary search."""
+    """Lower bounds of the starts of jobs with one number of processors. A bound for a length holds
+    for all longer jobs, too. A query or a change costs a binary search."""
 
     __slots__ = ("_bounds_s", "_lengths_s")
 

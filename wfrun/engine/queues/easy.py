@@ -29,8 +29,8 @@ from wfrun.engine.queues.queue import LrmQueue
 
 class Easy(LrmQueue):
     """Makes a full pass over the queue after an end, and considers only new jobs after a
-    submission. The schedule is that of full passes only: a job that did not fit does not fit until
-    a job has ended."""
+    submission. The schedule equals that of full passes after every event: a job that does not fit
+    cannot fit before a job has ended."""
 
     name: ClassVar[str] = "easy"
     in_order: ClassVar[bool] = False

@@ -73,7 +73,8 @@ class FirstFit:
             tree[node] = least
 
     def _renew(self) -> None:
-        """Remove the places of removed jobs, and make room for as many jobs again."""
+        """Remove the places of removed jobs, and make room for at least as many further jobs as are
+        left."""
         entries = [entry for entry in self._entries if entry is not None]
         while self._size < 2 * len(entries) + 4:
             self._size *= 2

@@ -1,9 +1,9 @@
 """Starts of waiting jobs if no other job comes and every job takes its requested time.
 
 FCFS and EASY plan at most one job ahead. Estimates therefore come from a plan with a reservation
-for every waiting job, in the order of the queue. For FCFS the plan is exact if the requests are.
-For EASY it holds for jobs that are not backfilled in the meantime; schedulers of real clusters
-estimate start times in the same way.
+for every waiting job, in the order of the queue. For FCFS the plan is exact if the requested times
+are exact. For EASY it holds for jobs that are not backfilled in the meantime; schedulers of real
+clusters estimate start times in the same way.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class Profile:
         return self._times_s[-1]
 
     def steps(self) -> list[tuple[float, int]]:
-        """The steps as (start in seconds, free processors), ascending; neighbours differ."""
+        """Return the steps as (start in seconds, free processors), ascending in time; neighbouring
+        numbers differ."""
         return list(zip(self._times_s, self._free, strict=True))
 
     def advance(self, now_s: float) -> None:

@@ -2,9 +2,10 @@
 
 This is the information service of thesis section 6.1.3 ("responds to queries regarding the
 estimated start times"). It plans with the expected run times of all running and waiting jobs at the
-site, first come, first served, or with backfilling, like the LRM of the site. Where the queue shows
-the starts that it plans itself, jobs start then and hold their cores for their walltimes, as in
-that plan (docs/decisions/0019); their ends are expected after their expected run times.
+site, first come, first served, or with backfilling, like the LRM of the site. If the queue shows
+the starts that it plans itself, the model follows this plan (docs/decisions/0019): jobs start at
+the shown starts and hold their cores for their walltimes. Their ends are still expected after their
+expected run times.
 
 When jobs end at other times than expected, the plan becomes stale and is rebuilt from the open
 jobs. The cost of a rebuild grows with the number of jobs. The plan is therefore rebuilt only after
@@ -26,8 +27,8 @@ from wfrun.engine.jobs.open_sums import OpenSums, Overdue
 from wfrun.engine.queues.profile import Profile
 
 MAX_PASSED_S = 600.0
-"""Maximum time by which the planned start of a job that still waits may have passed, in seconds.
-Schedulers plan again within minutes, so an older plan says nothing."""
+"""Maximum time in seconds since the planned start of a job that still waits. An older planned start
+is ignored: schedulers plan again within minutes."""
 MAX_AHEAD_S = 366 * 86_400.0
 """Maximum time until a planned start, in seconds. A later start is ignored."""
 
@@ -51,8 +52,9 @@ class Expected(NamedTuple):
 
 
 def planned_start_s(planned_s: float | None, now_s: float) -> float | None:
-    """The start that a queue plans for a waiting job (``planned_s``), or now if that is later. None
-    if the queue shows no start, or one beyond `MAX_PASSED_S` or `MAX_AHEAD_S`."""
+    """Return ``planned_s``, the start that a queue plans for a waiting job, but not before
+    ``now_s``. Return None if the queue shows no start, or a start beyond `MAX_PASSED_S` or
+    `MAX_AHEAD_S`."""
     if planned_s is None or not -MAX_PASSED_S <= planned_s - now_s <= MAX_AHEAD_S:
         return None
     return max(now_s, planned_s)
@@ -207,8 +209,8 @@ class QueueModel(ABC):
             job.started_s = None
 
     def end(self, key: str, now_s: float) -> None:
-        """Remove a task that has ended or was withdrawn. An unexpected time counts as a deviation
-        from the plan, which may be rebuilt."""
+        """Remove a task that has ended or was withdrawn. An end at an unexpected time counts as a
+        deviation, which may cause a rebuild of the plan."""
         job = self._open.pop(key, None)
         if job is None:
             return
@@ -230,7 +232,7 @@ class QueueModel(ABC):
         return self._background
 
     def overdue_work(self, now_s: float) -> float:
-        """See `Overdue.work`."""
+        """Return the `Overdue.work` of all open tasks."""
         return self._overdue.work(now_s)
 
     def _expect_completion(self, key: str, job: _Open) -> None:
@@ -263,10 +265,11 @@ class QueueModel(ABC):
         self._rebuild(now_s)
 
     def _rebuild(self, now_s: float) -> None:
-        """Plan all jobs anew. Running jobs come first, since they hold their cores; then waiting
-        jobs with a start that the queue plans; then the others, those of other users first because
-        their arrival times are unknown. Running jobs are added from the latest end to the earliest:
-        each then comes before all steps of the profile, which is the cheapest order."""
+        """Plan all jobs anew. Running jobs come first, since they hold their cores. Waiting jobs
+        with a start planned by the queue follow; then the other waiting jobs, those of other users
+        first because their arrival times are unknown. Running jobs are added from the latest end to
+        the earliest: each then comes before all steps of the profile, which is the cheapest
+        order."""
         self._deviations = 0
         self.rebuilds += 1
         self._clear(now_s)
@@ -294,8 +297,8 @@ class QueueModel(ABC):
                 self._expect_completion(key, job)
 
     def _waiting(self, now_s: float) -> list[tuple[Expected | _Open, float | None]]:
-        """All waiting jobs in the order in which they are planned, each with its start as the queue
-        plans it (None: the queue shows none)."""
+        """Return all waiting jobs in the order in which they are planned, each with the start that
+        the queue plans (None: it shows no start)."""
         waiting: list[tuple[Expected | _Open, float | None]] = [
             (job, self._planned_start_s(job.planned_s, now_s))
             for job in self._background
@@ -380,7 +383,7 @@ class FcfsModel(QueueModel):
         return max(now_s, heapq.nsmallest(cores, free_s)[-1])
 
     def _planned_start_s(self, planned_s: float | None, now_s: float) -> float | None:
-        """None: a queue in strict order has no plan whose holes could be used."""
+        """Return None: a queue in strict order has no plan whose holes could be used."""
         return None
 
     def _clear(self, now_s: float) -> None:

@@ -9,12 +9,12 @@ from wfrun.engine.errors import InvalidError
 from wfrun.engine.queues.lrm import JobId, QueuedJob, check_request
 
 Entry: TypeAlias = tuple[float, int, int, JobId]
-"""(expected end in seconds, number of the start, cores, job)."""
+"""(expected end in seconds, serial number of the start, cores, job)."""
 
 
 class Running:
     """The running jobs. ``free`` and ``by_end`` are read-only. After the first use of ``by_end``, a
-    start or an end costs a binary search, and a move of at most n words."""
+    start or an end costs a binary search, and a move of at most one word per running job."""
 
     __slots__ = ("_by_end", "_jobs", "_starts", "free", "processors")
 
@@ -41,8 +41,9 @@ class Running:
         return self._by_end
 
     def free_at_s(self, cores: int, now_s: float) -> float:
-        """The time, not before now, at which this many processors are free, at most all, if no
-        other job starts. A job past its expected end counts as about to end."""
+        """Return the earliest time, not before ``now_s``, at which ``cores`` processors are free if
+        no other job starts. The cluster must have ``cores`` processors. A job past its expected end
+        counts as about to end."""
         free = self.free
         if free < cores:
             for expected_end_s, _, released, _ in self.by_end:
