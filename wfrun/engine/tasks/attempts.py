@@ -1,8 +1,8 @@
 """Interpretation of attempt events (placed, submitted, started, ended), with their consequences for
 tasks.
 
-Part of the interpreter of the log. Each function costs the inputs, outputs and successors of one
-task, or the attempts that the event names; nothing else.
+Part of the interpreter of the log. Unless its text says otherwise, a function costs the inputs,
+outputs and successors of one task, or the attempts that the event names.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from wfrun.engine.tasks.status import (
 )
 
 SUPERSEDED_TIMEOUT_S = 30.0
-"""Maximum time that a run whose tasks are all done waits for superseded attempts to end. They hold
-cores at their sites, but nothing needs their outcome."""
+"""Maximum time in seconds for which a run with no other work waits for superseded attempts to end.
+They hold cores at their sites, but nothing needs their outcome."""
 
 _STAGING, _SUBMITTING, _QUEUED, _RUNNING = Phase
 
@@ -269,7 +269,8 @@ def _make_eligible_if_last(run: Run, attempt: Attempt) -> None:
 
 
 def attempt_ended(run: Run, event: ev.AttemptEnded) -> None:
-    """Close an attempt, and by the cause let its task succeed, become eligible again, or fail."""
+    """Close an attempt. Depending on the cause of its end, let its task succeed or become eligible
+    again, or handle the attempt as failed."""
     state = run.state
     attempt = state.attempts.get(event.key)
     if attempt is None:

@@ -17,7 +17,8 @@ from wfrun.engine.tasks.templates import TemplatePart, parse_template, placehold
 INDEX = "index"
 """A parameter of every bag: the number of the task, from 0."""
 ESTIMATE_S = "_estimate_s"
-"""Column with the estimates of a bag in seconds, if its document states them with units."""
+"""Name of the column with the estimates of a bag in seconds, if its document states them with
+units."""
 _OURS = frozenset({INDEX, ESTIMATE_S})
 
 T = TypeVar("T")
@@ -209,12 +210,14 @@ class _Dimension:
                 self._first[self._codes[place]] = place
 
     def place(self, task: int) -> int:
-        """Number of the row, or with codes of the value, that the axis has for a task."""
+        """Return the number of the row that the axis has for a task; with a `DictionaryColumn`, the
+        code of the value."""
         place = task // self._step % self._length
         return place if self._codes is None else self._codes[place]
 
     def first(self, place: int) -> int:
-        """The first task with this number: the other axes have their first values."""
+        """Return the first task with the number ``place`` on this axis: the other axes have their
+        first values."""
         return (place if self._first is None else self._first[place]) * self._step
 
 

@@ -14,7 +14,7 @@ MAX_STALE = 16
 
 class TaskClass(NamedTuple):
     """Eligible tasks with the same sites and number of cores: a site with room for one of them has
-    room for all."""
+    room for any other."""
 
     mask: int
     """Mask of the sites that may run the tasks."""
@@ -123,10 +123,10 @@ class EligibleSet:
             heapq.heapify(heap)
 
     def drop_fresh(self, first: int) -> range:
-        """Remove the fresh tasks whose numbers are at least ``first`` and above the numbers of all
-        tasks that were removed before their turn. Returns the removed numbers. The range is empty
-        if tasks are not placed in the order of their numbers. Cost: the tasks that were removed
-        before their turn."""
+        """Remove the fresh tasks from number ``first`` on, but only those above all tasks that were
+        removed before their turn. Returns the removed numbers. The range is empty if tasks are not
+        placed in the order of their numbers. Cost: the tasks that were removed before their
+        turn."""
         fresh = self._fresh
         if fresh is None or not fresh.left or not (dropped := fresh.drop(first)):
             return range(first, first)
@@ -200,8 +200,8 @@ class EligibleSet:
             self.fill(fresh)
 
     def renew_fresh(self, kind: TaskClass, keys: Orders | float) -> None:
-        """Remove all tasks, except the tasks of a bag that were never dispatched; give these
-        another class and order."""
+        """Remove all tasks, except the tasks of a bag that were never dispatched. Give the kept
+        tasks another class and order."""
         if self._fresh is not None:
             self._fresh = self._fresh.renewed(len(self._serials), kind, keys, self._returned)
             self._returned.clear()
@@ -230,8 +230,8 @@ class FreshTasks:
         if isinstance(keys, Sequence):
             self._order = array("I", sorted(range(tasks), key=keys.__getitem__))
         self._position, self._end = 0, tasks
-        """Range of positions in the order with the tasks that are left: the first position, and the
-        end. Tasks in ``_gone`` are not left."""
+        """First position and end of the range of the order in which tasks are left. Tasks in
+        ``_gone`` are not left."""
         self._gone: set[int] = set()
         """Tasks that were removed before their turn, as in the replay of a log of another version,
         which had another order."""
@@ -243,8 +243,8 @@ class FreshTasks:
         keys: Orders | float,
         returned: Iterable[int] = (),
     ) -> FreshTasks:
-        """The tasks that are left and those in ``returned``, out of ``tasks`` tasks, with another
-        class and order."""
+        """Return the tasks that are left and those in ``returned``, with another class and order.
+        ``tasks``: number of all tasks of the bag."""
         is_left = bytearray(tasks)
         for position in range(self._position, self._end):
             is_left[position if self._order is None else self._order[position]] = True
@@ -273,14 +273,14 @@ class FreshTasks:
         return key, self._serial + position, task, self.task_class
 
     def serial_of(self, task: int) -> int:
-        """Serial number of a task. Cost: constant for the first one."""
+        """Return the serial number of a task. Cost: constant for the first task."""
         first = self.first()
         if first[2] == task:
             return first[1]
         return self._serial + (task if self._order is None else self._order.index(task))
 
     def drop(self, first: int) -> range:
-        """See ``EligibleSet.drop_fresh``."""
+        """Implements `EligibleSet.drop_fresh` for these tasks."""
         if self._order is not None:
             return range(first, first)
         dropped = range(max(first, self._position, max(self._gone, default=-1) + 1), self._end)

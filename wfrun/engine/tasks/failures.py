@@ -9,7 +9,7 @@ from typing import NamedTuple
 from wfrun.engine.exchange import Cause, Outcome
 
 MAX_GROUPS = 100
-"""Maximum number of groups; further kinds of failures share one."""
+"""Maximum number of groups, besides a group that all further kinds of failures share."""
 MAX_TEXT = 200
 """Maximum number of characters of the message of a group."""
 MAX_HOSTS = 1000
@@ -112,9 +112,9 @@ def _head(outcome: Outcome) -> str:
 
 
 def telling_line(outcome: Outcome) -> str:
-    """The most informative line of the message, at most `MAX_TEXT` characters: the last line that
-    the task printed, since programs name the error there. Indented lines after a first line without
-    a colon at its end are our own advice, and are skipped."""
+    """Return the most informative line of the message, at most `MAX_TEXT` characters: the last line
+    that the task printed, since programs name the error there. If the first line does not end with
+    a colon, indented lines are advice of the engine, and are skipped."""
     lines = [line.rstrip() for line in (outcome.message or "").splitlines()]
     lines = [line for line in lines if any(map(str.isalnum, line))]  # no rules, as of mpirun
     if len(lines) == 1 and lines[0].strip().startswith(_ONLY_ENDINGS):

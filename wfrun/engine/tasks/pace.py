@@ -12,8 +12,8 @@ from wfrun.engine.tasks.prefetch import (
 )
 
 WINDOW = 20
-"""Number of observations from which on a new one has the constant weight 1/`WINDOW` in a moving
-mean. Also the minimum number of cores whose ends determine the throughput."""
+"""Number of observations after which each further observation has the constant weight 1/`WINDOW` in
+a moving mean. Also the minimum number of cores whose ends determine the throughput."""
 
 DEVIATIONS = 2
 """Number of standard deviations above the mean in upper estimates of latency and of starts."""
@@ -76,8 +76,9 @@ class Pace:
         self._busy_cores = 0.0
         self._busy_s = 0.0
         self._busy_squares = 0.0
-        """For attempts that ended while others waited: their cores, the time between their ends in
-        seconds, and the sum of the squares of these times. All decay with every end."""
+        """``_busy_cores``, ``_busy_s`` and ``_busy_squares``, for attempts that ended while others
+        waited: their cores, the time between their ends in seconds, and the sum of the squares of
+        these times. All decay with every end."""
         self._last_end_s: float | None = None
         """Time of the last end of an attempt; None if no other attempt waited then."""
 

@@ -19,11 +19,12 @@ occur."""
 
 
 def prefetch_per_slot(latency_s: float, task_s: float | None) -> int:
-    """Number of tasks to hold per slot in addition to the task that runs in it.
+    """Return the number of tasks to hold per slot in addition to the task that runs in it.
 
-    ``latency_s`` is the time from the end of a task to the arrival of the next one, ``task_s`` the
-    mean run time of tasks; None if unknown. The result is twice the number of tasks that a slot can
-    run during the latency, since neither time is constant; it is 0 above `MAX_RUNTIME_RATIO`.
+    ``latency_s``: time from the end of a task to the arrival of the next task; ``task_s``: mean run
+    time of tasks (None: unknown). The result is twice the number of tasks that a slot can run
+    during the latency, since neither time is constant. It is 0 if ``task_s`` is unknown or exceeds
+    `MAX_RUNTIME_RATIO` times the latency.
     """
     if task_s is None or task_s > MAX_RUNTIME_RATIO * latency_s:
         return 0

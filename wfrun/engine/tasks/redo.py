@@ -6,8 +6,8 @@ from wfrun.engine.core.state import TaskStatus, WorkflowState
 
 
 def tasks_to_redo(w: WorkflowState) -> set[int]:
-    """The done tasks that wrote a file which was lost, in this or an earlier resume, and is still
-    needed: as a final output, by a task that is not done, or by a task that must be repeated."""
+    """Return the done tasks that wrote a lost file that is still needed: as a final output, by a
+    task that is not done, or by a task that must be repeated."""
     files, tasks, gone = w.workflow.files, w.workflow.tasks, w.lost
     needed = [file for file in gone if files[file].collect]
     for index, task in enumerate(tasks):

@@ -19,8 +19,8 @@ from wfrun.engine.fitting.fit import (
 from wfrun.engine.model import Resources, SiteSpec
 
 MAX_SETBACKS = 10
-"""Maximum number of failures of a task that are not its own fault; the number of retries is the
-maximum if it is larger. Without a limit, a task that no site ever runs would be tried for ever."""
+"""Maximum number of failures of a task that are not its own fault. A larger number of retries
+replaces it. Without a limit, a task that no site ever runs would be retried for ever."""
 
 GROWTH = 2
 """Factor by which a memory or walltime request grows."""
@@ -119,8 +119,8 @@ def apply_retry_rule(
 
 
 def is_too_short(attempt: Attempt, outcome: Outcome) -> bool:
-    """Whether an attempt was ended by a walltime learned from earlier tasks, not by one of the user
-    or the site."""
+    """Return whether an attempt was ended by a walltime learned from earlier tasks, not by a
+    walltime of the user or the site."""
     return outcome.cause == "walltime" and attempt.walltime_s is not None
 
 
@@ -255,8 +255,9 @@ def _grown(
 
 
 def _longer(w: WorkflowState, task: int, sites: Sequence[SiteSpec]) -> tuple[Resources | None, str]:
-    """The request of a moldable job with longer walltimes. The longer walltime of its present size
-    may exceed what sites grant: the next size is chosen among the sizes that fit."""
+    """Return the request of a moldable job with longer walltimes, with a note for the user. The
+    request is None if no site grants more. With its present size the job may exceed what sites
+    grant: its next size is chosen among the sizes that fit."""
     growth = w.growth(task)
     most = max((greatest_growth(w.workflow, task, s, growth) for s in sites), default=0.0)
     if most <= growth.walltimes:

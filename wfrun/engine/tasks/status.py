@@ -111,8 +111,8 @@ def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
 
 
 def enter_eligible(w: WorkflowState) -> None:
-    """Enter all eligible tasks that are not fresh into the eligible set. Before, the set has only
-    fresh tasks."""
+    """Enter all eligible tasks that are not fresh into the eligible set, which has only fresh tasks
+    before the call."""
     if w.count(TaskStatus.ELIGIBLE) > w.eligible.count:
         for task, status in enumerate(w.status):
             if (

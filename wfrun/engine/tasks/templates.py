@@ -1,7 +1,7 @@
 """Templates of bags: texts with parameters in braces.
 
-``{ligand}`` stands for the value of that parameter, ``{seed:04}`` for the value in the format
-``04`` of Python's format mini-language, ``{{`` and ``}}`` for braces.
+``{ligand}`` stands for the value of the parameter ``ligand``, ``{seed:04}`` for the value of
+``seed`` in the format ``04`` of Python's format mini-language, ``{{`` and ``}}`` for braces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from wfrun.engine.errors import InvalidError
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-"""Names of parameters."""
+"""Pattern of the names of parameters."""
 
 MAX_WIDTH = 255
 """Maximum width and precision of a format: a width of a billion would fill the memory."""
@@ -24,7 +24,7 @@ _SPEC = re.compile(r"(?:.?[<>^])?[-+ ]?0?(\d{0,9})(?:\.(\d{1,9}))?[defgosxX]?", 
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _ZEROS = re.compile(r"0(?![<>^])")
-"""Padding of numbers with zeros."""
+"""Pattern of the beginning of a format that pads numbers with zeros."""
 _INTEGERS = frozenset("doxX")
 
 
