@@ -36,9 +36,9 @@ class Idleness(NamedTuple):
 
     kind: Kind
     text: str
-    """For the user, without the name of the site."""
+    """Reason as text for the user, without the name of the site."""
     since_s: float | None = None
-    """Time at which the wait began; None: unknown."""
+    """Time in seconds at which the wait began; None: unknown."""
 
 
 class _Waiting(NamedTuple):

@@ -29,17 +29,17 @@ class Reason(NamedTuple):
 
     kind: Kind
     text: str
-    """For the user, without the name of ``site``."""
+    """Reason as text for the user, without the name of ``site``."""
     site: int | None = None
     """The site that the reason concerns."""
     since_s: float | None = None
-    """Time at which the wait began; None: unknown."""
+    """Time in seconds at which the wait began; None: unknown."""
     until_s: float | None = None
-    """Expected end of the wait; None: unknown."""
+    """Expected end of the wait in seconds; None: unknown."""
 
 
 def site_obstacle(run: Run, w: WorkflowState, task: int, index: int) -> Reason | None:
-    """The reason why a site cannot get a task now; None if it can."""
+    """Return the reason why a site cannot get a task now, or None if it can."""
     state, site, bit = run.state, run.state.sites[index], 1 << index
     asked = w.asked(task)
     cores = w.workflow.tasks[task].resources.cores

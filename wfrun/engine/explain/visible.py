@@ -41,8 +41,9 @@ _TABLE = _Shown()
 
 
 def visible(text: str) -> str:
-    """The text with control, format (zero width, direction), unassigned and private characters and
-    surrogates as escapes such as ``\\x1b``. Line ends, tabs and all other text stay as they are."""
+    """Return the text with escapes such as ``\\x1b`` for control, format (zero width, direction),
+    unassigned and private characters and surrogates. Line ends, tabs and all other text stay as
+    they are."""
     return text if text.isprintable() else text.translate(_TABLE)
 
 

@@ -182,7 +182,7 @@ def _passed_over(run: Run, w: WorkflowState, task: int) -> Iterator[Reason]:
 
 
 def present_scores(run: Run, w: WorkflowState, task: int) -> Scores | None:
-    """The scores of the sites that may get a task now; None if there is no such site, or if the
+    """Return the scores of the sites that may get a task now; None if no site may get it, or if the
     policy has no scores."""
     if not run.candidates(w, task, w.workflow.tasks[task].resources.cores):
         return None

@@ -15,7 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 WINDOW = 16
-"""Maximum number of copies in an estimate: the latest ones."""
+"""Maximum number of copies in an estimate, which uses the latest copies."""
 MIN_COPIES = 3
 """Minimum number of copies in an estimate: the median of fewer copies is no protection against an
 outlier."""
@@ -117,7 +117,8 @@ def _suffice(samples: Sequence[LinkSample]) -> bool:
 
 
 def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    """The smallest value such that the values up to it have at least half of the weight."""
+    """Return the smallest value for which the values up to and including it have at least half of
+    the total weight."""
     ordered = sorted(values)
     half = sum(weight for _, weight in ordered) / 2
     upto = accumulate(weight for _, weight in ordered)

@@ -60,7 +60,7 @@ class Network:
                 self._seconds_per_byte[source][destination] = capped
             self._latency_s[source][destination] = link.latency_s
         self.bits = [1 << place for place in range(size)]
-        """The bit of each place in masks, that of ORIGIN last."""
+        """By place: its bit in masks; the bit of ORIGIN is the last."""
         self.best: list[dict[int, tuple[int, float, float]]] = [{} for _ in range(size)]
         """Results of ``best_source``, by destination and mask of places."""
         self.links: dict[int, list[tuple[float, float]]] = {}
@@ -84,8 +84,8 @@ class Network:
 
     def observe(self, copy: TransferEnded) -> None:
         """Measure a link by a copy; `LinkSamples` has the formula. A resumed copy counts with the
-        bytes that it sent. It is ignored if it sent less than half of the file: it spent most of
-        its time on checking the part that was at the destination. Cost: constant."""
+        bytes that it sent. If it sent less than half of the file, it is ignored: it spent most of
+        its time on checking the part that was at the destination already. Cost: constant."""
         sent_bytes = copy.size_bytes if copy.sent_bytes is None else copy.sent_bytes
         if 2 * sent_bytes < copy.size_bytes:
             return

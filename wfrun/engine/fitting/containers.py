@@ -19,7 +19,7 @@ class Container(msgspec.Struct, frozen=True):
     """The container that a document declares for a task."""
 
     image: str
-    """A URL, such as ``docker://centos:8``, or a path. Absolute paths are those of the site."""
+    """A URL, such as ``docker://centos:8``, or a path. Absolute paths are paths at the site."""
     is_staged: bool = False
     """Whether the image is a file of the submit host, and so an input of the task. Its path is then
     relative to the sandbox."""
@@ -65,13 +65,13 @@ class SiteEnvironment(msgspec.Struct, frozen=True):
     prologue: tuple[str, ...] = ()
     """Shell commands that run before the task, in its shell."""
     variables: dict[str, str] = {}
-    """Environment variables; those of the task's document have precedence."""
+    """Environment variables; variables of the task's document have precedence."""
     container: ContainerRuntime | None = None
     """Container runtime of the site; None: the site runs no containers."""
 
 
 def container_fault(container: Container | None, site: SiteEnvironment | None) -> str | None:
-    """Text why a site cannot run a task in its container; None if it can."""
+    """Return as text why a site cannot run a task in its container, or None if it can."""
     if container is None:
         return None
     runtime = None if site is None else site.container

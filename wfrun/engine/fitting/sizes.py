@@ -7,7 +7,7 @@ _STEP = 1000
 
 
 def size_text(size_bytes: float) -> str:
-    """A size with the unit that suits it, such as ``1.5 GB``."""
+    """Return a size as text with a suitable unit, such as ``1.5 GB``."""
     if size_bytes < _STEP:
         return f"{size_bytes:.0f} B"
     power = 0

@@ -36,7 +36,7 @@ class Prediction(NamedTuple):
 
 
 class Predictor(Protocol):
-    """Predicts run times of jobs from those of jobs that have ended."""
+    """Predicts run times of jobs from the run times of jobs that have ended."""
 
     def observe(self, job: Job, runtime_s: float) -> None:
         """Observe a job that has ended. The run time is plausible (`is_plausible`)."""

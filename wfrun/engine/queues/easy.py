@@ -1,6 +1,6 @@
 """EASY backfilling (Lifka 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001).
 
-Jobs start in the order of the queue as long as they fit. The first that does not fit, the head,
+Jobs start in the order of the queue as long as they fit. The first job that does not fit, the head,
 gets a reservation: its *shadow time* is the earliest time at which enough processors will be free,
 according to the requests of the running jobs; the *extra* processors are those that the head does
 not use then. A later job starts now if it fits now and does not delay the head: if its request ends

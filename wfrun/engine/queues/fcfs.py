@@ -9,7 +9,8 @@ from wfrun.engine.queues.queue import LrmQueue
 
 
 class Fcfs(LrmQueue):
-    """Starts jobs in the order of their submission; the first that does not fit blocks the others.
+    """Starts jobs in the order of their submission; the first job that does not fit blocks all
+    later jobs.
 
     Requested times only affect estimates.
     """

@@ -23,7 +23,7 @@ class Forecast:
     A job that requests 0 s delays no other job in a plan, although it may delay jobs in the queue.
     While such a job waits, each estimate makes a new plan.
 
-    ``in_order``: no job starts before one that was submitted earlier.
+    ``in_order``: no job starts before a job that was submitted earlier.
     """
 
     __slots__ = ("_bounds_s", "_in_order", "_last_s", "_made_s", "_queue", "_running",
@@ -40,8 +40,9 @@ class Forecast:
         plan."""
         self._starts_s: dict[JobId, float] = {}
         self._bounds_s: dict[tuple[int, float], float] = {}
-        """By cores and request: the start of the last such job in the plan. A plan only fills, so
-        the next such job does not start earlier. Users submit thousands of equal jobs."""
+        """By cores and requested time: the start of the last such job in the plan. A plan only
+        fills, so the next equal job does not start earlier. Users submit thousands of equal
+        jobs."""
         self._last_s = 0.0
         self._made_s = -inf
         """Time at which the plan was made."""

@@ -18,7 +18,7 @@ class QueuedJob(msgspec.Struct, frozen=True, gc=False):
     id: JobId
     cores: int
     requested_s: float
-    """The user's estimate of the run time; infinite without one."""
+    """The user's estimate of the run time in seconds; infinite without an estimate."""
 
 
 class Lrm(Protocol):

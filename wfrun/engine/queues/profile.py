@@ -71,8 +71,9 @@ class Profile:
             times_s[0] = now_s
 
     def earliest_s(self, cores: int, duration_s: float, from_s: float) -> float:
-        """The earliest time, not before ``from_s``, from which ``cores`` processors are free for
-        ``duration_s``. They must be free at the end of the profile, so such a time exists."""
+        """Return the earliest time, not before ``from_s``, from which ``cores`` processors are free
+        for ``duration_s``. The profile must end with ``cores`` free processors, so that such a time
+        exists."""
         times_s, free = self._times_s, self._free
         count = len(times_s)
         i = max(0, bisect_right(times_s, from_s) - 1)

@@ -228,7 +228,7 @@ class QueueModel(ABC):
 
     @property
     def background(self) -> Sequence[Expected]:
-        """Other users' jobs of the latest observation, running ones first."""
+        """Other users' jobs of the latest observation, running jobs first."""
         return self._background
 
     def overdue_work(self, now_s: float) -> float:
@@ -258,7 +258,7 @@ class QueueModel(ABC):
         starts_s: Mapping[str, float] | None = None,
     ) -> None:
         """Replace the jobs of other users and the starts of our tasks, and rebuild the plan.
-        ``background``: jobs of other users, running ones first; ``starts_s``: starts that the queue
+        ``background``: jobs of other users, running jobs first; ``starts_s``: starts that the queue
         plans for our tasks, by key."""
         self._background = tuple(background)
         self._starts_s = starts_s or {}

@@ -125,7 +125,8 @@ def open_attempts(state: RunState, w: WorkflowState, task: int) -> list[Attempt]
 
 
 def _accept_legacy_decision(run: Run, w: WorkflowState, task: int) -> None:
-    """Make a task eligible because the log places it, although it waits or has failed by our rules.
+    """Make a task eligible because the log places it, although it waits or has failed by the
+    present rules.
 
     Logs of older versions were written under other retry rules, by which the task was retried
     earlier or had retries left. The log is the truth, so the state follows it.

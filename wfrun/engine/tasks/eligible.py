@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 MAX_STALE = 16
-"""Maximum number of stale entries in a heap beyond the number of valid ones."""
+"""Maximum number by which the stale entries of a heap exceed its valid entries."""
 
 
 class TaskClass(NamedTuple):
@@ -155,7 +155,8 @@ class EligibleSet:
             self._returned.add(task)
 
     def move(self, entry: Entry, before: TaskClass) -> None:
-        """Move a task from class ``before`` to that of ``entry``, under the same serial number."""
+        """Move a task from the class ``before`` to the class of ``entry``, under the same serial
+        number."""
         self.remove(entry[2], before)
         self.add(entry)
         self._moved[entry[2]] = entry[3]

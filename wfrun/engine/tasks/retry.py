@@ -189,7 +189,7 @@ def note_acceptance(state: RunState, w: WorkflowState, attempt: Attempt) -> None
 
 def reset_retries(state: RunState, w: WorkflowState) -> None:
     """Reset the failure counts and the avoided and excluded sites of all tasks, after a resume.
-    Grown requests are kept, since the smaller ones are known to fail."""
+    Grown requests are kept, since smaller requests are known to fail."""
     w.failures.clear()
     w.setbacks.clear()
     w.avoid.clear()

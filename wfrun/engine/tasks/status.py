@@ -73,7 +73,8 @@ def enter(w: WorkflowState, task: int) -> None:
 
 
 def order_of(w: WorkflowState, task: int) -> float:
-    """The order of a task among the eligible ones of its workflow, smaller first."""
+    """Return the order of a task among the eligible tasks of its workflow; the smallest is placed
+    first."""
     if w.raised and task in w.raised:
         return RAISED
     return -w.workflow.tasks[task].priority if w.order is None else w.order[task]
@@ -101,7 +102,7 @@ def block(state: RunState, w: WorkflowState, task: int) -> None:
 
 
 def block_descendants(state: RunState, w: WorkflowState, task: int) -> None:
-    """Block all tasks that depend on a failed one."""
+    """Block all tasks that depend on a failed task."""
     stack = [task]
     while stack:
         for child in w.children[stack.pop()]:

@@ -47,7 +47,7 @@ class Level:
     def add_waiting(
         self, cores: int, count: int, runtime: Runtime, speed_ratio: float, idle: Idle
     ) -> None:
-        """Add tasks of a group that have not started."""
+        """Add ``count`` tasks of one group that have not started."""
         mean_s, deviation_s = runtime.mean_s / speed_ratio, runtime.deviation_s / speed_ratio
         error_s = runtime.error_s / speed_ratio
         used_s = cores * mean_s

@@ -82,7 +82,7 @@ class IdleProcessors:
         self._changed()
 
     def give_back(self, placement: Placement) -> None:
-        """Add the processors of a placement to the idle ones."""
+        """Add the processors of a placement to the idle processors."""
         for site, size in placement:
             self._idle[site] += size
         self._changed()

@@ -108,8 +108,8 @@ class PlacementQueue(Generic[Job]):
             del self._alike[request]
 
     def find(self, idle: IdleProcessors, start: int = 0) -> tuple[int, Placement] | None:
-        """The first job from position ``start`` on that can be placed, as its position and
-        placement; None if none can."""
+        """Return the position and the placement of the first job from position ``start`` on that
+        can be placed; None if no job can."""
         if start >= len(self._jobs):
             return None
         if self._answered_for[0] is not idle or self._answered_for[1] != idle.version:

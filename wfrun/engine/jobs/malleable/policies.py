@@ -57,10 +57,11 @@ def offers(policy: str, jobs: int, idle: int) -> list[Change]:
 
 
 def demands(policy: str, jobs: Sequence[SizedJob], needed: int) -> list[Change]:
-    """The mandatory shrinks that together give back ``needed`` processors, or all processors above
-    the minimum sizes if those are fewer. FPSMA reclaims as many as possible from each job, from the
-    one that started last. EGS reclaims equal shares, and the remainder from the jobs that started
-    last; what the minimum size of a job forbids is reclaimed equally from the others."""
+    """Return the mandatory shrinks that together give back ``needed`` processors, or all processors
+    above the minimum sizes if these are fewer. FPSMA reclaims as many processors as possible from
+    each job in turn, the latest started job first. EGS reclaims equal shares, and the remainder
+    from the jobs that started last. What a job cannot give back because of its minimum size is
+    reclaimed equally from the other jobs."""
     can_give = [job.size - job.least for job in jobs]
     needed = min(needed, sum(can_give))
     asked = [0] * len(jobs)

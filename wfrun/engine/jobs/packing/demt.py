@@ -86,7 +86,8 @@ def select_batches(
 def _select(
     jobs: Sequence[PackedJob], left: Sequence[int], processors: int, batch_s: float
 ) -> list[int]:
-    """The jobs of one batch: those with the largest total weight that fit, by a knapsack."""
+    """Return the jobs of one batch: among the sets of jobs that fit, a set with the largest total
+    weight, by a knapsack."""
     items: list[list[int]] = []
     costs: list[int] = []
     small = []

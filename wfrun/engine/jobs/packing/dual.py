@@ -10,7 +10,7 @@ a lower bound of the optimum, and the smallest that is accepted.
 Source: P.-F. Dutot, G. Mounié, D. Trystram, *Scheduling Parallel Tasks: Approximation Algorithms*,
 Handbook of Scheduling, chapter 28, CRC Press, 2004; G. Mounié, C. Rapine, D. Trystram, *A 3/2-
 approximation algorithm for scheduling independent monotonic malleable tasks*, SIAM J. Computing 37,
-2007. The bound is valid for all jobs; the 3/2 holds for monotonic ones with every size from 1.
+2007. The bound is valid for all jobs; the ratio 3/2 holds for monotonic jobs with all sizes from 1.
 The knapsack is exact, by integer dynamic programming.
 """
 

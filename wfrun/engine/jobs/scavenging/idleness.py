@@ -13,8 +13,8 @@ class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
     """The limits on scavenging at a site, as its administrators set them."""
 
     idle_share: float = 0.0
-    """Minimum share of the site's processors that other jobs leave free. Below this share nothing
-    is scavenged."""
+    """Minimum share of the site's processors that other jobs must leave free. Below this share
+    nothing is scavenged."""
     hours: tuple[float, float] = (0.0, _DAY_S)
     """Begin and end of the hours in which scavenging is allowed, in seconds after midnight at the
     site; the end may be on the next day."""
@@ -23,7 +23,7 @@ class ScavengeRules(msgspec.Struct, frozen=True, kw_only=True):
     most: int | None = None
     """Maximum number of scavenged processors; None: no limit."""
     queue: str | None = None
-    """Queue or partition for the launchers; None: that of the site."""
+    """Queue or partition for the launchers; None: the queue of the site."""
     utc_offset_s: float = 0.0
     """Local time of the site minus UTC, in seconds."""
 
@@ -40,8 +40,9 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scavengeable(rules: ScavengeRules, use: Occupancy, time_of_day_s: float) -> int:
-    """Number of processors that owners may hold now: those that no other job holds or waits for, as
-    far as the rules allow. ``time_of_day_s``: seconds after midnight at the site, of any day."""
+    """Return the number of processors that owners may hold now: the processors that no other job
+    holds or waits for, within the limits of the rules. ``time_of_day_s``: seconds after midnight at
+    the site, of any day."""
     left = use.processors - use.held
     if rules.queue_empty and use.waited_for:
         return 0
