@@ -27,7 +27,7 @@ _Items = list[CompletionItem]
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> _Items:
-    """Names of the user's runs, the latest first, and ``last``; folders if none matches."""
+    """Names of the user's runs, the latest first, and ``last``; folders if no name matches."""
     found = _matching([*_runs(), "last"], incomplete)
     return found or [CompletionItem(incomplete, type="dir")]
 

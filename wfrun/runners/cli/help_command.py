@@ -22,8 +22,8 @@ def _complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str
 def help_(ctx: click.Context, topic: str | None) -> None:
     """Show a page of the documentation, or list the pages.
 
-    They are installed with wfrun, so that no network is needed. `wfrun help COMMAND` is `wfrun
-    COMMAND --help` for a command without a page of its name. In a pipe a page is printed as
+    The pages are installed with wfrun, so that no network is needed. If no page has the name of a
+    COMMAND, `wfrun help COMMAND` shows `wfrun COMMAND --help`. In a pipe, a page is printed as
     Markdown.
     """
     from wfrun.runners.display.help_pages import drawn, names, page

@@ -19,8 +19,8 @@ _DEFAULT = "Default: ~/.local/state/wfrun/history.sqlite."
 
 def history_options(section: str, what: str, *, default: str = _DEFAULT) -> Callable[[_C], _C]:
     """Add --history and --no-history to a command, whose function passes their values to
-    `chosen_history`. ``what`` says in help texts what the command does with the file: a predicate
-    that follows "File that"."""
+    `chosen_history`. ``what`` states what the command does with the file: it completes the help
+    text "File that ..."."""
     every = [
         option("--history", metavar="FILE", shell_complete=complete_files, section=section,
                help=f"File that {what}. {default}"),

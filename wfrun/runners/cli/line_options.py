@@ -17,7 +17,7 @@ _C = TypeVar("_C", bound=Callable[..., Any])
 
 def line_options(section: str, *, outputs: bool) -> Callable[[_C], _C]:
     """Add the options to a command, whose function passes their values to `line_template`.
-    ``outputs``: include the options for what tasks write."""
+    ``outputs``: include the options for output files of tasks."""
     written = [
         option("--output", multiple=True, metavar="TEMPLATE", section=section,
                help="For tables and lists of commands: a file that each task writes, such as "
@@ -50,8 +50,8 @@ def line_options(section: str, *, outputs: bool) -> Callable[[_C], _C]:
 
 
 def line_template(options: Mapping[str, Any]) -> LineTemplate | None:
-    """The template that the options describe for documents whose lines are tasks; None if no such
-    option is given. Raises UsageError for a delimiter without tables, and for one of several
+    """Return the template that the options describe for documents whose lines are tasks; None if no
+    such option is given. Raises UsageError for a delimiter without ``--command``, or of several
     characters."""
     from wfrun.parsers.bags.line_template import LineTemplate
     from wfrun.parsers.bags.values import to_delimiter

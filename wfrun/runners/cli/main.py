@@ -159,9 +159,9 @@ _GROUPS = {
         ),
     },
 }
-"""By the heading of each group in `wfrun --help`: the module of each command, and its summary: the
-first line of its help text, repeated here so that `wfrun --help` imports no command. A test
-compares the two."""
+"""Commands by the heading of their group in `wfrun --help`: the module and the summary of each. The
+summary is the first line of the command's help text, repeated here so that `wfrun --help` imports
+no command. A test compares the two texts."""
 
 _COMMANDS = {name: each for group in _GROUPS.values() for name, each in group.items()}
 
@@ -222,7 +222,7 @@ _OTHER_NAMES = {
     "show": "status", "sim": "simulate", "start": "run", "stat": "status", "stop": "cancel",
     "submit": "run", "why": "explain",
 }  # fmt: skip
-"""Commands of wfrun by the name that other systems have for them."""
+"""Commands of wfrun by their names in other systems."""
 
 
 def _refuse_mistyped(ctx: click.Context, word: str) -> None:
@@ -271,7 +271,7 @@ def _open_standard_streams() -> None:
 
 
 def main() -> None:
-    """Run the command. Errors of the four kinds are printed, and set the exit status."""
+    """Run the command. Print expected errors without a traceback, and exit with their status."""
     from wfrun.engine.errors import InvalidError, WfrunError
 
     _open_standard_streams()

@@ -10,7 +10,7 @@ A command with the options of a run::
 
 `settings_options` adds an option for each field of `Settings` that concerns the command, except the
 fields in ``without``, which the command offers in another form. click passes the values under the
-names of the fields. `settings_from` makes settings of them and checks them.
+names of the fields. `settings_from` makes `Settings` from the values and checks them.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _concerns(setting: Setting, command: str) -> bool:
 
 
 def _settings_option(setting: Setting, *, keeps: bool) -> Callable[[_C], _C]:
-    """Make the option of a command for a setting. ``keeps``: without the option the setting of the
-    run is kept, so that the option has no default."""
+    """Make the option of a command for a setting. ``keeps``: the option has no default, because
+    without it the run keeps its own setting."""
     described = setting.option
     is_mapping = setting.type is Mapping
     has_default = not (is_mapping or keeps) and setting.default not in (None, "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _TerminalBytes(io.BufferedIOBase):
-    """Bytes for a terminal, which are shown as UTF-8 text; others as ``\\xff``."""
+    """Bytes for a terminal. UTF-8 is shown as text, every other byte as ``\\xff``."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

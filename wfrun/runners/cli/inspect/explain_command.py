@@ -28,9 +28,9 @@ def explain(
 ) -> None:
     """Explain why TASK of RUN waits, or why it went to its site.
 
-    Prints what the task waits for, its attempts, and the scores of the sites by which the placement
-    policy chose, as they were at that moment. With --site: why the site has idle cores, and where
-    the next task would go.
+    Prints what the task waits for, its attempts, and the scores by which the placement policy chose
+    a site, as they were when it chose. With --site: why the site has idle cores, and where the next
+    task would go.
     """
     from wfrun.runners.display.ascii_json import print_json
     from wfrun.runners.display.console import make_console

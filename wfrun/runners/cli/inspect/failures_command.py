@@ -13,8 +13,8 @@ from wfrun.runners.cli.runs import run_argument
 def failures(run: str | None, as_json: bool) -> None:
     """Show the failures of RUN (default: `last`), by cause and error text.
 
-    For each kind: the number of tasks and attempts since the run was started or resumed, the end of
-    an example's output, sites and hosts, and what to do.
+    For each cause and text: the number of tasks and attempts since the run was started or resumed,
+    the end of one attempt's output, sites and hosts, and what to do.
     """
     from wfrun.runners.display.ascii_json import print_json
     from wfrun.runners.display.console import make_console

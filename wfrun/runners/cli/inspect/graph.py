@@ -29,8 +29,8 @@ def graph(
 ) -> None:
     """Show the layers, critical path, width and parallelism of workflows.
 
-    Run times are those of the documents, on the reference processor. Nothing is run. Drawings of
-    the workflows of a RUN, given by its directory, have the states of its tasks in colour.
+    Run times are those of the documents, on the reference processor. Nothing is run. If a document
+    is the directory of a run, drawings show the states of its tasks in colour.
     """
     from wfrun.parsers.workflows.shape import shape_of
     from wfrun.runners.display.console import make_console
@@ -58,8 +58,8 @@ def graph(
 
 
 def _read(path: Path) -> list[tuple[Workflow, TaskWords | None]]:
-    """Read the workflows of a document, or of a run if ``path`` is a directory. The workflows of a
-    run have the states of their tasks, others None."""
+    """Read the workflows of a document, or of a run if ``path`` is a directory. Returns each
+    workflow with the states of its tasks, or with None if it is from a document."""
     if not path.is_dir():
         from wfrun.parsers.read import read_workflows
 

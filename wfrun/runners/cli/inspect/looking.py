@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Shown(NamedTuple):
-    """A run, after its path was printed."""
+    """A run whose path was printed, and its state."""
 
     path: Path
     state: RunState
@@ -151,7 +151,7 @@ def files(
     """Show where the files of RUN are (default: `last`).
 
     For each file at a site: its size and checksum, the sites that have it, since when, and why it
-    is still there. Below the table: the sum of each site.
+    is still there. Below the table: number and total size of the files at each site.
     """
     from wfrun.engine.errors import InvalidError
     from wfrun.runners.display.ascii_json import print_json

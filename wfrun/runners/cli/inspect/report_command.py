@@ -17,8 +17,8 @@ from wfrun.runners.cli.runs import run_argument
 def report(run: str | None, output: Path | None) -> None:
     """Write a report of RUN (default: `last`) as one HTML file.
 
-    It opens in a browser, offline: summary, charts of tasks, cores, attempts, waits and copies,
-    failures, sites, options. RUN may still be running.
+    The file opens in a browser, offline. It has a summary, charts of tasks, cores, attempts, waits
+    and copies, failures, sites, and options. RUN may still be running.
     """
     from wfrun.runners.inspect.report_html.page import write_report
     from wfrun.runners.run.directory.run_directory import find

@@ -15,9 +15,9 @@ from wfrun.runners.cli.runs import run_argument
 def shares(run: str | None, slices: int, as_json: bool) -> None:
     """Show what each owner in RUN holds and has got (default: `last`).
 
-    For each owner: documents, tasks, cores of running tasks, core time of all attempts with its
-    share of that of all owners, and the mean number of cores held. Below, for several owners, the
-    cores held and the tasks done in each part of the time.
+    For each owner: documents, tasks, cores of running tasks, core time of all attempts and its
+    share of the core time of all owners, and the mean number of cores held. If there are several
+    owners, a second table shows the cores held and the tasks done in each part of the time.
     """
     from wfrun.runners.display.console import make_console
     from wfrun.runners.inspect.tables.shares import print_shares, read_shares

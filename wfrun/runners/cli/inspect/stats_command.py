@@ -17,8 +17,9 @@ from wfrun.runners.cli.completion import complete_runs
 def stats(runs: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
     """Show statistics of RUN (default: `last`), or compare several runs.
 
-    Makespan, speedup, efficiency, run times, waits by their cause, core-hours used and lost; by
-    type of task and by site. docs/metrics.md defines them. Other runs are compared with the first.
+    Prints makespan, speedup, efficiency, run times, waits by their cause, and core-hours used and
+    lost, also by type of task and by site. docs/metrics.md defines them. Further runs are compared
+    with the first.
     """
     from wfrun.runners.display.console import make_console
     from wfrun.runners.metrics.statistics import read_statistics

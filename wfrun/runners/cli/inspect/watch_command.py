@@ -12,9 +12,10 @@ from wfrun.runners.cli.runs import run_argument
 def watch(run: str | None) -> None:
     """Show RUN (default: `last`) live, from any terminal.
 
-    It is drawn from the log of the run, so any number of terminals can watch it, also after its
-    end. `q` or Ctrl-C ends the watching alone. Keys pause sites, raise priorities and cancel tasks,
-    once confirmed, as `wfrun control` does. In a pipe it prints lines until the run ends.
+    The display is drawn from the log of the run, so any number of terminals can watch a run, also
+    after its end. `q` or Ctrl-C ends the display, not the run. Keys pause sites, raise priorities
+    and cancel tasks, once confirmed, as `wfrun control` does. In a pipe, lines are printed until
+    the run ends.
     """
     from wfrun.runners.inspect.watch.command import watch as show
     from wfrun.runners.run.directory.run_directory import find

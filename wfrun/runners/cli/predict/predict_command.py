@@ -45,10 +45,11 @@ _COMMON = (
 def predict(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> None:
     """Predict run times, waits and ends; measure how accurate predictions are.
 
-    DOCUMENT...: the run times of their tasks at each site, the waits there, and the end of a run.
-    With --log: the accuracy of predicted run times on a workload log; with --waits too, that of
-    queue waits. With --grid: schedulers of a grid with and without predictions. With --learn: add
-    the run times of RUN... to the history that all predictions come from.
+    With DOCUMENT...: the run times of tasks at each site, the queue waits there, and the end of a
+    run. With --log: the accuracy of run time predictions on a workload log; with --waits too, the
+    accuracy of queue wait predictions. With --grid: schedulers of a grid with and without
+    predictions. With --learn: add the run times of RUN... to the history on which all predictions
+    are based.
     """
     given = [
         param

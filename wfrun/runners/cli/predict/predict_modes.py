@@ -30,8 +30,8 @@ def choose(modes: Sequence[Mode], subjects: tuple[str, ...], given: Sequence[cli
     """Choose the first mode whose parameter is ``given``, or else the mode without such a
     parameter.
 
-    Raises UsageError if no mode fits, for options and arguments that the mode does not use, and if
-    the mode needs arguments but none are given.
+    Raises UsageError if no mode fits, if an option or argument has no effect on the mode, or if the
+    mode needs arguments and none are given.
     """
     names = {str(param.name) for param in given}
     chosen = (mode for mode in modes if not mode.chosen_by or mode.chosen_by in names)

@@ -70,8 +70,8 @@ def _run(_: tuple[str, ...], options: dict[str, Any]) -> None:
 
 
 def _methods(text: str) -> list[str]:
-    """Names of methods that predict run times, from a list with commas. Empty for ``all``: the
-    method of the thesis is used. Raises UsageError for an unknown name."""
+    """Return names of methods that predict run times, from a list with commas. ``all`` gives an
+    empty list, for the method of the thesis. Raises UsageError for an unknown name."""
     from wfrun.engine.prediction.registry import PREDICTORS
 
     words = [] if text == ALL else list(dict.fromkeys(word.strip() for word in text.split(",")))

@@ -34,10 +34,10 @@ def add(
 ) -> None:
     """Add documents to RUN while it runs, or before it is resumed.
 
-    The documents are checked as at the start of RUN, with its options and sites; all of them join
-    it, or none. The command returns once they are in the log of RUN. If RUN is not running, they
-    join it when `wfrun resume` continues it. A run ends when all its documents are done; to an
-    ended one nothing can be added.
+    The documents are checked as at the start of RUN, with its options and sites. All of them join
+    RUN, or none. The command returns once the documents are in the log of RUN. If RUN is not
+    running, they join it when `wfrun resume` continues it. A run ends when all its documents are
+    done; nothing can be added to an ended run.
     """
     from wfrun.runners.run.additions import addition
     from wfrun.runners.run.directory.trust import find_own

@@ -18,9 +18,9 @@ from wfrun.runners.cli.runs import run_argument, trust_option
 def clean(run: str | None, keep_outputs: bool, yes: bool, trust: bool) -> None:
     """Remove all that RUN has left, on every site and here.
 
-    Attempts and launchers that are left are ended. Files, logs and programs of the run leave its
-    sites; images of containers stay for other runs. The run directory is removed last, if all sites
-    are clean; otherwise the same command goes on later.
+    Ends the attempts and launchers that are left. Removes files, logs and programs of the run from
+    its sites; images of containers stay for other runs. The run directory is removed last, and only
+    if all sites are clean; otherwise run the same command again later.
     """
     import asyncio
 

@@ -41,7 +41,7 @@ def control(
     """Pause sites, raise priorities and cancel tasks of RUN while it runs.
 
     RUN is `last` by default. All options can be repeated. The command returns once the requests are
-    in the log of the run, from where they hold over a crash and `wfrun resume`, too.
+    in the log of the run. They stay in force after a crash and `wfrun resume`.
     """
     from wfrun.runners.run import user_requests as ur
     from wfrun.runners.run.directory.run_directory import is_driven

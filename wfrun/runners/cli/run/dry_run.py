@@ -25,8 +25,8 @@ MAX_WORKFLOW_ROWS = 40
 
 
 def dry_run(plan: Plan, choice: str, *, connect: bool) -> int:
-    """Print what a run would do; returns the exit status. Connects to nothing unless ``connect``:
-    then the sites are checked as by ``wfrun sites check``, without its test job."""
+    """Print what a run would do, and return the exit status. With ``connect``, also check the sites
+    as ``wfrun sites check`` does, without its test job; otherwise connect to no site."""
     reuse = plan_reuse(plan, choice)
     console = make_console()
     total = sum(len(workflow.tasks) for workflow in plan.workflows)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _KEPT = ("policy", "malleable", "precedence", "threshold")
-"""Settings that the command uses, or that have a default of their own for it."""
+"""Settings that the command uses, or for which it has its own default."""
 
 
 def grow_and_shrink(

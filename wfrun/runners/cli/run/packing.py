@@ -98,7 +98,7 @@ def pack(
 
 
 def _check(documents: Sequence[Path], options: Mapping[str, Any], settings: Settings) -> None:
-    """Raise UsageError for options that exclude packing, or have no effect with it."""
+    """Raise UsageError for options that exclude packing or have no effect on it."""
     if len(documents) != 1:
         raise click.UsageError("--pack takes one document")
     for name, flag in (

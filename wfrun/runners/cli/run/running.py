@@ -150,7 +150,7 @@ def resume(
     """Continue RUN after a crash, an interrupt or a failure.
 
     Tasks that are done are not run again, running tasks are adopted, failed tasks are retried.
-    Options of the run that are given replace those that it has.
+    Options of a run that are given here replace its earlier ones.
     """
     from wfrun.engine.settings import as_flag
     from wfrun.runners.cli.run.driving import drive

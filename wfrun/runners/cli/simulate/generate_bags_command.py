@@ -49,7 +49,8 @@ def generate_bags(
     form: str | None,
     output: Path | None,
 ) -> None:
-    """Write the workload, and print its statistics. Raises InvalidError."""
+    """Write the workload, and print its statistics. Raises InvalidError for an invalid log, catalog
+    or parameter, and UsageError for options that exclude each other."""
     if sites is not None and clusters is not None:
         raise click.UsageError("--clusters has no effect with --sites. Leave out one of them.")
     if skip_bad_lines and log_ is None:

@@ -98,7 +98,8 @@ def _warn(text: str) -> None:
 
 
 def _description(settings: Settings, options: Mapping[str, Any]) -> Description:
-    """The experiment that the options describe. Raises InvalidError."""
+    """Return the experiment that the options describe. Raises InvalidError if an option's value is
+    invalid."""
     head = options["head_bandwidth"]
     return Description(
         sites=options["sites"],

@@ -55,9 +55,10 @@ def simulate_queue(
     """Simulate the jobs of a log on a cluster of their own, and print waits, slowdowns and
     utilization. ``output`` gets a line for each job (`JobRow`), as CSV, or Parquet by its suffix.
 
-    Jobs larger than the cluster are left out. A job that requested no time requests its run time.
-    With ``skip_bad_lines`` lines that cannot be read are dropped. Warnings count all of these.
-    Raises InvalidError.
+    Jobs larger than the cluster are left out. A job without a requested time requests its run time.
+    With ``skip_bad_lines``, lines that cannot be read are dropped. Warnings state how many jobs and
+    lines are affected. Raises InvalidError if the log cannot be read, if the size of the cluster is
+    unknown, or if no job fits.
     """
     make_lrm(lrm, 1)
     is_parquet = output is not None and output.suffix.lower() == ".parquet"
@@ -173,13 +174,13 @@ def batch_table(
 def _endless_load(
     batch: Sequence[SimulatedJob], waits: Sequence[float], work_s: float
 ) -> float | None:
-    """The load, if the queue grows as long as jobs arrive; the waits then show only how long the
-    log is. None if the queue does not grow. ``work_s`` is the time in seconds that all processors
-    together need for all jobs.
+    """Return the load if the queue grows as long as jobs arrive, so that the waits depend mainly on
+    the length of the log; None if it does not grow. ``work_s`` is the time in seconds that all
+    processors together need for all jobs.
 
-    The queue grows if more work arrives than can be done, and if the waits of each third of the
-    jobs are longer than those of the third before. The load alone does not show it: a few long jobs
-    make a high load, but leave processors free.
+    The queue grows if more work arrives than the processors can do, and if the mean wait rises from
+    each third of the jobs to the next. The load alone does not show it: a few long jobs make a high
+    load, but leave processors free.
     """
     arriving_s = max(job.submit_s for job in batch) - min(job.submit_s for job in batch)
     if work_s <= arriving_s or not arriving_s or len(batch) < 3:

@@ -173,9 +173,10 @@ def bench_dispatch(
 ) -> None:
     """Measure how fast tasks are dispatched to each site, or to the named ones.
 
-    Tasks without work give the rate in tasks per second, a chain of them the latency from one
-    task's exit to the next one's start, tasks of 100 ms on all slots the overhead over the ideal
-    makespan. These are ordinary runs, one site after the other; nothing of them is kept.
+    Tasks without work measure the rate in tasks per second. A chain of such tasks measures the
+    latency from a task's exit to the next task's start. Tasks of 100 ms on all slots measure the
+    overhead over the ideal makespan. These are ordinary runs, one site after the other; their files
+    are removed.
 
     Exit status: 0 all sites were measured, 3 some cannot be used.
     """
