@@ -75,7 +75,7 @@ _T = TypeVar("_T")
 
 
 def _blocking(function: Callable[_P, Coroutine[Any, Any, _T]], name: str) -> Callable[_P, _T]:
-    """Make a blocking function of a coroutine function. ``name`` is its name."""
+    """Return a blocking function called ``name`` that runs the coroutine function to its end."""
 
     @wraps(function)
     def call(*args: _P.args, **options: _P.kwargs) -> _T:
@@ -119,16 +119,16 @@ async def run_async(
 ) -> RunResult:
     """Run workflows and bags of tasks, and wait for the end.
 
-    The arguments are options of ``wfrun run``; those of the run itself are the fields of
-    ``wfrun.engine.settings.Settings``, times in seconds. ``sites`` is a catalog or the path of
-    one; None is this machine. ``reuse`` is an earlier run whose tasks need not run again, ``auto``
-    for the user's latest ones, or ``none``. ``observer`` is called with every group of
+    The arguments are options of ``wfrun run``. ``options`` are the fields of
+    ``wfrun.engine.settings.Settings``, with times in seconds. ``sites`` is a catalog or the path of
+    a catalog; None: only this machine. ``reuse`` is an earlier run whose tasks need not run again,
+    ``auto`` for the user's latest runs, or ``none``. ``observer`` is called with every group of
     events once it is in the log. Cancelling the coroutine leaves running tasks running; ``resume``
     continues the run.
 
-    Returns when the run has ended; failed tasks do not raise, see ``RunResult.outcome``. Raises
-    InvalidError for wrong input and InfeasibleError for a site that cannot be used, in both cases
-    before any task is started.
+    Returns when the run has ended. Failed tasks raise no error; see ``RunResult.outcome``. Raises
+    InvalidError for wrong input and InfeasibleError for a site that cannot be used, both before any
+    task starts.
     """
     load_policies()
     settings = make_settings(options)
@@ -168,10 +168,10 @@ async def resume_async(
     """Resume a run, and wait for its end.
 
     ``run`` is the path of a run directory, the name of a run, or None for the last run.
-    ``observer`` is called with every group of events once it is in the log. Tasks that are done are
-    not run again, running tasks are adopted, failed tasks get all their retries again.
-    ``dead_hosts`` are names of hosts that are down with all that they ran for the run. ``sites``,
-    a catalog or the path of one, and ``options`` replace those of the run.
+    ``observer`` is called with every group of events once it is in the log. Done tasks are not run
+    again, running tasks are adopted, failed tasks get all their retries again. ``dead_hosts`` are
+    names of hosts that the user states to be down. ``sites`` (a catalog or its path) and
+    ``options`` replace those of the run.
 
     Raises InvalidError if there is no such run, if another process drives it, if it was simulated,
     if it cannot continue with these sites or options, or if other users own or may write its

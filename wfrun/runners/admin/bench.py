@@ -47,9 +47,9 @@ class BenchResult(NamedTuple):
 
 
 def sizes_of(spec: SiteSpec, tasks: int | None) -> BenchCounts:
-    """Numbers of tasks for this site. ``tasks`` is the number of tasks without work; None: as many
-    as take some seconds. The default is small if every task is a batch job, to spare the batch
-    system."""
+    """Return the numbers of tasks for this site. ``tasks`` is the number of tasks without work;
+    None: a default that takes some seconds, but is small if every task is a batch job, to spare the
+    batch system."""
     if is_batch(spec):
         return BenchCounts(tasks or min(100, 2 * spec.slots), 3, min(100, 2 * spec.slots))
     return BenchCounts(tasks or 5000, 50, min(5000, 50 * spec.slots))
@@ -124,8 +124,8 @@ class _Run:
         self.interrupted = False
 
     async def drive(self) -> None:
-        """Drive the session to its end. The run is cancelled at the limit; after a further
-        ``GRACE_S`` seconds it is left as it is."""
+        """Drive the session to its end. Cancel the run at the time limit, and stop driving it
+        ``GRACE_S`` seconds later."""
         self._session.listen_to_signals(self._interrupt)
         alarm = asyncio.get_running_loop().call_later(self._limit_s, self._give_up)
         try:

@@ -21,7 +21,7 @@ class BenchCounts(NamedTuple):
     empty: int
     """Tasks without work, all ready together."""
     chain: int
-    """Tasks without work, each the successor of the one before."""
+    """Tasks without work, each the successor of the task before it."""
     short: int
     """Tasks that run for ``TASK_S``, all ready together."""
 
@@ -35,9 +35,9 @@ class Figures(NamedTuple):
     """Rate of tasks without work, in tasks per second, from the first start to the last known
     end."""
     latency_s: float | None
-    """Time from the exit of a task to the start of its successor, in seconds: the median of the
-    chain. It is the time between two successive known ends, by the engine's clock, minus the run
-    time of the successor."""
+    """Median time in the chain from the exit of a task to the start of its successor, in seconds.
+    Each time is the interval between two successive known ends, by the engine's clock, minus the
+    run time of the successor."""
     slots: float
     """Mean number of slots for the short tasks: slots of live launchers, or of the catalog for a
     site without launchers."""

@@ -86,7 +86,7 @@ def walltime(seconds: float) -> str:
 
 
 def access_lines(lines: EntryLines, access: Access, base: Path) -> None:
-    """Add the keys with which the site is reached. Paths inside the catalog's folder ``base``
+    """Add the keys that state how to reach the site. Paths inside the catalog's folder ``base``
     become relative."""
     if access.transport == "local":
         lines.add("transport", "local")

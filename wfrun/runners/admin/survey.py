@@ -182,9 +182,8 @@ def place_of(label: str, path: str, line: str) -> StoragePlace:
 
 
 def choose_place(places: list[StoragePlace], *, nodes_see_it: bool) -> StoragePlace | None:
-    """The first place that is safe to use. With ``nodes_see_it``, only places count that are on a
-    shared file system or on the file system of the home directory. If there is none, the home
-    directory; None if that cannot be written to either."""
+    """Return the first place that is safe to use; None if there is none. With ``nodes_see_it``,
+    only places on a shared file system or on the file system of the home directory are safe."""
     home = next((place for place in places if place.label == "~"), None)
     for place in places:
         beside_home = home is not None and place.device == home.device

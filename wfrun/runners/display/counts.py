@@ -56,8 +56,8 @@ def task_counts(state: RunState, *, is_over: bool = False) -> str:
 
 
 def fetching_text(state: RunState) -> str:
-    """Number of outputs of the run that were fetched to this machine, or are still to be fetched.
-    Empty if none is missing."""
+    """Text about the outputs of the run that still have to be fetched to this machine: their
+    number, or the progress once all tasks are done. Empty if none is missing."""
     missing = sum(destination == ORIGIN for _, _, destination in state.copies)
     if not missing:
         return ""
@@ -68,8 +68,8 @@ def fetching_text(state: RunState) -> str:
 
 
 def retries_text(state: RunState) -> str:
-    """The number of failed attempts, as an addition to numbers of tasks. Empty if no attempt failed
-    (as with tasks that the user cancelled), or if the number equals that of failed tasks."""
+    """The number of failed attempts as a text that follows the numbers of tasks. Empty if no
+    attempt failed, or if their number equals that of failed tasks."""
     attempts = failed_attempts(state)
     return "" if attempts in (0, state.failed) else f"; {counted(attempts, 'failed attempt')}"
 

@@ -8,16 +8,16 @@ from wfrun.engine.jobs.packing import PackedSchedule, assign
 from wfrun.runners.display.durations import duration
 
 MAX_ROWS = 24
-"""Maximum number of rows of a chart. If there are more processors, each row stands for several."""
+"""Maximum number of rows of a chart. If there are more processors, a row stands for several."""
 COLUMNS = 72
 _MARKS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SHADES = " ░▒▓█"
 
 
 def text_gantt(schedule: PackedSchedule, processors: int) -> list[str]:
-    """The lines of a chart of processors over time. Up to `MAX_ROWS` processors have a row each. A
-    letter marks the job that runs for most of a column; letters repeat after 52 jobs. More
-    processors are grouped, and each group has a row, in which shades show the share of busy
+    """Return the lines of a chart of processors over time. Up to `MAX_ROWS` processors have a row
+    each, in which a letter marks the job that runs for most of a column; letters repeat after 52
+    jobs. If there are more processors, a row stands for a group, and shades show the share of busy
     processors."""
     end_s = schedule.makespan_s
     group = -(-processors // MAX_ROWS)

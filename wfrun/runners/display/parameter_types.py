@@ -30,7 +30,7 @@ def _type_of(columns: Iterable[Column]) -> type:
 
 
 def _kinds(column: Column) -> set[type]:
-    """The types of the values of a column. Stops at the first text, which makes the column a
+    """The types of the values of a column. A value that is no number makes the whole column
     text."""
     if isinstance(column, Progression):
         return {float if column.decimals else int}

@@ -324,8 +324,8 @@ class _Trial:
 
 @contextlib.asynccontextmanager
 async def _local_directory(spec: SiteSpec, name: str) -> AsyncIterator[Path]:
-    """The directory of a run at a local site. The directory is not made, but removed at the end of
-    the block."""
+    """Yield the path of a run's directory at a local site, without making it. Remove the directory
+    at the end of the block."""
     base = Path(spec.directory) if spec.directory else Path()
     was_there = base.exists()
     directory = (base / name).absolute()

@@ -82,8 +82,8 @@ class TrialJob:
         self._events.put_nowait((time.time(), event))
 
     async def run(self, site: AnySite) -> None:
-        """Run the job at this open site and report its outcome. If it succeeds and the site has
-        arrays, do the same with an array of two jobs. Raises CheckFailedError if no launcher
+        """Run the job at this open site and report its outcome. If the job succeeds and the site
+        has job arrays, run an array of two jobs as well. Raises CheckFailedError if no launcher
         starts."""
         try:
             if isinstance(site, BatchLauncherSite):
@@ -258,8 +258,9 @@ class TrialJob:
             )
 
     def _ended(self, check: str, times: _Times, outcome: Outcome, begun_s: float) -> bool:
-        """Report the outcome of jobs: ``times`` and ``outcome`` are those of a failed job, or else
-        of the last job to end. Returns whether all have succeeded."""
+        """Report the common outcome of jobs. ``times`` and ``outcome`` are those of a job that
+        failed, or, if all jobs succeeded, of the job that ended last. Returns whether all have
+        succeeded."""
         if outcome.cause != "done":
             text = f"{outcome.cause}: {outcome.message or 'no message'}"
             self._report.fail(check, text, _ADVICE.get(outcome.cause, _ASK))
@@ -283,7 +284,7 @@ async def until_gone(site: AnySite) -> None:
     the directory of the jobs is removed.
 
     PBS delivers the output of a job after its end. If the directory is missing, PBS retries for
-    half a minute, in which the job keeps its cores, and then mails the user.
+    half a minute while the job keeps its cores, and then mails the user.
     """
     if isinstance(site, ClusterSite | BatchLauncherSite):
         with contextlib.suppress(asyncio.TimeoutError):

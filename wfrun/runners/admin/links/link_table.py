@@ -58,11 +58,12 @@ class LinkNow(msgspec.Struct, frozen=True, kw_only=True):
     to this machine) or ``assumed`` (the default). Empty: no figure is known, because no network is
     between the two places."""
     copies: int = 0
-    """Number of copies from which the figures were learned: of earlier runs or of a measurement."""
+    """Number of copies, in earlier runs or in a measurement, from which the figures were
+    learned."""
     latest_s: float | None = None
     """End of the latest of these copies, in seconds since the epoch."""
     problem: str = ""
-    """Why the link was not measured; empty if it was, or if no measurement was asked for."""
+    """Why the measurement failed; empty if it succeeded or was not requested."""
 
 
 class FoundLink(NamedTuple):
@@ -114,9 +115,9 @@ def keep(history: HistoryFile, sites: Sequence[SiteSpec], measured: Sequence[Mea
 
 
 def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
-    """Pad the samples to the minimum number that counts: the last sample of each kind is repeated.
-    The measurement of a slow link ends early. Without padding the link would count as unknown, and
-    unknown links look fast."""
+    """Repeat the last sample of each kind (latency, bandwidth) until there are ``MIN_COPIES``. The
+    measurement of a slow link ends early, with fewer samples. Without repetition the link would
+    count as unknown, and unknown links look fast."""
     found = list(samples)
     for kind in split(samples):
         missing = range(1, MIN_COPIES - len(kind) + 1) if kind else ()
@@ -127,7 +128,7 @@ def _enough(samples: Sequence[LinkSample]) -> list[LinkSample]:
 def links_now(
     catalog: Catalog, history: Mapping[PlacePair, KnownLink], found: FoundLink
 ) -> list[LinkNow]:
-    """A row for every pair of places, beginning with those from this machine."""
+    """Return a row for every ordered pair of places. Links from this machine come first."""
     names = [ORIGIN_NAME, *(spec.name for spec in catalog.sites)]
     index = {name: place for place, name in enumerate(names, ORIGIN)}
     apart = {(names[s + 1], names[d + 1]) for s, d, _ in pairs_of(catalog.sites)}
@@ -164,8 +165,7 @@ def _noted(row: LinkNow, method: str, copies: int, at_s: float) -> LinkNow:
 def _with(
     row: LinkNow, known_from: str, bandwidth: float | None, latency_s: float | None
 ) -> LinkNow:
-    """The row with the given figures instead of its own. A figure that is None keeps the value of
-    the row."""
+    """Return the row with the given figures. Where a figure is None, the row keeps its own."""
     if bandwidth is None and latency_s is None:
         return row
     replaces_all = bandwidth is not None and latency_s is not None

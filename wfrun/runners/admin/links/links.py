@@ -35,8 +35,8 @@ larger."""
 _MAX_BYTES = 16 << 20
 """Maximum size of a file that is copied to measure the bandwidth, in bytes."""
 _COPY_S = 0.4
-"""Intended duration of a copy, in seconds. The size of a file follows from the rate of the copy
-before."""
+"""Intended duration of a copy, in seconds. The size of a file follows from the rate of the previous
+copy."""
 _ENOUGH_S = 0.2
 """Minimum duration of a copy that is long enough to show the bandwidth, in seconds."""
 _CLOCK_S = 1e-6
@@ -44,8 +44,8 @@ _CLOCK_S = 1e-6
 _LARGE_ROUNDS = 3
 """Number of copies that are long enough to show the bandwidth."""
 _GROWTH = 16
-"""Factor between the sizes of successive files as long as the start-up of the transfer client takes
-most of the time of a copy."""
+"""Factor between the sizes of successive files while the start-up of the transfer client takes most
+of the time of a copy."""
 _DIRECTION_S = 5.0
 """Timeout of all copies in one direction, in seconds. Copies that ended before the timeout
 count."""
@@ -234,8 +234,8 @@ class _Copies:
 
 
 def _measured(listed: LinkSpec, way: LinkSpec) -> LinkSpec:
-    """The link ``listed`` of a catalog with the measured figures of ``way``. Its other fields are
-    kept."""
+    """Return the link ``listed`` of a catalog with the measured figures of ``way``. Its other
+    fields are kept."""
     figures = as_written(way)
     return replace(
         listed,

@@ -45,8 +45,8 @@ async def run_on_pairs(
 ) -> list[bytes | None]:
     """Run ``ping_pong.py`` with the arguments ``words`` on both nodes of each pair. Returns the
     output of each job; None: the job failed or did not run. ``one_by_one``: run one job at a time,
-    because jobs would share links. The run is cancelled after ``wait_s`` seconds. Raises the errors
-    of a run."""
+    so that jobs do not share links. The run is cancelled after ``wait_s`` seconds; None: never.
+    Raises the errors of a run."""
     settings = _settings()
     catalog = claimable(catalog, settings, simulated=False)
     sites = {site.name: site for site in catalog.sites}
