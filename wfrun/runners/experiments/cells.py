@@ -98,8 +98,8 @@ class Row(Cell, frozen=True, kw_only=True):
     replicas_started: int | None = None
     """Number of attempts beyond the first attempt of each task."""
     wasted_share: float | None = None
-    """Share of the used processor time of all attempts except the first successful attempt of each
-    task."""
+    """Share of the used processor time that attempts other than the first successful attempt of
+    each task used."""
     last_arrival_s: float | None = None
     last_end_s: float | None = None
     class_bags: tuple[float, ...] = ()

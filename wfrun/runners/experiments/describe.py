@@ -54,8 +54,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """The dimensions of an experiment, its sites, and the settings of its runs."""
 
     sites: str | Path | Catalog | None = None
-    """None: the sites of a past run, this machine, or for workloads of bags the DAS-3 and
-    Grid'5000."""
+    """None: the sites of the run ``from_run``, otherwise this machine; for workloads of bags the
+    DAS-3 and Grid'5000."""
     policies: Names = ("all",)
     architectures: Names = ("csp",)
     selections: Names = ()
@@ -84,7 +84,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 def documents_experiment(
     described: Description, documents: Sequence[str | Path | Workflow], warn: Warn
 ) -> Experiment:
-    """An experiment with documents, or the workflows of a past run. Raises InvalidError."""
+    """Return an experiment with documents, or with the workflows of a past run. Raises InvalidError
+    if the documents or options are invalid."""
     make_lrm(described.platform.model.lrm, 1)
     _check_needs(described)
     catalog, selections = None, _names(described.selections, SELECTION, selection_class)
@@ -175,7 +176,8 @@ def _scavengeable(
 
 
 def workloads_experiment(described: Description, names: Sequence[str], warn: Warn) -> Experiment:
-    """An experiment with workloads of bags. Raises InvalidError."""
+    """Return an experiment with workloads of bags. Raises InvalidError if the workloads or options
+    are invalid."""
     make_lrm(described.platform.model.lrm, 1)
     catalog = _catalog(described.sites) or das3_grid5000()
     subject = workloads_of(names, described.tasks, skip_bad_lines=described.skip_bad_lines)
@@ -280,7 +282,8 @@ def _check_background(experiment: Experiment, warn: Warn) -> None:
 
 def _check_workloads(experiment: Experiment, subject: Workloads, warn: Warn) -> None:
     """Make each workload once, at its highest load, to find its errors before anything is
-    simulated. Warn of what is left out and of loads above 1. Raises InvalidError."""
+    simulated. Pass remarks on the workloads and on loads above 1 to ``warn``. Raises InvalidError
+    if a workload is invalid."""
     first: dict[str | None, Cell] = {}
     for cell in sorted(experiment.cells(), key=lambda cell: cell.load or 0.0, reverse=True):
         first.setdefault(cell.workload, cell)

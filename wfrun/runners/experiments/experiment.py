@@ -25,8 +25,7 @@ from wfrun.runners.simulate.background import WARM_UP_S, background_of
 from wfrun.runners.simulate.simulation import Platform
 
 NAMED = 3
-"""Maximum number of documents or sites that a file of results names. Of the others only the number
-is given."""
+"""Maximum number of documents or sites that a file of results names; the rest are only counted."""
 
 VARIED = ("policy", "selection", "throttle", "seed")
 """Settings that are dimensions of an experiment."""
@@ -63,7 +62,8 @@ class Background(msgspec.Struct, frozen=True):
     skip_bad_lines: bool = False
 
     def jobs(self) -> tuple[LoggedJob, ...]:
-        """The jobs of the log that can be simulated. Raises InvalidError."""
+        """The jobs of the log that can be simulated. Raises InvalidError if the log cannot be
+        read."""
         return _jobs(self.log, self.skip_bad_lines)
 
 

@@ -104,8 +104,8 @@ def _in_parallel(
     and ``leave_out`` with the errors of policies.
 
     A ProcessPoolExecutor would not do: its thread may outlive an interrupt and then race with the
-    exit of the interpreter. It also waits forever for the rest of a row if the process was ended
-    while it wrote this row.
+    exit of the interpreter. It would also wait forever for a row whose process was killed while it
+    wrote the row.
     """
     remaining = iter(cells)
     with _workers(simulate, count) as busy:

@@ -55,7 +55,7 @@ class RowCollector(Generic[CellT, RowT]):
 
     def forget_error(self) -> bool:
         """Discard the errors found in the run of an earlier command, because their cells are
-        simulated again. Returns whether an error other than that of a policy was found."""
+        simulated again. Returns whether there was an error other than a PolicyError."""
         failed, self.error = self.error is not None, None
         self._results.broken.clear()
         return failed

@@ -20,7 +20,8 @@ NAME = "work.pickle"
 """Name of the file in the sandbox."""
 
 Files = Mapping[Path, Sequence[Path]]
-"""Files that a simulation reads, by the path of the file or folder that was given to it."""
+"""Files that a simulation reads, by the path of the file or folder that the simulation was
+given."""
 
 
 class Work(NamedTuple):

@@ -27,7 +27,7 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
     workflows: list[Workflow]
     separately: bool = False
-    """Simulate each in a run of its own."""
+    """Whether each workflow has a run of its own."""
 
     @cached_property
     def labels(self) -> Sequence[str | None]:
@@ -74,8 +74,8 @@ class Documents(msgspec.Struct, frozen=True, dict=True):
 
 
 def _content(workflow: Workflow) -> Workflow:
-    """The workflow without the path of its document, so that its digest depends on its content
-    only. Of a bag, only the template and the parameters."""
+    """Return the workflow without the path of its document, so that its digest depends on its
+    content only. A bag keeps only its template and its parameters."""
     if workflow.bag is not None:
         bag = msgspec.structs.replace(workflow.bag, source="")
         return Workflow(workflow.name, "", (), (), (), bag=bag)

@@ -15,7 +15,8 @@ _HINT = "write 0.2,0.6 or 0.2:0.95 or 0.2:0.95:0.05"
 
 def loads_of(text: str | None) -> tuple[float, ...] | None:
     """Read a list of loads with commas between them: numbers above 0, and ranges ``from:to`` or
-    ``from:to:step`` that include both ends. None gives None. Raises InvalidError."""
+    ``from:to:step`` that include both ends. None gives None. Raises InvalidError if the list is
+    malformed."""
     if text is None:
         return None
     loads: list[float] = []

@@ -28,9 +28,9 @@ _MAX_EVENTS = 200_000
 
 
 def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = False) -> Overheads:
-    """The overheads that ``given`` names: those of a run, none for ``none``, or for ``auto`` those
-    that the user's latest runs have measured at the clusters and hosts of the catalog. ``local``:
-    ``auto`` also considers the local sites of the catalog.
+    """Return the overheads from the source ``given``: a run, ``none``, or ``auto`` for the user's
+    latest runs at the clusters and hosts of the catalog. With ``local``, ``auto`` also considers
+    the local sites of the catalog.
 
     A warning names the runs that ``auto`` uses. Raises InvalidError for a named run that cannot be
     read; ``auto`` skips such runs.
@@ -58,8 +58,8 @@ def overheads_for(catalog: Catalog, given: str, warn: Warn, *, local: bool = Fal
 
 
 def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> Catalog:
-    """The catalog, with speeds that copies of earlier runs have shown for links whose speed it does
-    not state. A warning names the first of these links."""
+    """Return the catalog with link speeds that copies of earlier runs have shown, for links whose
+    speed the catalog does not state. A warning names the first of these links."""
     if history is None or not any(site.access is not None for site in catalog.sites):
         return catalog
     added = missing_links(load_links(history) or {}, catalog)
@@ -75,8 +75,8 @@ def with_history(catalog: Catalog, warn: Warn, history: HistoryFile | None) -> C
 
 
 def completed(found: Overheads, older: Overheads) -> Overheads:
-    """Add to ``found`` the overheads of an older run for sites and links that ``found`` lacks, and
-    the time for which tasks hold their cores, which not every run shows."""
+    """Add to ``found`` what it lacks of the overheads of an older run: sites, links, and the time
+    for which tasks hold their cores, which not every run shows."""
     sites = {**older.sites, **found.sites}
     for name in found.sites.keys() & older.sites.keys():
         if sites[name].hold_s is None:

@@ -26,15 +26,16 @@ class PastRun(NamedTuple):
     are_bags: bool
     """Whether all workflows are bags."""
     catalog: Catalog
-    """The catalog of the run; the last one if it was resumed with another catalog."""
+    """The catalog of the run, after the last resume that changed it."""
     selection: str
     overheads: Overheads
 
 
 def past_run(name: str, warn: Warn) -> PastRun:
-    """Read a run. Its workflows have the run times (on the reference processor) and file sizes that
-    it measured. A task that was not done gets the mean run time of its type, and a warning gives
-    the number of these tasks. Raises InvalidError."""
+    """Read a run. Its workflows get the run times (on the reference processor) and file sizes that
+    the run measured. A task that was not done gets the mean run time of its type; a warning gives
+    the number of these tasks. Raises InvalidError if there is no such run, or if none of its tasks
+    was done."""
     run = rundir.find(name)
     state = read_state(run)
     measured = measured_runtimes_s(run, state)

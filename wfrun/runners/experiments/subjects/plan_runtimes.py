@@ -21,12 +21,12 @@ class RuntimeSources(msgspec.Struct, frozen=True):
     """Number of tasks by the source of their run time."""
 
     documented: int
-    """Stated by the document."""
+    """Number of tasks whose document states the run time."""
     predicted: int
-    """Number of tasks with a predicted run time, from tasks of their class in earlier runs, or from
-    the mean of their class in this run so far."""
+    """Number of tasks whose run time is predicted, from tasks of their class in earlier runs, or
+    from the mean of their class in this run so far."""
     assumed: int
-    """Given with ``--runtime``."""
+    """Number of tasks with the run time that ``--runtime`` gives."""
 
 
 def with_runtimes(
@@ -39,10 +39,10 @@ def with_runtimes(
     *,
     predictor: str = "last2",
 ) -> tuple[list[Workflow], RuntimeSources]:
-    """The workflows with a run time on the reference processor for each task, and the number of
-    tasks by source. The source is the document, else a prediction from ``measured`` run times or
-    earlier runs, else ``assumed_s``. Tasks in ``reused``, which are done already, need no run time
-    and are not counted. Raises InvalidError for another task without any source."""
+    """Return the workflows with a run time on the reference processor for each task, and the number
+    of tasks by source. The source is the document, else a prediction from ``measured`` run times or
+    earlier runs, else ``assumed_s``. Tasks in ``reused`` are done already: they need no run time
+    and are not counted. Raises InvalidError if any other task has no source."""
     known = {**earlier_runtimes(workflows, catalog, history, predictor), **measured}
     counts = {"documented": 0, "predicted": 0, "assumed": 0}
     before = [frozenset[int]()] * len(workflows)

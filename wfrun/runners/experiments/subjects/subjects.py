@@ -83,7 +83,8 @@ def _is_log(word: str) -> bool:
 
 
 def workloads_of(words: Sequence[str], tasks: int | None, *, skip_bad_lines: bool) -> Workloads:
-    """The workloads with these names. Raises InvalidError."""
+    """Return the workloads with these names. Raises InvalidError if there is no such workload, or
+    if a log cannot be read."""
     labels: list[str] = []
     logs: list[LogOfBags] = []
     for word in words:
@@ -115,9 +116,9 @@ def workflows_of(
     template: LineTemplate | None = None,
     fill: Callable[[list[Workflow]], list[Workflow]],
 ) -> list[Workflow]:
-    """Read the workflows of documents, and fill in run times: those of the document, else of the
-    table, else ``runtime_s``, else those that ``fill`` adds. ``template`` is for documents whose
-    lines are tasks. Raises InvalidError, also for a task that still has no run time."""
+    """Read the workflows of documents, and fill in missing run times from the table, else with
+    ``runtime_s``, else by ``fill``. ``template`` is for documents whose lines are tasks. Raises
+    InvalidError if a document is invalid, or if a task still has no run time."""
     workflows: list[Workflow] = []
     for document in documents:
         if isinstance(document, Workflow):

@@ -67,10 +67,10 @@ class Workloads(msgspec.Struct, frozen=True):
     streams: Streams = "equal"
     """``streams`` and ``likeness`` are parameters of `generate_workload`."""
     day_load: float | None = None
-    """Load at which bags of a generated workload arrive at the rate of the model. At other loads
-    the rate is proportional to the load. Workloads whose numbers of tasks are also proportional to
-    it then last equally long and have the same days. None: the rate of the model at all loads, so
-    that days are shorter at higher loads."""
+    """Load at which bags of a generated workload arrive at the rate of the model; at other loads
+    the rate is proportional to the load. Workloads whose number of tasks is proportional to the
+    load then last equally long and have the same days. None: bags are generated at the rate of the
+    model for every load, so that days are shorter at higher loads."""
 
     @property
     def identity(self) -> str:
@@ -165,8 +165,9 @@ traces of the thesis last for a month; here arrivals are compressed. A task of h
 run longer than the period of arrivals, and occupy a processor for all of it."""
 
 SPAN_SHARE = 0.3
-"""Maximum run time of a task, as a share of the time in which all bags arrive. Used if this time
-does not depend on the load (``day_load``). At a load of 60% it equals LONGEST_SHARE."""
+"""Maximum run time of a task, as a share of the time in which all bags arrive. Used with
+``day_load``, because this time then does not depend on the load. At a load of 60% it equals
+LONGEST_SHARE."""
 
 LEAST_LONGEST_S = 300.0
 """Lower limit of the maximum run time of tasks, in seconds."""
