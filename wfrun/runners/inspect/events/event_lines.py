@@ -96,8 +96,8 @@ def _file(state: RunState, workflow: int, file: int) -> str:
 
 
 def _of_key(state: RunState, key: str) -> str:
-    """The task of an attempt, with the number of the attempt unless that is 1. The key itself if it
-    is that of a launcher."""
+    """Return the task of an attempt, with the number of the attempt unless it is 1. A launcher is
+    named by its key."""
     numbers = _numbers(key)
     if numbers is None:
         return name_line(key)

@@ -28,8 +28,8 @@ def print_events(
     run: RunDir, *, kinds: Collection[str], last: int | None, follow: bool, as_json: bool
 ) -> None:
     """Print the events of a run; only events of these ``kinds``, unless ``kinds`` is empty.
-    ``last``: maximum number of present events that are printed, the last ones; None: all.
-    ``follow``: also print new events, until no engine drives the run. Raises the errors of
+    ``last``: maximum number of events already in the log that are printed, the latest ones; None:
+    all. ``follow``: also print new events, until no engine drives the run. Raises the errors of
     ``await_start`` and ``Store``."""
     await_start(run)
     with contextlib.ExitStack() as stack:

@@ -60,7 +60,7 @@ class MoveRecord(msgspec.Struct, frozen=True):
     expected_s: float | None
     """Expected end of the job at ``site``; None: unknown."""
     stay_s: float | None
-    """Expected end of the job where it waited; None: unknown."""
+    """Expected end of the job if it stays at its site; None: unknown."""
 
 
 class ExplainedAttempt(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class ExplainedAttempt(msgspec.Struct, frozen=True):
     started_s: float | None
     ended_s: float | None
     outcome: str | None
-    """``done``, or the cause of its failure; None: it is open."""
+    """``done``, or the cause of the failure; None: the attempt is open."""
     exit_code: int | None
     message: str
     """The line that says most about a failure."""
@@ -81,7 +81,7 @@ class ExplainedAttempt(msgspec.Struct, frozen=True):
     size: int | None = None
     """Number of processors chosen for the attempt. None: the document states only one size."""
     move: MoveRecord | None = None
-    """The decision to reallocate the job, which cancels the attempt unless it starts before."""
+    """The decision to move the job, which cancels this attempt unless the attempt starts first."""
 
 
 class ColumnRecord(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class ScoreRecord(msgspec.Struct, frozen=True):
 
 
 class DecisionRecord(msgspec.Struct, frozen=True):
-    """A decision of the placement policy, or what it would decide now."""
+    """A past decision of the placement policy, or the decision that it would take now."""
 
     policy: str
     attempt: int | None
@@ -151,7 +151,7 @@ class ClaimRecord(msgspec.Struct, frozen=True):
     processors: dict[str, int]
     """Number of processors by site."""
     granted_s: float | None
-    """Time at which all processors of the claim were held; None: this has not happened."""
+    """Time at which all processors of the claim were held; None: not all have been held."""
     ended_s: float | None
     """Time at which the processors were given back; None: the claim is open."""
     cause: str
@@ -170,19 +170,19 @@ class TaskExplanation(msgspec.Struct, frozen=True):
     reasons: tuple[ReasonRecord, ...]
     attempts: tuple[ExplainedAttempt, ...]
     decision: DecisionRecord | None
-    """Decision that placed the last attempt, or the attempt that was asked for. For an eligible
-    task without an attempt, what its policy would decide now. None in a run with claims or packed
-    jobs, where no policy is asked."""
+    """Decision that placed the requested attempt, by default the last one. For an eligible task
+    without an attempt, the decision that its policy would take now. None in a run with claims or
+    packed jobs, where no policy decides."""
     planned: PlannedRecord | None
-    """None: the jobs of the run are not packed."""
+    """Place of the job in the packing; None: the jobs of the run are not packed."""
     tries: tuple[TryRecord, ...] = ()
     """The latest failed tries to place the job, in a run with claims."""
     claims: tuple[ClaimRecord, ...] = ()
     """Claims of the job."""
     sizes: tuple[SizeRecord, ...] = ()
-    """Its sizes, if it is malleable and has started in a run with ``--malleable``."""
+    """Sizes of the job, if it is malleable and has started in a run with ``--malleable``."""
     size_reason: str = ""
-    """What bounds its present size; empty if it does not run."""
+    """What bounds the present size of the job; empty if the job does not run."""
 
 
 class Explanation(msgspec.Struct, frozen=True):

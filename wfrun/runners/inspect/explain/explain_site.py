@@ -65,11 +65,13 @@ class SiteExplanation(msgspec.Struct, frozen=True):
     staging: int
     done: int
     failed: int
-    """Number of attempts, as ``running``, ``queued``, ``staging`` and ``done``."""
+    """Number of failed attempts. ``running``, ``queued``, ``staging`` and ``done`` count attempts,
+    too."""
     reason: ReasonRecord | None
     """Why the site has idle cores; None: no core is idle, or the run has ended."""
     next_task: SiteNextTask | None
-    """None: no task is eligible, or the run places no tasks now."""
+    """The next task for the site, if it can get one. None: no task is eligible, or the run places
+    no tasks now."""
 
 
 def explain_site(run: RunDir, name: str) -> SiteExplanation:
@@ -160,8 +162,8 @@ def site_text(found: SiteExplanation) -> Iterator[RenderableType]:
 
 
 def _used(found: SiteExplanation) -> str:
-    """Text on the used cores of the site. They may exceed the slots, which leave out launchers that
-    take no more tasks but still run some."""
+    """Text on the used cores of the site. They may exceed the slots, because launchers that take no
+    more tasks have no slots but may still run tasks."""
     if not found.slots and not found.used_cores:
         return "it has no cores now"
     if found.used_cores > found.slots:

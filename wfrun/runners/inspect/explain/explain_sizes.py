@@ -26,15 +26,16 @@ class SizeRecord(msgspec.Struct, frozen=True):
     at_s: float
     """Time from which the job has this size, on the same scale as the times of an attempt."""
     size: int
-    """In processors."""
+    """The size in processors."""
     reason: str
 
 
 def size_records(
     state: RunState, store: Store, workflow: int, task: int
 ) -> tuple[tuple[SizeRecord, ...], str]:
-    """The sizes of a malleable job, in order of time, and what bounds its present size. The second
-    is empty if the job does not run; both are empty in a run without malleable jobs."""
+    """Return the sizes of a malleable job in order of time, and a text on what bounds its present
+    size. The text is empty if the job does not run. Both are empty in a run without malleable
+    jobs."""
     found = state.find(Malleability)
     if found is None:
         return (), ""

@@ -43,9 +43,9 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False):
     ``queued`` or ``running``."""
     placed_s: float
     ready_s: float | None
-    """When all its inputs were at the site."""
+    """Time at which all inputs of the attempt were at the site."""
     started_s: float | None
-    """By the clock of the site, if its exit record is known."""
+    """Start of the attempt, by the clock of the site if the exit record is known."""
     ended_s: float | None
     outcome: Outcome | None
 
@@ -86,8 +86,8 @@ class RunAttempts(NamedTuple):
         return self.state.workflows[workflow].status[task] == TaskStatus.DONE
 
     def successes(self, workflow: int) -> dict[int, AttemptRecord]:
-        """For each done task of a workflow the attempt that succeeded. For a task that was done
-        again because its files were lost, the last such attempt."""
+        """Return the successful attempt of each done task of a workflow: the last one, if the task
+        was done again because its files were lost."""
         return {
             a.task: a
             for a in self.attempts

@@ -61,10 +61,10 @@ class _Format(NamedTuple):
 
     write: Callable[[RunAttempts, WorkflowState, Path], list[str]]
     suffix: str
-    """Suffix of the file of a workflow, if the user names none; empty: the output is a folder."""
+    """Suffix of a default file name of a workflow; empty: the output of a workflow is a folder."""
     folder: str
-    """End of the name of a folder, if the user names none: of the folder of several workflows, or
-    of one workflow if ``suffix`` is empty."""
+    """Suffix of a default folder name: the folder of several workflows, or, if ``suffix`` is empty,
+    of one workflow."""
 
 
 _FORMATS = {

@@ -265,8 +265,8 @@ class _Crate:
         return self._w.workflow.files[file].producer is None or self._is_written(file)
 
     def _file_id(self, file: int) -> str:
-        """The URI of a file: that of its place if this is known, otherwise a UUID made from the run
-        and the file."""
+        """The URI of a file: the URI of its place if the place is known, otherwise a UUID made from
+        the run and the file."""
         record = self._w.workflow.files[file]
         if record.producer is not None and record.collect:
             path = self._outputs.path(self._w.workflow, self._w.index, file)

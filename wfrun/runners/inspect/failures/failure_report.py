@@ -41,9 +41,9 @@ _RESUME = "then `{resume}` runs the failed tasks again"
 
 
 def advice(cause: Cause, *, logs: str, resume: str, retried: bool) -> str | None:
-    """Advice on failures of a cause; None: there is no advice. ``logs`` and ``resume`` are the
-    commands for the example. ``retried``: the advice leaves out ``resume``, because the failed
-    tasks are retried anyway."""
+    """Return advice on failures of a cause; None: there is no advice. ``logs`` and ``resume`` are
+    command lines that the advice names. ``retried``: leave out ``resume``, because the failed tasks
+    are retried anyway."""
     known = _ADVICE.get(cause)
     if known is None:
         return None
@@ -68,17 +68,17 @@ class FailureGroupRecord(msgspec.Struct, frozen=True):
     """Failures of one cause and one kind of message, since the run was started or resumed."""
 
     cause: str
-    """With the exit code or the signal."""
+    """Cause of the failures, with the exit code or the signal."""
     message: str
     """The message, with ``…`` for the parts in which the messages differ."""
     tasks: int
-    """Failed tasks."""
+    """Number of failed tasks."""
     attempts: int
-    """Failed attempts."""
+    """Number of failed attempts."""
     sites: dict[str, int]
-    """Failed attempts by site."""
+    """Number of failed attempts by site."""
     hosts: dict[str, int]
-    """Failed attempts by host, as far as it is known."""
+    """Number of failed attempts by host, where the host is known."""
     example: ExampleRecord
     advice: str | None
     """What to do."""

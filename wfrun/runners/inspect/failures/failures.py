@@ -21,8 +21,8 @@ MAX_EXCERPT_LINE = 1000
 EXCERPT_LINES = 4
 """Maximum number of lines shown of the output of an example."""
 MANY_FAILURES = 20
-"""Minimum number of failed attempts, if none has succeeded, for which the display advises the user
-to look at their output."""
+"""Minimum number of failed attempts for which the display advises the user to look at their output,
+if no attempt has succeeded."""
 
 
 def task_parameters(workflow: Workflow, task: int) -> str:

@@ -88,7 +88,7 @@ def _facts(shape: Shape) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(layers: Sequence[Layer]) -> Iterator[tuple[int, Layer | None]]:
-    """Layers with their numbers; None stands for those left out."""
+    """Layers with their numbers; None stands for the layers left out."""
     numbered = list(enumerate(layers, 1))
     if len(layers) <= MAX_LAYERS_SHOWN:
         yield from numbered

@@ -55,8 +55,8 @@ class Drawing(msgspec.Struct, frozen=True):
     nodes: Sequence[DrawnNode]
     """In the order of their layers."""
     edges: Mapping[tuple[int, int], int]
-    """Number of edges of the workflow that an edge of the drawing stands for, by the indices of its
-    (parent, child) nodes."""
+    """Edges of the drawing, by the indices of their (parent, child) nodes. The value is the number
+    of edges of the workflow that the edge stands for."""
     critical: frozenset[tuple[int, int]]
     """Edges of the critical path."""
 

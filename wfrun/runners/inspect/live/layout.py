@@ -17,10 +17,11 @@ class DisplaySection(NamedTuple):
 
     body: RenderableType
     minimum: int
-    """Minimum number of lines shown of the section, if it has as many and the terminal has room."""
+    """Minimum number of lines shown of the section, unless the section is shorter or the terminal
+    has no room."""
     noun: str = "lines"
-    """Noun for the section's lines in the line that says how many are cut. Empty: there is no such
-    line."""
+    """Noun for the lines of the section, used in the line that says how many are cut. Empty: there
+    is no such line."""
     beyond: int = 0
     """Number of lines that ``body`` leaves out because no terminal has room for them."""
     rank: int = 1

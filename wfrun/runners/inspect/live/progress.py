@@ -28,8 +28,8 @@ LINE_EVERY_S = 10.0
 LOOK_EVERY_S = 1.0
 """Interval between checks for sites that take no work, in seconds."""
 LOOKS = 3
-"""Number of successive checks that must find a site idle for the same kind of reason before this is
-printed. So short idle times between two tasks are not reported."""
+"""Number of successive checks that must find a site idle for the same kind of reason before the
+reason is printed. Short idle times between two tasks are therefore not reported."""
 _AT_ONCE = ("paused", "limit")
 """Kinds of reasons that a site reports itself. They are printed at the first check, because they do
 not pass with the next task."""

@@ -42,12 +42,12 @@ class LogPart(NamedTuple):
     path: str
     start: int = 0
     length: int | None = None
-    """None: to the end of the file, which may grow."""
+    """Length in bytes; None: to the end of the file, which may grow."""
 
 
 async def part_sizes(files: SiteFiles, parts: Sequence[LogPart]) -> list[int]:
-    """Present sizes of the parts in bytes, from the files, or for parts of packs from the
-    records."""
+    """Return the present sizes of the parts in bytes: of a file its size at the site, of a part of
+    a pack the recorded length."""
     sizes = await files.sizes([part.path for part in parts])
     return [
         size if part.length is None else part.length
@@ -137,7 +137,7 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """Implements ``SiteFiles`` by the agent of a connection. A lost connection is made again.
+    """Implements ``SiteFiles`` by the agent of a connection. Reconnects if the connection is lost.
     Raises TransientError while the site is out of reach."""
 
     def __init__(self, connection: Connection, directory: str) -> None:

@@ -17,9 +17,9 @@ from wfrun.runners.run.store.checkpoints import read_state
 def print_logs(run: RunDir, task: str, *, tail: int | None = None, follow: bool = False) -> None:
     """Print stdout and stderr of every attempt of a task, each under a line with its outcome.
 
-    ``tail`` is the maximum number of lines printed of each; the title then says how many bytes are
-    left out. With ``follow``, also print what open attempts write until they end. Raises
-    InvalidError, with similar ids, for an unknown task.
+    ``tail`` is the maximum number of lines printed of each stream; None: all. The title then says
+    how many bytes are left out. With ``follow``, also print what open attempts write until they
+    end. Raises InvalidError, with similar ids, for an unknown task.
     """
     state = read_state(run)
     wanted = find_tasks(state, run.name, task)

@@ -31,8 +31,8 @@ _MAX_BINS = 1000
 _BUSY = [[0, "rgba(0,114,178,0)"], [1, "#0072b2"]]
 """Colour scale of utilization. Idle lanes are transparent, since pages are light or dark."""
 _SLACK_S = 0.1
-"""Maximum overlap of two attempts in a lane, in seconds. The start of an attempt without an exit
-record is that of its report, which may precede the end of the attempt before in its exit record."""
+"""Maximum overlap of two attempts in a lane, in seconds. An attempt without an exit record begins
+when its start was reported, which may be before the recorded end of the previous attempt."""
 _ROW_PX, _FRAME_PX, _MAX_HEIGHT_PX = 14, 160, 1500
 
 Spans = Sequence[tuple[float, float]]

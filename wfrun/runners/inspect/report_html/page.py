@@ -78,8 +78,8 @@ _SECURITY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; img-src data: blob:; "
     "form-action 'none'; base-uri 'none'"
 )
-"""Content Security Policy of the page. The page loads nothing, sends nothing and runs no scripts
-but its own, by their hashes, whatever a name in it contains."""
+"""Content Security Policy of the page. The page loads nothing, sends nothing, and runs only its own
+scripts, which are allowed by their hashes, even if a name in it contains HTML."""
 
 
 def write_report(run: RunDir, path: Path, *, replace: bool) -> None:
@@ -208,8 +208,9 @@ def _facts(reading: RunReading) -> str:
 
 
 def _command(state: RunState) -> str:
-    """The command for a run of these documents with these options, except the options of the
-    sites."""
+    """Return a command line for a run of these documents with the settings of this run. It leaves
+    out ``--on``, whose targets may be secrets, and options that are no settings, such as
+    ``--sites``."""
     are_jobs = has_parallel_jobs(state)
     words: list[object] = ["wfrun", "jobs" if are_jobs else "run"]
     words += dict.fromkeys(w.workflow.source for w in state.workflows)

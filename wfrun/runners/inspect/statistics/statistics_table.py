@@ -42,7 +42,7 @@ class _Row(NamedTuple):
     """Whether the row is left out where no run has a value."""
 
     def text(self, run: RunStatistics) -> str | None:
-        """The value as text; None: there is none."""
+        """The value as text; None: the run has no value."""
         value = self.value(run)
         if value is None or isinstance(value, str):
             return value
@@ -63,7 +63,8 @@ def _hours(core_s: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits or more."""
+    """The number with three significant digits, or, from 1000 on, with all digits before the
+    point."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 1e-4 or not value else "<0.0001"
@@ -376,7 +377,7 @@ def path_table(path: CriticalPath) -> Table:
 
 
 def step_table(path: CriticalPath) -> Table:
-    """The tasks of the critical path; of many, the longest."""
+    """The tasks of the critical path; if there are more than `MAX_ROWS`, only the longest."""
     table = _new_table("task", "type", "site", "begins", "waits", "run time", "longest wait")
     for column in table.columns[1:3]:
         column.justify = "left"

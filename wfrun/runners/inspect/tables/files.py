@@ -35,8 +35,8 @@ class PlaceRecord(msgspec.Struct, frozen=True):
     """A place of a file."""
 
     place: str
-    """Name of a site, or ``origin``: ``outputs/``, or for an input the place where the user has
-    it."""
+    """Name of a site, or ``origin`` for this machine: ``outputs/``, or the place of an input of the
+    user."""
     since_s: float | None
     """Seconds since the epoch; None for an input of the user."""
 
@@ -49,14 +49,15 @@ class FileRecord(msgspec.Struct, frozen=True):
     size_bytes: int | None
     """None: unknown."""
     digest: str | None
-    """With ``checksums``: see ``wfrun.sites.node.tasks.digests``."""
+    """Digest of the content (see ``wfrun.sites.node.tasks.digests``). None: unknown, such as
+    without ``checksums``."""
     places: tuple[PlaceRecord, ...]
-    """Empty: it is not written yet, was removed, or is lost."""
+    """Places of the file. Empty: the file is not written yet, was removed, or is lost."""
     readers: tuple[str, ...]
     """Ids of tasks that read the file and are not done, at most `MAX_READERS`."""
     reader_count: int
     why: str
-    """Why it is still there, or why it is nowhere."""
+    """Why the file is still at its places, or why it is at no place."""
 
 
 class FilesDocument(msgspec.Struct, frozen=True):
@@ -77,8 +78,8 @@ class _Arrivals:
         self._state = state
 
     def watched(self, events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
-        """Yield the events of a log. Each event is examined when the next one is asked for; the
-        caller has then applied it."""
+        """Yield the events of a log. An event is examined when the caller requests the next event,
+        because the caller has then applied it."""
         attempts = self._state.attempts
         for event in events:
             attempt = attempts.get(event.key) if isinstance(event, ev.AttemptEnded) else None
@@ -107,8 +108,9 @@ class _Arrivals:
 
 
 def read_files(run: RunDir) -> tuple[RunState, Mapping[Place, float]]:
-    """The state of a run, and the time at which each file came to each of its places, from the log
-    of the run, which an engine may drive. Raises the errors of ``await_start`` and ``Store``."""
+    """Read the log of a run, which an engine may drive. Returns the state of the run, and the time
+    at which each file came to each of its places. Raises the errors of ``await_start`` and
+    ``Store``."""
     await_start(run, START_WAIT_S)
     store = Store(run.path)
     try:
@@ -129,10 +131,10 @@ def file_records(
     everything: bool = False,
     limit: int | None = None,
 ) -> tuple[list[FileRecord], int]:
-    """Records of at most ``limit`` files, and the number of further files. Without ``patterns`` all
-    names match, otherwise those that match one of them. Only files at ``site`` are included, or if
-    ``site`` is None files at any site. ``everything`` also includes files at no site, if ``site``
-    is None."""
+    """Return records of at most ``limit`` files, and the number of further files. ``patterns``:
+    include only files whose names match one of them; empty: all names. ``site``: include only files
+    at this site; None: files at any site. ``everything``: if ``site`` is None, include files at no
+    site, too."""
     names = [each.spec.name for each in state.sites]
     sites = (1 << len(names)) - 1 & ~state.removed
     wanted = sites if site is None else sites & 1 << names.index(site)
@@ -237,7 +239,8 @@ def show(
     driven: bool,
     simulated: bool,
 ) -> None:
-    """Print a row for each file and place, and the sum of each site."""
+    """Print a row for each file and place, and the number and total size of the files at each
+    site."""
     now_s = time.time() if driven and not simulated else state.now_s
     if records:
         console.print(_table(records, now_s))

@@ -40,7 +40,7 @@ class OwnerResults:
         return COLUMNS
 
     def typed_columns(self) -> dict[str, type]:
-        """The columns; all numbers have types already."""
+        """The same as ``columns``, where all numbers have types already."""
         return COLUMNS
 
     def rows(self) -> Iterator[list[Any]]:

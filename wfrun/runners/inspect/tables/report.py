@@ -55,8 +55,8 @@ def outcome_text(state: RunState, *, driven: bool) -> str:
 
 
 def workflow_table(state: RunState) -> Table:
-    """A row per workflow. The last row gives the number of workflows that are left out. Owners have
-    a column if the documents name any."""
+    """A row per workflow. The last row gives the number of workflows that are left out. If any
+    document names an owner, there is a column of owners."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     bags = all(w.workflow.bag is not None for w in state.workflows)
     owned = any(w.workflow.owner for w in state.workflows)
@@ -145,8 +145,8 @@ def _headline(state: RunState, now_s: float, *, driven: bool) -> Text:
 
 
 def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[RenderableType]:
-    """Why sites have free cores, a line for each reason. If no engine drives the run, only why
-    sites are paused."""
+    """Return a line for each reason why sites have free cores. If no engine drives the run, pauses
+    are the only reasons given."""
     return [
         Hanging(Text(found.line(now_s), style="yellow"))
         for found in idle_sites(state)
@@ -155,9 +155,9 @@ def idle_lines(state: RunState, now_s: float, *, driven: bool) -> list[Renderabl
 
 
 def share_lines(state: RunState) -> list[RenderableType]:
-    """By site: the number of launchers of each owner who scavenges, and why there are no more;
-    after the end of the run the number of launchers given back. Then the owners who wait for their
-    turn. Empty in runs without ``--scavenge``."""
+    """Return a line for each site with the number of launchers of each scavenging owner, and why
+    there are no more; after the end of the run, with the number of launchers given back. A last
+    line names the owners who wait for their turn. Empty in runs without ``--scavenge``."""
     if state.find(Scavenging) is None:
         return []
     lines = [

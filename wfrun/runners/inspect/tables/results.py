@@ -67,12 +67,13 @@ Row = list[Any]
 
 
 class _Ends:
-    """Outcomes of the tasks of a workflow. The outcome of a task is that of its attempt that
-    succeeded, otherwise that of its latest ended attempt."""
+    """Outcomes of the tasks of a workflow. The outcome of a task is the outcome of its successful
+    attempt, otherwise of its latest ended attempt. A cancelled attempt does not replace an earlier
+    outcome."""
 
     def __init__(self, tasks: int, hosts: Sequence[str]) -> None:
         self.hosts = hosts
-        """Names of the hosts that have numbers."""
+        """Names of hosts, by the numbers in ``host``."""
         self.attempts = array("I", bytes(4 * tasks))
         self.replicas = array("I", bytes(4 * tasks))
         self.site = array("h", [-1]) * tasks
@@ -180,7 +181,7 @@ class RunResults:
         self._now_s = time.time() if driven else self._state.now_s
         """The present time if an engine drives the run, otherwise the time of its last event."""
         self._user = owner_of(run)
-        """Owner of the tasks that name none."""
+        """Owner of the tasks whose document names no owner."""
         names: dict[str, None] = {}
         for w in self._state.workflows:
             if w.workflow.bag is not None:
@@ -286,8 +287,8 @@ class RunResults:
 
 
 def _cores(w: WorkflowState, task: int, documented: Resources) -> int | None:
-    """The cores that the latest attempt of a task requests, or before the first attempt those that
-    the attempt will request. None: the size of a moldable job has not been chosen yet."""
+    """Return the cores that the latest attempt of a task requested, or that its first attempt will
+    request. None: the size of a moldable job has not been chosen yet."""
     if task in w.workflow.moldable and task not in w.asks:
         return None
     return (w.asks.get(task) or documented).cores
@@ -335,10 +336,9 @@ def write_results(
     *,
     safe_csv: bool = False,
 ) -> None:
-    """Write the table that ``make`` makes of a run to ``path``, in the format of its suffix, or
-    print it as CSV.
-
-    With ``safe_csv`` no cell of CSV or TSV is a formula to a spreadsheet.
+    """Write the table that ``make`` makes of a run to ``path``, in the format of its suffix. If
+    ``path`` is None, print the table as CSV. With ``safe_csv`` no cell of CSV or TSV is a formula
+    to a spreadsheet.
 
     An existing file is replaced atomically. Raises InvalidError for an unknown suffix, and
     InfeasibleError if the file cannot be written, or for Parquet without pyarrow.

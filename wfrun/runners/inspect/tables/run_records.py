@@ -25,10 +25,10 @@ class TaskCounts(msgspec.Struct, frozen=True):
     done: int
     failed: int
     blocked: int
-    """Tasks that depend on failed ones."""
+    """Number of tasks that depend on failed tasks."""
     waiting_to_retry: int
     not_needed: int
-    """Optional tasks of bags that have ended without them."""
+    """Number of optional tasks whose bag has ended without them."""
 
 
 class AttemptCounts(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class SiteRecord(msgspec.Struct, frozen=True):
     paused: str | None
     """Why the site gets no work; None: it gets work."""
     idle: IdleRecord | None
-    """Why the site has free cores. None: it has none, or nothing drives the run."""
+    """Why the site has free cores. None: no core is free, or nothing drives the run."""
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -89,13 +89,13 @@ class FailureKindRecord(msgspec.Struct, frozen=True):
     """Failures with one cause and one kind of message, since the run was started or resumed."""
 
     cause: str
-    """With the exit code or the signal."""
+    """Cause of the failures, with the exit code or the signal."""
     message: str
     """The message, with ``…`` for the parts in which the messages differ."""
     tasks: int
-    """Failed tasks."""
+    """Number of failed tasks."""
     attempts: int
-    """Failed attempts."""
+    """Number of failed attempts."""
     first_task: str
 
 
@@ -108,10 +108,10 @@ class RunRecord(msgspec.Struct, frozen=True):
     """``starting``, ``running``, ``draining``, ``interrupted``, ``done``, ``failed``, …, or
     ``unreadable``."""
     reason: str | None = None
-    """Why it has ended, or why it cannot be read."""
+    """Why the run has ended, or why it cannot be read."""
     policy: str | None = None
     started: float | None = None
-    """Seconds since 1970, or since the start of a simulation."""
+    """Start of the run, in seconds since 1970 or since the start of a simulation."""
     elapsed_s: float | None = None
     tasks: TaskCounts | None = None
     attempts: AttemptCounts | None = None
@@ -121,13 +121,13 @@ class RunningRecord(msgspec.Struct, frozen=True):
     """A running attempt."""
 
     task: str
-    """Its id, with the parameters of a bag's task."""
+    """Id of the task, with its parameters if it is a task of a bag."""
     site: str
     host: str
     """Empty: unknown."""
     elapsed_s: float
     expected_s: float | None
-    """None: unknown."""
+    """Expected run time in seconds; None: unknown."""
 
 
 class LeftRecord(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ class StatusRecord(RunRecord, frozen=True):
     failure_kinds: tuple[FailureKindRecord, ...] = ()
     running: tuple[RunningRecord, ...] = ()
     left: LeftRecord | None = None
-    """None: unknown, or nothing drives the run."""
+    """Time until the run ends; None: unknown, or nothing drives the run."""
 
 
 def status_record(path: Path, state: RunState, *, driven: bool) -> StatusRecord:

@@ -31,7 +31,7 @@ class RunningTask(NamedTuple):
     """Empty: unknown."""
     elapsed_s: float
     expected_s: float | None
-    """None: unknown."""
+    """Expected run time in seconds; None: unknown."""
     workflow: int
     task: int
 
@@ -41,7 +41,8 @@ class RunningTask(NamedTuple):
 
 
 def running_tasks(state: RunState, now_s: float, limit: int) -> list[RunningTask]:
-    """At most ``limit`` running attempts, the oldest first. Cost: the open attempts."""
+    """Return at most ``limit`` running attempts, the oldest first. The cost is proportional to the
+    number of open attempts."""
     running = (a for a in state.attempts.values() if a.phase is Phase.RUNNING)
     oldest = nsmallest(limit, running, key=lambda attempt: attempt.started_s or now_s)
     return [_running_task(state, attempt, now_s) for attempt in oldest]

@@ -18,7 +18,7 @@ from wfrun.runners.display.durations import duration
 MAX_JOBS = 20
 """Maximum number of jobs shown, the latest started ones."""
 MAX_SIZES = 8
-"""Maximum number of sizes shown of each, the latest ones."""
+"""Maximum number of sizes shown of each job, the latest ones."""
 
 
 class JobSizes(NamedTuple):
@@ -30,7 +30,7 @@ class JobSizes(NamedTuple):
 
     @property
     def held(self) -> list[int]:
-        """Sizes that it had, in their order."""
+        """Sizes that the job has had, in order of time."""
         return [each.size for each in self.sizes if each.size]
 
     def mean(self, now_s: float) -> float:

@@ -58,7 +58,7 @@ class TaskSelection(NamedTuple):
     """Empty: the states of tasks that can still run."""
     site: str | None = None
     types: Collection[str] = ()
-    """Patterns; empty: all."""
+    """Patterns of the names of types; empty: all types."""
     sort: str = "age"
     limit: int | None = None
 
@@ -68,22 +68,22 @@ class TaskRecord(msgspec.Struct, frozen=True):
 
     workflow: str
     task: str
-    """Its id."""
+    """Id of the task."""
     title: str
-    """Its id, with the parameters of a bag's task."""
+    """Id of the task, with its parameters if it is a task of a bag."""
     type: str
     state: str
     """``running``, ``queued``, ``staging``, ``retrying`` (waits to be tried again), ``eligible``,
     ``waiting`` (for other tasks), ``failed``, ``blocked`` (by failed tasks),
     ``not needed`` (an optional task) or ``done``."""
     site: str | None
-    """Site of the open attempt in the latest phase; for an ended task, of the attempt that
-    counts."""
+    """Site of the open attempt in the latest phase; of an ended task, the site of the attempt that
+    gave its outcome."""
     host: str | None
     attempts: int
     time_s: float | None
-    """For a task that runs, is queued or gets its files: time since this began. For an ended task:
-    its run time. In seconds; None: unknown."""
+    """Time in seconds since the task began to run, to wait in the queue or to stage its files; of
+    an ended task its run time, 0 if it is unknown. None: the task is at no site."""
     expected_s: float | None
     """Expected run time of a running task."""
 
@@ -102,9 +102,9 @@ class _Found(NamedTuple):
     task: int
     state: str
     site: int
-    """-1: at none."""
+    """Index of the site; -1: none."""
     age_s: float
-    """0: unknown."""
+    """Value of `TaskRecord.time_s`; 0: unknown."""
     attempt: Attempt | None
 
 

@@ -35,7 +35,7 @@ def _named(workflow: Workflow, task: str) -> list[int]:
 
 
 def _near(state: RunState, task: str) -> str:
-    """Tasks with similar names, and what tasks there are."""
+    """Text with similar task ids, and with ids of tasks of the run."""
     ids = [t.id for w in state.workflows for t in w.workflow.tasks[:_COMPARED]]
     near = get_close_matches(task, ids, n=3)
     hint = f"did you mean {', '.join(near)}? " if near else ""

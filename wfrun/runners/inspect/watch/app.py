@@ -71,7 +71,7 @@ class _Rows(Sequence[Text]):
 
 
 class WatchApp(App[Exception]):
-    """The display. Returns the error that ended it, or None."""
+    """The display, as an application of Textual. Its result is the error that ended it, or None."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -326,7 +326,7 @@ class Cursor:
     def __init__(self) -> None:
         self._row = 0
         self._is_moved = False
-        """Whether the user has chosen a row. Until then the first one is marked."""
+        """Whether the user has chosen a row. Until then the first row is marked."""
         self.subject: RowSubject | None = None
         """What the marked row is about; None: the view has no marked row."""
 

@@ -16,7 +16,7 @@ from wfrun.runners.display.console import EscapingConsole
 
 
 class TextLines(ScrollView):
-    """Lines of text. All of them pass the console that escapes what a terminal would interpret."""
+    """Lines of text, drawn by a console that escapes control characters."""
 
     DEFAULT_CSS = """
     Lines {

@@ -68,7 +68,7 @@ class Query(NamedTuple):
 
 
 def arranged(listing: Listing, query: Query) -> Listing:
-    """The rows that a query asks for, in its order."""
+    """Return the listing with the rows that match the query, in the order that the query states."""
     rows, total = list(listing.rows), listing.total
     if query.text:
         wanted = query.text.casefold()

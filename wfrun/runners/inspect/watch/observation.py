@@ -26,15 +26,16 @@ Link = tuple[int, int]
 
 
 class LinkRate(NamedTuple):
-    """Number of files and bytes per second copied over a link in the last `WINDOW_S` seconds."""
+    """Copies over a link in the last `WINDOW_S` seconds: number of files, and rate in bytes per
+    second."""
 
     files: int
     bytes_per_s: float
 
 
 class LinkRates:
-    """The copies of the last `WINDOW_S` seconds by link. Of a copy that began before, only the part
-    in the window counts."""
+    """The copies of the last `WINDOW_S` seconds by link. If a copy began before the window, only
+    its bytes within the window count."""
 
     def __init__(self) -> None:
         self._copies: defaultdict[Link, deque[TransferEnded]] = defaultdict(deque)
@@ -87,7 +88,8 @@ class RunObservation(NamedTuple):
 
 
 class RunObserver:
-    """Looks at a run again and again. The cost of a look is that of the new events."""
+    """Reads the log of a run repeatedly. The cost of a look is proportional to the number of new
+    events."""
 
     def __init__(self, followed: FollowedRun) -> None:
         self._followed = followed

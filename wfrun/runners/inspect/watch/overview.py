@@ -38,7 +38,8 @@ from wfrun.runners.inspect.watch.views.sites import (
 from wfrun.runners.inspect.watch.views.workflows import workflow_bar
 
 NAME_COLUMNS = 16
-"""Maximum width of the name of a site in the overview. That of a workflow is twice as large."""
+"""Maximum width of the name of a site in the overview. The name of a workflow may be twice as
+wide."""
 MAX_BAR = 100
 """Maximum width of a bar."""
 MIN_BAR = 6
@@ -140,8 +141,8 @@ def _sites(look: RunObservation, width: int, max_rows: int) -> RenderableType:
 
 
 class _Block:
-    """Tables of some of the sites, all with the same columns: bar, used cores of all cores, cores
-    of tasks that wait there, tasks done, errors. A narrow table has fewer columns."""
+    """Tables of some of the sites, all with the same columns: bar, used and total cores, cores of
+    attempts that wait at the site, tasks done, errors. A narrow table has fewer columns."""
 
     def __init__(self, sites: Sequence[tuple[SiteState, SiteUse]], width: int) -> None:
         self._uses = [use for _, use in sites]

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def failures(look: RunObservation) -> Listing:
-    """A row for each kind of failures, those of most failed tasks first."""
+    """A row for each kind of failures, the kinds with the most failed tasks first."""
     groups = look.state.failure_groups.largest_first()
     rows = [_row(look.state, group) for group in groups]
     return Listing(_COLUMNS, rows, len(rows), "nothing has failed")

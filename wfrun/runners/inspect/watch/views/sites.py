@@ -52,7 +52,8 @@ class SiteUse(NamedTuple):
 
 
 def site_uses(state: RunState) -> list[SiteUse]:
-    """How the cores of each site are used. Cost: the open attempts."""
+    """Return the use of the cores of each site. The cost is proportional to the number of open
+    attempts."""
     used = [0] * len(state.sites)
     for attempt in state.attempts.values():
         if attempt.phase is Phase.RUNNING:
@@ -64,8 +65,8 @@ def site_uses(state: RunState) -> list[SiteUse]:
 
 
 def reasons(look: RunObservation) -> Sequence[Idleness | None]:
-    """By site: why it has idle cores; None: it has none. If no engine drives the run, only why a
-    site is paused."""
+    """Return for each site why it has idle cores; None: no core is idle. If no engine drives the
+    run, pauses are the only reasons given."""
     found = explain_idleness(look.state)
     if look.is_driven:
         return found

@@ -17,7 +17,7 @@ from wfrun.runners.inspect.watch.listing import Listing, ListingColumn, ListingR
 from wfrun.runners.inspect.watch.observation import RunObservation
 
 MAX_ROWS = 1000
-"""Maximum number of rows, which are made at every look."""
+"""Maximum number of rows. All rows are made again at every look."""
 BAR_COLUMNS = 12
 """Width of the bars of the table."""
 

@@ -30,8 +30,8 @@ class _Load:
 
 
 def transfers(look: RunObservation) -> Listing:
-    """A row for each link with copies now or in the last minute, those with most bytes to move
-    first. Cost: the copies that have not ended."""
+    """Return a row for each link with copies now or in the last minute, the links with the most
+    bytes to move first. The cost is proportional to the number of copies that have not ended."""
     state, loads = look.state, dict[Link, _Load]()
     for (workflow, file, destination), copy in state.copies.items():
         load = loads.setdefault((copy.source, destination), _Load())

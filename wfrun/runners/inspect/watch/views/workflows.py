@@ -14,7 +14,7 @@ from wfrun.runners.inspect.watch.listing import Cell, Listing, ListingColumn, Li
 from wfrun.runners.inspect.watch.observation import RunObservation
 
 MAX_ROWS = 2000
-"""Maximum number of rows, which are made at every look."""
+"""Maximum number of rows. All rows are made again at every look."""
 BAR_COLUMNS = 12
 """Width of the bars of a table."""
 
