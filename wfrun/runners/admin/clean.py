@@ -39,9 +39,8 @@ from wfrun.sites.remote.host import Host
 from wfrun.sites.transfers.local.disk import remove_parts
 
 SITE_S = 1800.0
-"""Maximum time to clean a site, in seconds. It is as long as for a removal, because the run may
-have left directories of many files. A site that does not answer fails earlier, by the timeouts of
-its connection."""
+"""Maximum time to clean a site, in seconds: enough to remove directories of many files. A site that
+does not answer fails earlier, by the timeouts of its connection."""
 END_S = 30.0
 """Maximum time for cancelled attempts to end, in seconds."""
 _REMOVE_INTERVAL_S = 0.5

@@ -113,8 +113,8 @@ def directory_lines(
     name: str,
 ) -> StoragePlace | None:
     """Add the site's directory, and a comment for each alternative. ``taken`` are the directories
-    of other sites in the catalog. Returns the chosen place; None: no place can be written to, and
-    the entry has the default directory."""
+    of other sites in the catalog. Returns the chosen place. If no place is writable, adds the
+    default directory and returns None."""
     chosen = choose_place(list(places), nodes_see_it=nodes_see_it)
     if chosen is None:
         lines.comment("No place that can be written to was found: change this.")

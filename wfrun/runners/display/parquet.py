@@ -15,7 +15,7 @@ from wfrun.runners.display.extras import install_command
 
 
 def check_parquet(path: Path) -> None:
-    """Raise the errors that `write_parquet` would raise. Call it before the work for the rows."""
+    """Raise the errors that `write_parquet` would raise. Call it before computing the rows."""
     _pyarrow()
     if not path.parent.is_dir():
         raise InfeasibleError(f"{path} cannot be written: there is no folder {path.parent}")

@@ -26,7 +26,7 @@ def new_figure(size_inches: tuple[float, float]) -> Figure:
 
 
 def check_picture(path: Path) -> None:
-    """Check that a picture can be saved to ``path``. Call it before the work for the picture.
+    """Check that a picture can be saved to ``path``. Call it before computing the picture.
 
     Raises InvalidError if the ending names no format, InfeasibleError without matplotlib or if the
     file cannot be written.

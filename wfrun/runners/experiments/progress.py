@@ -43,7 +43,7 @@ class ExperimentProgress:
         self._bar.stop()
 
     def update(self, done: int, total: int) -> None:
-        """Show that ``done`` of the runs are simulated."""
+        """Show that ``done`` of the ``total`` runs are simulated."""
         self._bar.start()
         if self._done_before is None:
             self._done_before, self._begun_s = done, time.monotonic()

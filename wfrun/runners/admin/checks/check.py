@@ -68,8 +68,8 @@ async def check(
     """Check all sites at once. Print each finding when it is made, or one JSON document at the end.
 
     The test job may wait in the queue for ``wait_s`` seconds; None: no test job. With
-    ``nodes_wait_s``, then check by jobs whether the nodes of the usable sites reach each other;
-    jobs that have not ended after ``nodes_wait_s`` seconds are cancelled.
+    ``nodes_wait_s``, jobs then check whether the nodes of the usable sites reach each other; jobs
+    that have not ended after ``nodes_wait_s`` seconds are cancelled.
     """
     printer = Printer([site.name for site in sites])
     findings: list[Finding] = []

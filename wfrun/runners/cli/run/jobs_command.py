@@ -177,7 +177,7 @@ def _check_options(options: Mapping[str, Any], settings: Settings, *, reads_log:
 
 
 def _without_choice(options: Mapping[str, Any], catalog: Catalog) -> Iterator[str]:
-    """Warn of options that need the choice between several sites."""
+    """Yield a warning for each option that has no effect if the catalog has only one site."""
     if len(catalog.sites) > 1:
         return
     resizes = options["sizing"] and str(options["reallocate"]).endswith("-can")

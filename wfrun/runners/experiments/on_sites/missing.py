@@ -1,6 +1,6 @@
 """Simulations as a bag of tasks at the sites of a catalog, with the contract of `run_missing`.
 
-Each task simulates so many cells that its run time is much longer than its start-up.
+Each task simulates enough cells for its run time to be much longer than its start-up.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ WANTED_S = 30.0
 """Intended run time of a task, in seconds, if there are enough cells for all slots. An interrupt
 costs at most the work of the running tasks."""
 TASKS_PER_SLOT = 4
-"""Minimum number of tasks for each slot, so that slots are busy until the end, unless the tasks
-would be shorter than LEAST_S."""
+"""Minimum number of tasks for each slot, which keeps slots busy until the end. There are fewer
+tasks if they would be shorter than LEAST_S."""
 
 
 def chunk_size(cells: int, cell_s: float | None, slots: int) -> int:
