@@ -19,19 +19,20 @@ at most 65,536 bytes, words separated by one space. A node is named once for eac
 
     manager   have N NODE...    first message: the nodes of the program
     manager   offer N NODE...   these nodes are free
-    program   take K            it uses the first K of them, 0 to N
-    manager   shrink N          N nodes have to be given back within 30 s
-    program   done K NODE...    it uses these no more: at least N, unless its minimum is reached
-    program   release K NODE... it gives nodes back unasked
+    program   take K            the program uses the first K offered nodes, 0 to N
+    manager   shrink N          the program has to give back N nodes within 30 s
+    program   done K NODE...    nodes given back: at least N, unless its minimum is reached
+    program   release K NODE... nodes given back unasked
 
 The manager has one question open at a time. A program that does not answer within 30 s, or not by
-these rules, is ended. It keeps the nodes of the first message to its end.
+these rules, is ended. A program never gives back the nodes of the first message.
 
-Programs that cannot speak it are run by ``python3 malleable.py PROGRAM ARGUMENT...``:
-``WFRUN_MALLEABLE_NODES`` names a file with the nodes that the program may use, one a line. The
-program joins by a copy of that file, with ``.taken`` after the name, and gets SIGUSR1 when the file
-has changed. It answers by another such copy, with all nodes that it uses from then on; the copy is
-removed when new nodes can be used. A copy is written under another name and renamed.
+A program that does not implement the protocol is run by ``python3 malleable.py PROGRAM
+ARGUMENT...``. ``WFRUN_MALLEABLE_NODES`` names a file with the nodes that the program may use, one a
+line. The program joins by writing a copy of the file, with ``.taken`` after the name. It gets
+SIGUSR1 when the file has changed, and answers by writing a copy with all nodes that it uses from
+then on. When the copy has been removed, new nodes can be used. A copy must be written under another
+name and then renamed.
 """
 
 import contextlib
@@ -50,10 +51,11 @@ ANSWER_S = 25.0
 """Timeout in seconds of a program's answer to an offer by a file. After it the offer counts as
 declined. The manager waits for 30 s."""
 LOOK_S = 0.1
-"""Interval at which the end of a program and its answer are looked for."""
+"""Interval in seconds between checks whether a program has answered or ended."""
 
 Message = NamedTuple("Message", [("kind", str), ("processors", int), ("nodes", List[str])])
-"""``kind`` is ``offer`` or ``shrink``; ``nodes`` those of an offer."""
+"""``kind`` is ``offer`` or ``shrink``, ``processors`` the number of nodes offered or to give back.
+``nodes`` are the offered nodes; empty for ``shrink``."""
 
 
 class Malleable:
@@ -83,8 +85,8 @@ class Malleable:
                 raise
 
     def poll(self, timeout_s: Optional[float] = 0.0) -> Optional[Message]:
-        """The next message, None if none comes within ``timeout_s``. With None for ``timeout_s``,
-        wait until one comes. Raises ValueError if the last message has not been answered."""
+        """Return the next message; None if none comes within ``timeout_s`` seconds (None: no
+        timeout). Raises ValueError if the last message has not been answered."""
         if self._socket is None:
             return None
         if self._asked is not None:
@@ -93,7 +95,7 @@ class Malleable:
         return self._asked
 
     def take(self, count: int) -> List[str]:
-        """Use the first ``count`` nodes of an offer. Returns them."""
+        """Take the first ``count`` nodes of the open offer, and return them."""
         if self._asked is None or self._asked.kind != "offer":
             raise ValueError("nothing is offered")
         if not 0 <= count <= self._asked.processors:
@@ -130,7 +132,7 @@ class Malleable:
         self.close()
 
     def fileno(self) -> int:
-        """Of the socket, for select; -1 without a manager."""
+        """Return the socket's file descriptor, for select; -1 without a manager."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def _send(self, line: str) -> None:
@@ -183,7 +185,7 @@ class _FileProgram:
             signal.signal(number, lambda number, _: self._program.send_signal(number))
 
     def run(self) -> int:
-        """Run it to its end; returns its exit status."""
+        """Run the program to its end; returns its exit status."""
         # Before it has joined it may not expect the signal, which would end it.
         if self._used(None) is not None:
             with Malleable(nodes=_first_nodes()) as job:
@@ -224,7 +226,8 @@ class _FileProgram:
             self._program.send_signal(signal.SIGUSR1)
 
     def _used(self, timeout_s: Optional[float]) -> Optional[List[str]]:
-        """The nodes in the program's answer; None: it has ended, or the time is up."""
+        """Wait for the program's answer, and return its nodes. Returns None if the program ends, or
+        after ``timeout_s`` seconds (None: no timeout)."""
         ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         while ends_s is None or time.monotonic() < ends_s:
             with contextlib.suppress(OSError), open(self._answer, "rb") as stream:
@@ -264,7 +267,7 @@ def _first_nodes() -> List[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a program that knows nodes by a file; returns its exit status."""
+    """Run a program that reads its nodes from a file; returns its exit status."""
     if not argv:
         sys.stderr.write("usage: python3 malleable.py PROGRAM ARGUMENT...\n")
         return 2

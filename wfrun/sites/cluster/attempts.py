@@ -66,7 +66,8 @@ class OpenAttempt:
         """Why the batch system will never start the job, by its last listing of the queue; None: no
         such report."""
         self.record: Outcome | None = None
-        """Outcome in the exit record, until the batch system has explained or confirmed it."""
+        """Outcome in the exit record, while the batch system has to explain or confirm it; else
+        None."""
         self.doubt = ""
         """Why the batch system may have ended the task, although the exit record says that the task
         ended by itself."""
@@ -101,9 +102,9 @@ class Attempts:
         return attempt, self._earlier.pop(key, None)
 
     def keep(self, record: ExitRecord) -> None:
-        """Keep the exit record of an attempt that is not open, since this engine may ask for an
-        attempt of an earlier engine. Drops the record if there are MAX_RECORDS already, or if its
-        key is longer than MAX_KEY_LENGTH: a site may send invented records."""
+        """Keep the exit record of an attempt that is not open: if an earlier engine submitted the
+        attempt, this engine may still look for it. Drops the record if there are MAX_RECORDS
+        already, or if its key is longer than MAX_KEY_LENGTH: a site may send invented records."""
         known = len(self.ended) + len(self._earlier)
         if known >= MAX_RECORDS or len(record.key) > MAX_KEY_LENGTH or record.key in self.ended:
             return
@@ -137,8 +138,7 @@ class Attempts:
         self.post(AttemptStarted(at_s, key, host=host))
 
     def end(self, key: str, outcome: Outcome) -> None:
-        """Post the end of an attempt, from its record or the batch system. An attempt that has
-        ended keeps its outcome."""
+        """Post the end of an attempt. An attempt that has ended already keeps its outcome."""
         if self.open.pop(key, None) is not None:
             self.ended[key] = outcome
             self.post(RecordedEnd(self.clock(), key, outcome))

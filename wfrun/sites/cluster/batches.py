@@ -93,9 +93,9 @@ class Batches:
         """Return the key of the attempt that a job in the queue runs, and keep the job's id.
         Returns None for a job that is not of this run.
 
-        The name of a job is not enough, since anybody can give a job the same name: its user must
-        be the run's too. The user is not compared for the id of a known submission, because batch
-        systems may write users in another way.
+        The job's user must be the run's, since anybody can give a job the same name. The user is
+        not compared if the job's id is known from its submission, because batch systems may write
+        user names in several ways.
         """
         batch = self._by_name.get(job.name)
         if batch is None or not 1 <= job.element <= len(batch.keys):
@@ -110,8 +110,8 @@ class Batches:
         return self._where.get(key)
 
     def jobs_of(self, keys: Iterable[str]) -> list[tuple[str, int | None]]:
-        """Return the ids of the attempts' jobs, each with its array element; None for a job without
-        an array."""
+        """Return the ids of the attempts' jobs, each with its array element (None: the job is no
+        array)."""
         jobs: list[tuple[str, int | None]] = []
         for key in keys:
             where = self._where.get(key)

@@ -135,8 +135,8 @@ class HeadNode:
         self._reasons[what] = reason
 
     def reach_limit(self, jobs: int) -> None:
-        """Report that the queue takes at most ``jobs`` jobs of ours, the first time and when this
-        number has changed by more than a tenth."""
+        """Report that the queue takes at most ``jobs`` jobs of ours. A change of the limit by at
+        most a tenth is not reported."""
         if self._limit is None or abs(jobs - self._limit) * 10 > self._limit:
             self._limit = jobs
             self._attempts.post(JobLimitReached(self._attempts.clock(), self.index, jobs))
@@ -185,8 +185,8 @@ class HeadNode:
         return sorted({job.id for job in ours} - busy)
 
     def _unsure_arrays(self, jobs: Sequence[JobInQueue]) -> set[str]:
-        """Ids of arrays in which more open attempts have begun than elements run: some of them may
-        have ended."""
+        """Ids of arrays with fewer running elements than begun open attempts, so that some of the
+        attempts may have ended."""
         running: dict[str, int] = {}
         begun: Counter[str] = Counter()
         for job in jobs:
@@ -246,8 +246,8 @@ class HeadNode:
         return f"{self.directory}/output/{batch}"
 
     async def printed(self, keys: Sequence[str]) -> dict[str, str]:
-        """The last OUTPUT_BYTES of the output that the batch system has collected of each attempt's
-        job. Attempts without such output are missing, and all beyond the first MAX_OUTPUTS."""
+        """Return the last OUTPUT_BYTES of the output of each attempt's job, as the batch system has
+        collected it. Leaves out attempts without output, and all after the first MAX_OUTPUTS."""
         paths = {}
         for key in keys[:MAX_OUTPUTS]:
             where = self.batches.where(key)

@@ -19,7 +19,8 @@ class QueueLimit:
     def __init__(self) -> None:
         self._accepted = 0
         self._refused: int | None = None
-        """None: no number of jobs was refused, or the refused number has been accepted since."""
+        """Smallest refused number of our jobs; None: no number was refused, or the refused number
+        has been accepted since."""
         self._refused_s = 0.0
         self._contradictions = 0
 

@@ -195,8 +195,8 @@ class QueueWatch:
         return changed
 
     async def _end_refused(self) -> bool:
-        """End attempts whose jobs the batch system accepted and will never start, and cancel these
-        jobs. Returns whether there are any."""
+        """End attempts whose jobs the batch system has accepted but will never start, and cancel
+        their jobs. Returns whether there are any."""
         reasons = {k: a.refusal for k, a in self._attempts.open.items() if a.refusal is not None}
         refused = await self._refusals.confirmed(reasons) if reasons else {}
         if not refused:
@@ -236,9 +236,9 @@ class QueueWatch:
         return None if at_s is None else at_s - self._head.facts.clock_offset_s
 
     async def _end_stuck(self, asked_s: float) -> None:
-        """End attempts whose jobs are shown as running but did not begin in time, as on a node
-        whose daemon died, and cancel these jobs. If the engine can still claim an attempt, the
-        attempt has not begun."""
+        """End attempts whose jobs are shown as running but did not begin in time, for example since
+        the daemon of their node died, and cancel their jobs. If the engine can still claim an
+        attempt, the attempt has not begun."""
         overdue = [k for k, e in self._attempts.open.items() if 0 < e.begin_deadline_s < asked_s]
         if not overdue:
             return

@@ -22,12 +22,12 @@ _KEYS = {
     "queue": re.compile(r"partition|queue", re.IGNORECASE),
     "account": re.compile(r"account|project", re.IGNORECASE),
 }
-"""Pattern, by catalog key, of the refusals that are about the value of that key."""
+"""Pattern of the messages that refuse the value of a catalog key, by key."""
 
 
 async def ask(host: Host, system: BatchSystem, spec: SiteSpec) -> EntryError | None:
-    """The error of a site whose batch system refuses a job of one core or, at a site with
-    launchers, the job of a launcher. None if the system accepts the job, or gives no answer."""
+    """Ask whether the batch system accepts a job of one core or, at a site with launchers, the job
+    of a launcher. Returns the error if it refuses; None if it accepts or gives no answer."""
     assert spec.access is not None
     try:
         argv = system.rehearse(_job(spec, spec.access))

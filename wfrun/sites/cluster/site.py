@@ -258,9 +258,9 @@ class ClusterSite:
             await asyncio.sleep(self.spec.access.poll_min_s)
 
     async def stuck_jobs(self) -> list[str]:
-        """The command that removes arrays of the run that stay in the queue although no element is
-        left to run; empty if there are none. Raises TransientError or QueueUnknownError if the
-        queue cannot be seen."""
+        """Return the command that removes the run's stuck arrays: they stay in the queue although
+        no element is left to run. Empty if there are none. Raises TransientError or
+        QueueUnknownError if the queue cannot be seen."""
         if not self.head.batches.any or self.head.system.removal(()) is None:
             return []
         end_s = time.monotonic() + STUCK_S
@@ -280,8 +280,8 @@ class ClusterSite:
         return self._submission.largest()
 
     def has_left(self, key: str) -> bool:
-        """Whether an attempt has ended, or was missing from the last queue listing. If the attempt
-        wrote a record, that will appear soon."""
+        """Whether an attempt has ended, or was missing from the last queue listing. If it was
+        missing and wrote an exit record, the record will appear soon."""
         attempt = self._attempts.open.get(key)
         return attempt is None or attempt.absences > 0
 

@@ -76,7 +76,7 @@ class Submission:
         self._last_submission_s = -BATCH_DELAY_S
         self._last_submission_at_s = 0.0
         self._refusals = 0
-        """Number of consecutive refusals that no smaller submission has followed."""
+        """Number of back-offs (``_hold_off``) since the last series that was submitted."""
         self._limit = QueueLimit()
         self._max_array: int | None = None
         """Maximum number of elements of an array, learned from refusals; None: no array was
@@ -278,8 +278,8 @@ class Submission:
     async def _on_full(self, asked: int, reason: str) -> None:
         """Learn the limit of the queue from a refusal of ``asked`` attempts. Returns at once if the
         limit now allows only a smaller submission, else after a delay. After FAILURES_TO_PAUSE such
-        refusals with none of our jobs in the queue, the site is paused: no end of ours can make
-        room."""
+        delays with none of our jobs in the queue, the site is paused: no end of a job of ours can
+        make room."""
         in_queue = self._attempts.in_queue()
         self._limit.refuse(in_queue, asked, time.monotonic())
         if in_queue:

@@ -38,7 +38,8 @@ class Waits:
         self._posted = _NONE
         self._asked_s = float("-inf")
         self._answer: tuple[str, bool] = ("", False)
-        """The reason by the last question, and whether the job waits until somebody acts."""
+        """Answer to the last question: the reason, and whether the job waits until somebody acts.
+        """
 
     async def look(self, jobs: Sequence[JobInQueue]) -> None:
         """Find out from a listing of the queue why our jobs wait, and report a changed reason."""
@@ -67,8 +68,9 @@ class Waits:
             self._attempts.post(JobsWait(self._attempts.clock(), self._head.index, *wait))
 
     async def _asked(self, waiting: Sequence[JobInQueue]) -> _Wait:
-        """The reason of the first of these jobs, and the number of held jobs. Asks the batch system
-        at most once in ASK_AGAIN_S; other calls return the last answer."""
+        """Ask the batch system why the first waiting job waits, and return the reason and the
+        number of held jobs. Asks at most once in ASK_AGAIN_S; other calls return the last answer.
+        """
         argv = self._head.system.why(waiting[0].id)
         if argv is None:
             return _NONE
