@@ -32,7 +32,7 @@ class SiteContext(msgspec.Struct, frozen=True):
     index: int
     """The site's number in the run."""
     run_id: str
-    """Prefix of the names of the run's batch jobs."""
+    """Id of the run, in the names of its batch jobs."""
     site_directory: str
     """Name of the run's directory at its sites."""
     directory: Path
@@ -41,7 +41,7 @@ class SiteContext(msgspec.Struct, frozen=True):
     observed: Observed = "nothing"
     """Which facts of other users' jobs a cluster reports."""
     observe_s: float = OBSERVE_S
-    """Interval in seconds between reports of those facts."""
+    """Interval in seconds between reports of other users' jobs."""
     pack_logs: bool = False
     """Whether a launcher writes the stdout and stderr of all its tasks into one file. A task that
     runs in a batch job of its own always has its own files."""
@@ -66,9 +66,9 @@ class BatchKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteKind(CatalogKind, frozen=True, kw_only=True):
-    """A kind of site. ``make`` imports the modules of that kind when called."""
+    """A kind of site. ``make`` imports the modules of the kind when called."""
 
     make: Callable[[SiteSpec, SiteContext], AnySite]
     """Makes the site of a catalog entry, without opening it."""
     batch: BatchKind | None = None
-    """None: wfrun starts the tasks itself, as processes."""
+    """The batch system; None: wfrun starts the tasks itself, as processes."""

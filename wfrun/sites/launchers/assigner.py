@@ -2,8 +2,8 @@
 
 Attempts are assigned in the order of submission, each to the least loaded node that has room for
 it. The first attempt that no node has room for gets a reservation on the suitable nodes with the
-fewest cores in use beyond their capacity: those nodes get no other attempt in this round. Later
-attempts may overtake it on other nodes.
+fewest cores in use beyond their capacity. Reserved nodes get no other attempt in this round; on
+other nodes, later attempts may start first.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _AttemptClass = tuple[Resources, tuple[str, ...], int | None, tuple[LauncherNode
 class AttemptAssigner:
     """The attempts and the launcher nodes of one site.
 
-    An assigned attempt uses its resources from its assignment on, before its launcher reports its
-    start. So late reports never lead to more attempts on a node than its capacity and its prefetch
-    allow.
+    The resources of an attempt count as used from its assignment on, before its launcher reports
+    its start. So late reports never lead to more attempts on a node than its capacity and its
+    prefetch allow.
     """
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class AttemptAssigner:
         return attempt.key in self._waiting.get(_class_of(attempt, attempt.request), ())
 
     def may_have(self, key: str, node: LauncherNode | None) -> bool:
-        """Whether a node may have run an attempt: this engine assigned the attempt to the node, or
-        it is possible that an earlier assignment sent it there. True for an attempt that is not in
-        ``attempts`` any more."""
+        """Whether a node may have run an attempt: the attempt is assigned to the node, or an
+        earlier assignment may have sent it there. True for an attempt that is not in ``attempts``
+        any more."""
         attempt = self.attempts.get(key)
         if attempt is None or attempt.maybe_elsewhere:
             return True
@@ -107,8 +107,8 @@ class AttemptAssigner:
                 del self._waiting[attempt_class]
 
     def assign_to(self, attempt: PoolAttempt, nodes: Sequence[LauncherNode]) -> None:
-        """Assign an attempt to ``nodes``, of which the first one runs it. Changes nothing if that
-        node has the attempt already."""
+        """Assign an attempt to ``nodes``; the first one runs it. Changes nothing if the attempt is
+        assigned to the first one already."""
         if attempt.nodes and attempt.nodes[0] is nodes[0]:
             return
         self.detach(attempt)
@@ -195,8 +195,8 @@ class AttemptAssigner:
         return assigned
 
     def _prefetch(self, node: LauncherNode) -> int:
-        """Number of attempts to prefetch for each core of a node; 0 for nodes of claims, and while
-        the node has an attempt on several nodes."""
+        """Number of attempts to prefetch for each core of a node. 0 for the node of a claim, and
+        for a node with a part of a multi-node attempt."""
         if node.multi_node_attempts or node.claim:
             return 0
         return prefetch_per_slot(node.latency_s, self.mean_runtime_s)

@@ -57,7 +57,7 @@ class AttemptFiles:
         return found
 
     async def claimed(self, keys: Sequence[str]) -> set[str]:
-        """The subset of ``keys`` whose attempts are claimed, by whatever process."""
+        """Return those of ``keys`` whose attempts are claimed by any process."""
         paths = [f"{self._head.directory}/attempts/{key}.out" for key in keys]
         stats = (
             await self._head.retry_until_answered(lambda host: host.stat(paths)) if paths else []

@@ -1,4 +1,5 @@
-"""Relays the commands that jobs start on other nodes of their claims, also at other sites."""
+"""Relays the commands that jobs start on other nodes of their claims, also at other sites. A claim
+is the set of processors that are held for one job."""
 
 from __future__ import annotations
 
@@ -90,8 +91,8 @@ class CommandRelay:
         del self._open[end.id]
 
     def on_connected(self, target: LauncherConnection) -> None:
-        """Send the open commands of a node again when it has connected: its last connection may
-        have lost them."""
+        """Called when a node has connected: send its open commands again, since its last connection
+        may have lost them."""
         for found in self._open.values():
             node = found.command.launcher, found.command.node
             if node == (target.launcher, target.link.node_number):
@@ -119,6 +120,6 @@ class CommandRelay:
 
 
 def _is_of(id: str, asker: Node) -> bool:
-    """Whether a command's id begins with the node that asks. A launcher must not use the ids of
-    another one."""
+    """Whether a command's id begins with the asking node. A launcher must not use the ids of
+    another launcher."""
     return id.startswith(f"{asker[0]}.{asker[1]}.")

@@ -48,11 +48,11 @@ _OUTCOMES = msgspec.json.Decoder(Outcome)
 
 
 def writer_of(name: str, launchers: Container[str]) -> NodeId:
-    """The writer of the journal ``name``: node 0 writes ``<key>.jsonl``, node n
+    """Return the writer of the journal ``name``: node 0 writes ``<key>.jsonl``, node n
     ``<key>.<n>.jsonl``.
 
-    A launcher's key may end in ``.<n>`` as well. ``launchers``, the keys of the known launchers,
-    decides which of the two it is.
+    Since the key of a launcher may end in ``.<n>`` too, the keys of the known ``launchers`` decide
+    whether ``.<n>`` is part of the key.
     """
     key = name.removesuffix(".jsonl")
     head, _, node = key.rpartition(".")

@@ -110,8 +110,8 @@ def _is_open(connection: LauncherConnection) -> bool:
 
 
 def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False) -> AttemptRequest:
-    """The attempt by which the cluster runs a launcher: a batch job whose command, run by
-    ``job.py`` in a sandbox, is the launcher."""
+    """Return the attempt whose batch job is a launcher. Its command, which ``job.py`` runs in a
+    sandbox, is the launcher."""
     assert spec.access is not None
     launchers = spec.access.launchers
     assert launchers is not None
@@ -154,8 +154,8 @@ def config_of(
 
 
 def too_long(request: AttemptRequest, spec: SiteSpec) -> str | None:
-    """Reason why an attempt is too long for every launcher of this site, whose walltime the catalog
-    sets; None: it is not, or its expected run time is unknown."""
+    """Reason why an attempt is too long for the walltime of the site's launchers; None: it is not
+    too long, or its expected run time is unknown."""
     assert spec.access is not None
     assert spec.access.launchers is not None
     walltime_s = spec.access.launchers.walltime_s
@@ -180,7 +180,7 @@ def end_of(job: LauncherJob, outcome: Outcome) -> tuple[Cause, str | None]:
 
 def outcome_of_lost_attempts(job: LauncherJob, outcome: Outcome) -> Outcome:
     """The outcome of attempts that an ended launcher has started without recording their ends.
-    ``outcome`` is that of its batch job."""
+    ``outcome`` is the outcome of the launcher's batch job."""
     causes: dict[Cause, Cause] = {
         "walltime": "expired",
         "expired": "expired",

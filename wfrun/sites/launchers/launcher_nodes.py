@@ -87,7 +87,8 @@ class LauncherNode:
         )
 
     def has_time_for(self, request: AttemptRequest, now_s: float) -> bool:
-        """Whether an attempt would end before the launcher's walltime is over; True if unknown.
+        """Whether an attempt would end before the launcher's walltime is over; True if the time of
+        either is unknown.
 
         The attempt's time is its expected run time or else its walltime. A walltime of at least the
         launcher's own is ignored, since otherwise no launcher could ever start the attempt.
@@ -146,8 +147,8 @@ class PoolAttempt:
         self.cancel_requested = False
         """Whether the attempt has to end as cancelled even if it runs."""
         self.maybe_elsewhere = False
-        """Whether a second launcher may have the attempt as well: one that was unreachable when the
-        attempt was taken from it."""
+        """Whether an earlier launcher may still have the attempt, because it was unreachable when
+        the attempt was taken from it."""
         self.returned_by: tuple[LauncherNode, ...] = ()
         """Nodes that returned the attempt without being asked, because it would not end within
         their walltime."""

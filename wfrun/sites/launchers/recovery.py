@@ -28,9 +28,8 @@ from wfrun.sites.launchers.launcher_nodes import LauncherNode, PoolAttempt
 RETRY_DELAYS_S = (0.05, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Back-off in seconds between examinations of unresolved attempts."""
 RECONNECT_S = 4.0
-"""Time in seconds to wait for launchers of an earlier engine to connect. Then the journals of the
-unconnected ones are read. Waiting saves that work where possible; safety does not depend on it,
-since claims decide who starts an attempt."""
+"""Time in seconds to wait for launchers of an earlier engine to connect, before the journals of
+unconnected launchers are read. The wait only saves work: claims decide who starts an attempt."""
 TRACELESS_S = 15.0
 """Time in seconds after which the owner of a claim counts as dead if no launcher reports the
 attempt and no journal mentions it. It is not 0, since network file systems show files late."""
@@ -56,8 +55,8 @@ class AttemptRecovery:
     questions about attempts after a crash.
 
     ``post_start`` and ``post_end`` post the start and the end of an attempt. ``on_assignable`` is
-    called when there may be attempts to assign. ``expect`` takes keys of launchers and allows these
-    to connect.
+    called when there may be attempts to assign. ``expect`` takes keys of launchers, which may
+    connect from then on.
     """
 
     def __init__(
@@ -84,8 +83,8 @@ class AttemptRecovery:
         self._on_assignable = on_assignable
         self._expect = expect
         self._unresolved: dict[str, float] = {}
-        """Unresolved attempts: it is unknown whether a launcher has them. The value is the time
-        since when, on the clock of the event loop."""
+        """Keys of unresolved attempts: it is unknown whether a launcher has them. The value is the
+        time at which the attempt became unresolved, on the clock of the event loop."""
 
     def on_contested(self, node: LauncherNode, keys: Sequence[str]) -> None:
         """Called when a node reports that other processes have claimed these attempts."""
@@ -173,9 +172,9 @@ class AttemptRecovery:
     ) -> None:
         """Post the ends of the attempts ``had`` of an ended launcher, or queue them again.
 
-        An attempt whose end is in the launcher's journal ends with that outcome. Of the others,
-        those that the launcher has started end with the outcome ``lost``, and those that it has not
-        started are queued again.
+        An attempt whose end is in the launcher's journal ends with the outcome there. Of the
+        others, attempts that the launcher has started end with the outcome ``lost``, and attempts
+        that it has not started are queued again, or examined if another process may have them.
         """
         attempts = self._assigner.attempts
         # The journal may be long, so it is read only if something of it is needed. Attempts that
@@ -205,8 +204,8 @@ class AttemptRecovery:
         self.changed.set()
 
     async def _post_lost(self, job: LauncherJob, keys: Sequence[str], lost: Outcome) -> None:
-        """Revoke attempts of a dead launcher, then post their ends: with the outcome in the journal
-        if there is one by now, else with ``lost``."""
+        """Revoke attempts of a dead launcher, then post their ends. The outcome is that in the
+        journal if there is one by now, else ``lost``."""
         await self._files.revoke(keys)
         # A record written between the first reading and the revocation counts.
         journals = await self._files.journals_of(job.key, job.node_count) if keys else []
@@ -309,8 +308,8 @@ class AttemptRecovery:
 
     async def _examine(self, keys: Sequence[str], recent: Collection[str]) -> dict[str, _Finding]:
         """Examine attempts and revoke the lost ones. Returns the finding for each key. A claimed
-        attempt that no journal mentions is active, not lost, if it is in ``recent``, since the file
-        system may show the journal late."""
+        attempt that no journal mentions counts as active, not lost, if a launcher cannot be asked,
+        or if it is in ``recent``: the file system may show the journal late."""
         findings, answered = await self._ask_launchers(keys)
         rest = [key for key in keys if key not in findings]
         if not rest:

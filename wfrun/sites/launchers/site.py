@@ -197,16 +197,17 @@ class BatchLauncherSite:
         await self._cluster.close()
 
     def store_path(self, name: str) -> str:
-        """Path of a file in the site's store."""
+        """Return the path of a file in the site's store. Raises TransientError before the cluster
+        was reached."""
         return self._cluster.store_path(name)
 
     @property
     def environment(self) -> SiteEnvironment | None:
-        """See ``ClaimedSite``."""
+        """Implements `ClaimedSite.environment`."""
         return self.spec.environment
 
     def connection_to(self, launcher: str, node: int) -> LauncherConnection | None:
-        """See ``ClaimedSite``."""
+        """Implements `ClaimedSite.connection_to`."""
         job = self._jobs.get(launcher)
         return None if job is None else job.connections.get(node)
 
@@ -365,9 +366,9 @@ class BatchLauncherSite:
             self._away_s[connection.node] = 0.0
 
     def _is_over(self, key: str) -> bool:
-        """Whether a launcher whose job has left the queue has ended, so that no exit record of the
-        job is awaited: it has been connected, is not connected now, and has attempts. Their states
-        then follow from claims and the journal."""
+        """Whether no exit record is awaited from a launcher whose job has left the queue: it was
+        connected, is not connected now, and has attempts. The states of its attempts then follow
+        from claims and the journal."""
         job = self._jobs.get(key)
         is_gone = job is not None and job.greeted and not job.connections
         return is_gone and self._assigner.has_attempts(key)
@@ -520,7 +521,7 @@ class BatchLauncherSite:
             self._post(AttemptStarted(self._clock(), attempt.key, launcher))
 
     def _post_recorded_end(self, key: str, outcome: Outcome) -> None:
-        """Post an end that was found in a record, after nobody observed it, as RecordedEnd."""
+        """Post an end that was not observed but found in a record, as RecordedEnd."""
         self._post_end(key, outcome, RecordedEnd)
 
     def _post_end(

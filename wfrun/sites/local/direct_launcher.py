@@ -52,11 +52,11 @@ system takes seconds."""
 RESTART_DELAYS_S = (0.0, 1.0, 5.0, 30.0)
 """Delays in seconds before a launcher is started again, after 1, 2, … consecutive failures."""
 FIRST_STARTS = 2
-"""Maximum number of launchers started one after another when a site is opened. A single one may be
+"""Maximum number of launchers started one after another when a site is opened. The first may be
 killed or lose its connection; if all die before their hello, the site cannot be opened."""
 SHORT_RUN_S = 2.0
-"""Time in seconds. If a launcher dies sooner after its start, the number of consecutive failures
-grows; else it is set to 1."""
+"""Maximum run time in seconds of a launcher whose death adds to the number of consecutive failures.
+The death of a launcher that ran longer sets the number to 1."""
 EXIT_S = 5.0
 """Timeout in seconds for the exit of a launcher without attempts when the site is closed."""
 MAX_SENT_ATTEMPTS = 4000
@@ -65,7 +65,7 @@ second. The others wait in the engine, where each takes less memory than in the 
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question, which bounds the length of its answer."""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is busy with one for long.
+"""Maximum number of attempts or keys in a message, so that no message keeps a side busy for long.
 """
 
 
@@ -100,8 +100,8 @@ class _Question(NamedTuple):
     answer: asyncio.Future[dict[str, Found]]
 
     def answered_by(self, found: Mapping[str, Found]) -> dict[str, Found]:
-        """The states of exactly the attempts that were asked for, from the launcher's answer. An
-        attempt that the launcher leaves out is absent."""
+        """Return the states of the attempts ``keys`` from the launcher's answer. An attempt that
+        the answer leaves out is absent."""
         return {key: _whole(found.get(key, Found("absent"))) for key in self.keys}
 
 
@@ -412,7 +412,7 @@ class DirectLauncherSite:
 
     def _send_outgoing(self) -> None:
         """Send waiting attempts until the launcher has MAX_SENT_ATTEMPTS. Does nothing while it has
-        more than half as many, so that attempts are sent in large portions."""
+        more than half of this number, so that attempts are sent in large portions."""
         if self._pipe is None or len(self._sent) > MAX_SENT_ATTEMPTS // 2:
             return
         while self._outgoing and len(self._sent) < MAX_SENT_ATTEMPTS:

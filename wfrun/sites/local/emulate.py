@@ -18,8 +18,8 @@ def emulated(
     ``output_sizes`` has the size in bytes of each of ``request.outputs``, in order. The files are
     sparse and occupy no space. Negative times and sizes count as 0. If a standard stream is an
     output, its file gets its size too. The command needs ``sh``, ``sleep`` and ``truncate`` (GNU
-    coreutils or busybox). There is no shell process if a single program does it all. Raises
-    ValueError unless there is one size for each output.
+    coreutils or busybox); no shell is started if one program suffices. Raises ValueError unless
+    there is one size for each output.
     """
     if len(output_sizes) != len(request.outputs):
         raise ValueError(f"{len(output_sizes)} sizes for {len(request.outputs)} outputs")
@@ -35,8 +35,8 @@ def emulated(
 
 
 def _one_command(commands: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """One shell command that runs ``commands`` in sequence; the last one replaces the shell. A
-    single command is returned as it is, and ``true`` if there is none.
+    """Return one shell command that runs ``commands`` in sequence; the last one replaces the shell.
+    A single command is returned unchanged; without commands, ``true`` is returned.
 
     File names are arguments of the script and never part of its text.
     """

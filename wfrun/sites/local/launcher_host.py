@@ -59,10 +59,11 @@ class LauncherHost(Protocol):
         """Stdout and stderr of an attempt."""
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
-        """As ``Site.absent``."""
+        """Return the names of files that the store lacks or has with other contents, as
+        ``Site.absent`` does."""
 
     async def remove(self, names: Sequence[str]) -> None:
-        """As ``Site.remove``."""
+        """Remove files from the store, as ``Site.remove`` does."""
 
     async def close(self) -> None:
         """Disconnect from the machine."""

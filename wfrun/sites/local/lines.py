@@ -22,8 +22,7 @@ class StreamLines:
         self._dropping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the stream. Returns the lines that these complete, without their
-        newlines."""
+        """Take the next bytes of the stream. Returns the completed lines, without newlines."""
         first, found, rest = data.partition(b"\n")
         lines = []
         if not self._dropping:

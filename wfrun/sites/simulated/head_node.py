@@ -23,7 +23,7 @@ class HeadModel(msgspec.Struct, frozen=True):
     submit_s: float = 0.0
     """Time of each submission, including the task's files that come from the cluster itself."""
     copy_s: float = 0.0
-    """Time of each copy from or to another cluster, at either end, before its bytes move."""
+    """Time of each copy from or to another cluster, at both ends, before its bytes move."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -55,16 +55,16 @@ class _Launcher:
         self.ends_s = ends_s
         self.speed_ratio = speed_ratio
         self.running: dict[str, tuple[SimulatedRequest, float]] = {}
-        """By attempt: its request and its start."""
+        """Request and start time of each running attempt, by key."""
         self.stopping = False
 
 
 class SimulatedLauncherSite:
     """Implements ``LauncherSite``. The launchers are jobs of a ``SimulatedSite``, and may fail like
-    any job there. Attempts start first come, first served. An attempt starts in a launcher with
-    enough free cores and enough time left, in the one that ends last. If there is none, the attempt
-    waits for a further launcher. If its run time exceeds the walltime of launchers, it starts in
-    the launcher with enough free cores that ends last."""
+    any job there. Attempts start first come, first served. Of the launchers with enough free cores
+    and enough time left, an attempt starts in the one that ends last. If there is none, the attempt
+    waits for a further launcher. But if no launcher's walltime suffices for its run time, it starts
+    in the launcher with enough free cores that ends last."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SimulatedLauncherSite:
         self._live: dict[str, _Launcher] = {}
         self._pending: dict[str, SimulatedRequest] = {}
         self._where: dict[str, _Launcher] = {}
-        """By running attempt: its launcher."""
+        """Launcher of each running attempt, by the attempt's key."""
         self._ended: dict[str, Outcome] = {}
 
     async def open(self, post: Callable[[Event], None]) -> None:
@@ -153,7 +153,7 @@ class SimulatedLauncherSite:
         return b"", b""
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
-        """No file is ever lost."""
+        """Return no file: none is ever lost."""
         return []
 
     async def remove(self, names: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class SimulatedLauncherSite:
     async def resize(
         self, key: str, launcher: str, number: int, nodes: Sequence[ClaimedNode], shrink: int
     ) -> None:
-        """Do nothing: no simulated program joins."""
+        """Do nothing: simulated programs never change their size."""
 
     async def find_launchers(self, keys: Sequence[str]) -> Mapping[str, Found]:
         return await self.jobs.find(keys)

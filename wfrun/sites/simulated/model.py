@@ -24,13 +24,13 @@ class SiteModel(msgspec.Struct, frozen=True):
     poll_s: float = 0.0
     """Interval at which ends of attempts are reported."""
     start_s: float = 0.0
-    """Delay of each submission between the head node and the queue, however many submissions there
-    are."""
+    """Delay of each submission between the head node and the queue, independent of the number of
+    submissions."""
     end_s: float = 0.0
     """Time from the end of a task to its report."""
     hold_s: float = 0.0
-    """Time for which a task holds its cores after its end: the delays until the cores are free for
-    the next task, and those before that task starts."""
+    """Time for which a task holds its cores after its end. It includes the delay between the moment
+    when the cores are free and the start of the next task."""
     observe_s: float = 60.0
     """Interval at which the information service reports other users' jobs, if they have changed."""
     failure_rate: float = 0.0

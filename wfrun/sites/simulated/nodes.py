@@ -32,8 +32,8 @@ class NodeMap:
     """Free and used cores of the nodes, numbered from 0 in the order of the catalog.
 
     The time of a placement grows with the number of speeds, the cores of a node, and the nodes of
-    the job, but not with the nodes of the site. Raises InvalidError for invalid nodes, and if their
-    cores are not as many as the slots of the site.
+    the job, but not with the nodes of the site. Raises InvalidError for invalid nodes, and if the
+    total of their cores differs from the slots of the site.
     """
 
     def __init__(self, spec: SiteSpec) -> None:
@@ -45,14 +45,14 @@ class NodeMap:
         self._site = spec.name
         self._speeds = sorted({kind.speed_ratio for kind in spec.nodes}, reverse=True)
         self._speed_rank = [self._speeds.index(kind.speed_ratio) for kind in kinds]
-        """By node: the index of its speed in ``_speeds``; 0 is the fastest."""
+        """Index of each node's speed in ``_speeds``; 0 is the fastest."""
         self._max_cores = max(kind.cores for kind in spec.nodes)
         self._free = [kind.cores for kind in kinds]
         self._by_free = [[0] * (self._max_cores + 1) for _ in self._speeds]
         """Nodes by speed, fastest first, and by number of free cores: a mask with one bit per
         node."""
         self._shares: dict[JobId, list[tuple[int, int]]] = {}
-        """By running job: its nodes, each with the number of cores that the job has there."""
+        """Nodes of each running job, each with the number of cores that the job has there."""
         first = 0
         for kind in spec.nodes:
             idle = self._by_free[self._speeds.index(kind.speed_ratio)]
@@ -165,7 +165,7 @@ class NodeMap:
 
 
 def _first(nodes: int) -> int:
-    """The first node of a mask."""
+    """The lowest number of a node in a mask."""
     return (nodes & -nodes).bit_length() - 1
 
 

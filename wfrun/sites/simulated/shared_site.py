@@ -26,8 +26,8 @@ class _Cores(NamedTuple):
 class SharedSite(SimulatedSite):
     """Sends the events of an attempt to the broker whose run it belongs to.
 
-    Brokers see each other only by ``report``: each is informed of the total load of all jobs that
-    are not its own, and of nothing else of the site's jobs.
+    A broker learns of other jobs at the site only by ``report``: the total load of all jobs that
+    are not its own.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class SharedSite(SimulatedSite):
         self.report()
 
     def report(self) -> None:
-        """Inform each broker of the cores that all others hold and wait for, if they changed."""
+        """Report to each broker how many cores all other jobs hold, and for how many they wait, if
+        these numbers have changed."""
         total, own = _Cores(0, 0), dict.fromkeys(self._brokers, _Cores(0, 0))
         for run_id, cores in self._jobs():
             total = _added(total, cores)
@@ -72,7 +73,7 @@ class SharedSite(SimulatedSite):
                 self._brokers[run_id](SiteLoadObserved(self._time.now(), self._index, *others))
 
     def _jobs(self) -> Iterator[tuple[str | None, _Cores]]:
-        """The run and the cores of each job at the site; run None: a background job."""
+        """Yield the run (None: a background job) and the cores of each job at the site."""
         for job, record in self._others.values():
             started = record.started_s is not None
             yield None, _Cores(job.cores, 0) if started else _Cores(0, job.cores)

@@ -85,7 +85,7 @@ class _Attempt(msgspec.Struct, eq=False, gc=False):
     hosts: str | None = None
     """The nodes that the attempt runs on, if the site has nodes."""
     speed_ratio: float = 1.0
-    """Speed of these nodes relative to that of the site."""
+    """Speed of the slowest of its nodes, relative to that of the site."""
     alive: bool = True
 
 
@@ -157,7 +157,7 @@ class SimulatedSite:
         self.submit_now(batch)
 
     def submit_now(self, batch: Sequence[AttemptRequest]) -> None:
-        """Submit as ``submit`` does, without a coroutine: that would double the cost of a
+        """Submit as ``submit`` does, without a coroutine, which would double the cost of a
         submission."""
         now_s = self._time.now()
         keys = tuple([request.key for request in batch])
@@ -196,7 +196,7 @@ class SimulatedSite:
         return b"", b""
 
     async def absent(self, files: Mapping[str, Content]) -> list[str]:
-        """No file is ever lost."""
+        """Return no file: none is ever lost."""
         return []
 
     async def remove(self, names: Sequence[str]) -> None:
@@ -209,12 +209,13 @@ class SimulatedSite:
         self._post = refuse
 
     def placed(self, key: str) -> tuple[str | None, float]:
-        """The nodes of a running attempt, and their speed relative to that of the site."""
+        """Return the nodes of a running attempt, and the speed of the slowest of them relative to
+        that of the site."""
         attempt = self._attempts[key]
         return attempt.hosts, attempt.speed_ratio
 
     def stop(self, key: str) -> None:
-        """End an attempt, as ``cancel`` does."""
+        """End an attempt as cancelled."""
         attempt = self._attempts.get(key)
         if attempt is not None:
             now_s = self._time.now()

@@ -65,7 +65,7 @@ class SiteChannels:
     ) -> None:
         self.session = 0
         """Number of the current session, from 1. Each call of ``open``, by any engine of the run,
-        begins a session with a higher number, by which launchers notice it."""
+        begins a session. By its higher number launchers recognize a new session."""
         self.channels: tuple[str, ...] = ()
         """The channels on which the engine listens now."""
         self._connection = connection

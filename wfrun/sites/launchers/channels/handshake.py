@@ -1,5 +1,5 @@
-"""The engine's side of the handshake. No I/O. ``wfrun/sites/node/channels/signing.py`` describes
-it."""
+"""The engine's side of the handshake, without I/O. ``wfrun/sites/node/channels/signing.py``
+describes the handshake."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class HandshakeRefusedError(Exception):
 
 
 class Credentials:
-    """The secret, the TLS certificate and the used nonces with which an engine does its handshakes
-    in one session. ``secret`` is the run's, ``session`` the number of the session."""
+    """What an engine needs for its handshakes in one session: the secret of the run, the number of
+    the session, the TLS certificate, and the used nonces."""
 
     def __init__(
         self,

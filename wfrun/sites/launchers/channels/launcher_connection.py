@@ -42,7 +42,7 @@ class LauncherConnection:
         self._numbers = itertools.count(1)
 
     def on_hello(self, node: LauncherNode, report: LauncherReport, now_s: float) -> None:
-        """Set the node's capacity and the end of its time from the node's hello."""
+        """Set the node's capacity, and the end of its launcher's walltime, from its hello."""
         self.node = node
         node.host, node.cores = report.host, report.slots
         node.memory_bytes, node.gpus = report.memory_bytes, report.gpus
@@ -61,8 +61,8 @@ class LauncherConnection:
         self._log.warn(f"launcher {self.launcher}: {text}")
 
     def run(self, request: AttemptRequest) -> None:
-        """Send an attempt to run. Attempts passed in one turn of the event loop are sent together
-        in messages of up to MESSAGE_KEYS."""
+        """Send an attempt to run. Attempts passed in one turn of the event loop are sent together,
+        up to MESSAGE_KEYS in a message."""
         if not self._requests:
             asyncio.get_running_loop().call_soon(self._flush)
         self._requests.append(request)

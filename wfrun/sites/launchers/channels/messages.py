@@ -10,10 +10,11 @@ from wfrun.engine.exchange import Count, Found, InputLink, Outcome, Seconds
 from wfrun.sites.launchers.reports import decode_report
 
 PROTOCOL = 1
-"""Version of the messages. A launcher started by another release of wfrun may have another one."""
+"""Version of the messages. A launcher started by another release of wfrun may use another version.
+"""
 MESSAGE_KEYS = 100
-"""Maximum number of attempts or keys in a message, so that neither side is busy with one for
-long."""
+"""Maximum number of attempts or keys in a message, so that no message keeps a side busy for long.
+"""
 QUESTION_KEYS = 5000
 """Maximum number of keys in a question. A launcher may read its whole journal for each question, so
 few large questions are better than many small ones."""

@@ -36,8 +36,8 @@ this (``wfrun/sites/node/channels/channels.py``)."""
 MAX_EARLY_BYTES = 1 << 24
 """Maximum total length in bytes of the lines kept for a launcher that is not expected yet."""
 EXPECTED_S = 60.0
-"""Timeout in seconds for a launcher that has proved its identity to become expected. A resumed
-engine needs that time to learn which launchers earlier engines started."""
+"""Time in seconds after which a launcher that has proved its identity is refused if the engine does
+not expect it. A resumed engine needs the time to learn which launchers earlier engines started."""
 MAX_UNANSWERED_PINGS = 4
 """Number of consecutive unanswered pings after which a link ends. It is a count and not a time,
 because this machine may have been suspended."""

@@ -17,7 +17,7 @@ MAX_FILE_BYTES = 4 << 20
 MAX_SOURCES = 100_000
 """Maximum number of launcher nodes from which files are accepted; larger than in any real run."""
 _NAME = re.compile(r"([\w.-]{1,200})\.\d{1,9}\.(\d{1,9})", re.ASCII)
-"""``<launcher>.<node>.<session>.<connection>``"""
+"""Pattern of ``<launcher>.<node>.<session>.<connection>``."""
 
 
 class _SpoolConnection:
@@ -106,8 +106,8 @@ class SpoolListener:
 
 
 def leftovers(directory: str, launchers: Sequence[str], nodes: int) -> list[str]:
-    """The spool directories to remove after the end of ``launchers``, each with up to ``nodes``
-    nodes: those of files from the engine. Files to the engine are removed when they are read."""
+    """Return the spool directories to remove after the end of ``launchers``, each with up to
+    ``nodes`` nodes. They have files from the engine; files to the engine are removed when read."""
     return [
         f"{directory}/launchers/in/{launcher}.{node}"
         for launcher in launchers

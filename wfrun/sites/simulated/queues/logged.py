@@ -10,11 +10,11 @@ from wfrun.parsers.logs import LoggedJob
 
 
 def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
-    """The request and the run time of each job, in the order of the log.
+    """Return a simulated job for each logged job, in the order of the log.
 
-    A job requests the processors that its user requested or, if the log does not give these, those
-    that it was allocated. A job without a requested time requests its run time. Run times beyond
-    the request are kept, see ``settle_overruns``.
+    A job requests the processors that its user requested; if the log does not give them, the
+    processors that it was allocated. A job without a requested time requests its run time. Run
+    times beyond the request are kept, see ``settle_overruns``.
 
     Raises InvalidError for a job whose run time or processors are unknown.
     """
@@ -36,8 +36,8 @@ def simulated_jobs(jobs: Iterable[LoggedJob]) -> list[SimulatedJob]:
 
 
 def sizes_from(jobs: Sequence[LoggedJob]) -> str:
-    """A phrase for reports that says whether the jobs' numbers of processors were requested or
-    allocated."""
+    """Phrase for reports: whether the jobs' numbers of processors are the requested or the
+    allocated ones."""
     allocated = sum(1 for job in jobs if not job.requested_processors)
     if not allocated:
         return "as requested"
