@@ -34,8 +34,8 @@ class MethodRecord(msgspec.Struct, frozen=True):
     """Whether each file costs a process or a login. Then small files use another method, unless the
     catalog names this method."""
     direct: bool = False
-    """Whether files go directly from site to site. If one direct method is late, so are the
-    others."""
+    """Whether files go directly from site to site. All direct methods use the same way: if one is
+    slow, so are the others."""
     relayed: bool = False
     """Whether files pass through this machine over the connections of the sites."""
     resumes: bool = False
@@ -56,6 +56,6 @@ METHODS: dict[str, MethodRecord] = {
         MethodRecord("relay", FileRelay, relayed=True),
     )
 }
-"""Methods by name, in order of preference. A file uses the first method that can carry it: of those
-that the catalog names for the pair of sites, else of all. ``stream`` works between any two sites;
-``relay`` is for the time in which a site has no agent."""
+"""Methods by name, in order of preference. A file uses the first method that can carry it. If the
+catalog names methods for the pair of sites, only these are tried. ``stream`` works between any two
+sites; ``relay`` is for the time in which a site has no agent."""

@@ -11,8 +11,8 @@ from wfrun.sites.transfers.endpoints.endpoint import Endpoint, endpoint_name
 
 _PORTION_S = 0.25
 _MIN_PORTION_BYTES = 1 << 12
-"""Size of a piece of a limited stream: what the lowest cap lets pass in _PORTION_S, at least
-_MIN_PORTION_BYTES. With larger pieces copies would pause in turns."""
+"""Minimum size of a piece of a limited stream. A piece has as many bytes as the lowest cap lets
+pass in _PORTION_S; with larger pieces, copies would pause in turns."""
 
 
 RESERVED_SHARE = 0.9
@@ -27,7 +27,7 @@ class RateLimit:
         self.reserved_bytes_per_s = 0.0
         """The part of the rate that is reserved for a copy by a client at a site."""
         self.reservation = asyncio.Lock()
-        """Lock that this copy holds."""
+        """Lock held by the copy that has the reservation."""
         self._free_s = 0.0
         """Event loop time at which all requested bytes have passed."""
 
@@ -71,9 +71,9 @@ async def spend(limits: Sequence[RateLimit], size_bytes: int) -> None:
 
 @contextlib.asynccontextmanager
 async def reserved(limits: Sequence[RateLimit]) -> AsyncIterator[float | None]:
-    """Reserve most of the lowest rate for a copy by a client that runs at a site, since such a
-    client cannot ask for each piece. Yields the reserved rate in bytes per second, None if there is
-    no limit. Only one copy at a time has a reservation of a limit; others wait."""
+    """Reserve most of the lowest rate for a copy by a client at a site, since the client cannot ask
+    for each piece. Yields the reserved rate in bytes per second; None if there is no limit. Only
+    one copy at a time has a reservation of a limit; others wait."""
     if not limits:
         yield None
         return

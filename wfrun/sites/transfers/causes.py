@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class CopyFailure(NamedTuple):
-    """The cause of a failed copy, and the end of the copy that failed; empty: unknown."""
+    """The cause of a failed copy, and the ``end`` at which the copy failed; empty: unknown."""
 
     cause: CopyCause
     end: Literal["source", "destination", ""]
 
 
 _NAMED = re.compile(r"'[^']*'|\"[^\"]*\"|(?:[\w.-]+:)?/\S*")
-"""A name or a path. It is masked first, since it may contain any words."""
+"""Pattern of a name or a path, which is masked first, since it may contain any words."""
 _WORDS: tuple[tuple[CopyCause, re.Pattern[str]], ...] = (
     ("changed", re.compile("has changed since")),
     ("stalled", re.compile("nothing (came|was taken) for|[Tt]imeout, server .* not responding")),

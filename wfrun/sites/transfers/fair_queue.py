@@ -9,11 +9,10 @@ from math import inf
 class FairQueue:
     """Computes the ends of transfers that all have the same rate at any time.
 
-    Fair queueing by virtual time (Demers, Keshav and Shenker 1989). ``served_bytes`` counts the
-    bytes that a transfer has received if it joined when the queue was last idle. The value of this
-    count at which a transfer ends is known when it joins, and does not depend on later changes. So
-    a change costs O(log n). The owner makes all changes in order of time, and sets the rate after
-    each.
+    Fair queueing by virtual time (Demers, Keshav and Shenker 1989). ``served_bytes`` is the number
+    of bytes received by a transfer that joined when the queue was last idle. When a transfer joins,
+    the value of ``served_bytes`` at its end is known, and no later change affects it. So a change
+    costs O(log n). The owner makes all changes in order of time, and sets the rate after each.
     """
 
     __slots__ = ("count", "due_s", "ends", "rate", "served_bytes", "settled_s")

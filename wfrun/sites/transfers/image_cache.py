@@ -47,8 +47,8 @@ async def through_cache(
 
 
 async def _is_usable(site: RemoteEndpoint, cache: str) -> bool:
-    """Make the directory of the cache, or check that the existing one is the user's alone. Returns
-    False if it is not."""
+    """Make the directory of the cache, or check that only the user has access to the existing one.
+    Returns False if the directory cannot be used."""
     try:
         await (await site.connection.host()).make_private(cache)
     except InfeasibleError as error:

@@ -25,11 +25,11 @@ from wfrun.sites.transfers.method import Location
 RESUME_BYTES = 64 << 20
 """Minimum size in bytes of a file whose copy is resumed. A smaller file is soon sent again."""
 BACK_BYTES = 8 << 20
-"""Number of bytes at the end of a part that are sent again. A server may write the bytes under way
-in any order; this is twice their number."""
+"""Number of bytes at the end of a part that are sent again: twice the number of bytes that are in
+flight, which a server may write in any order."""
 CLAIM_S = 20.0
-"""Maximum wait, in seconds, for the end of a cancelled copy of the same file. After it the file is
-sent from its beginning, into another part."""
+"""Maximum wait, in seconds, for the end of a cancelled copy of the same file. After this time the
+file is sent from its beginning, into another part."""
 
 _T = TypeVar("_T")
 

@@ -44,7 +44,7 @@ from wfrun.sites.transfers.relay.received import receive
 from wfrun.sites.transfers.resume import PartClaims
 
 _PART = re.compile(rf"{re.escape(part_name(''))}[\w-]+")
-"""The name of a part, in messages."""
+"""Pattern of the name of a part in messages."""
 NO_THREAD = "can't start new thread"
 """Message of the RuntimeError that Python raises when the system cannot start a thread."""
 
@@ -65,7 +65,7 @@ class RoutedCopy(msgspec.Struct, frozen=True):
     on_route: OnRoute | None
     """Called with the names of the chosen method and of a method that would use another way."""
     size_bytes: int = -1
-    """-1: unknown, or a directory."""
+    """Size of the file; -1: unknown, or a directory."""
     kept: str | None = None
     """Key of a temporary file that all copies of this file share, so that a copy resumes where an
     earlier one ended; None: the copy does not share one."""
@@ -130,8 +130,8 @@ class TransferRouter:
         self._failed: dict[tuple[str, str], set[str]] = {}
         """Methods that are no longer used for a pair of sites."""
         self._agentless: set[tuple[str, str]] = set()
-        """Pairs of sites whose files are copied without an agent, as a message to the user has
-        said."""
+        """Pairs of sites for which the user has got the message that files are copied without an
+        agent."""
         self._serial = itertools.count()
         self._checksums = checksums
         self._caps = caps or BandwidthCaps(links)
@@ -338,7 +338,8 @@ async def _copy_by(method: TransferMethod, copy: RoutedCopy, key: str) -> Receip
 
 
 async def _check_source(source: Location, expected: Content, error: WfrunError) -> None:
-    """Raise InfeasibleError if a copy has the wrong content because its source has."""
+    """Raise InfeasibleError if a copy failed with ``error`` because its source does not have the
+    expected content."""
     is_known = expected.size_bytes is not None or expected.digest is not None
     if not is_known or failure_of(error).cause != "checksum":
         return

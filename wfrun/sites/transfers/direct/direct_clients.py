@@ -1,4 +1,4 @@
-"""The question which programs for copies a site has. Each transfer method names its programs."""
+"""Finds out which programs for copies a site has. Each transfer method names its programs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Program(NamedTuple):
     version_command: str
     """Shell command whose output has the version in its first line."""
     version: str
-    """Regular expression for the beginning of that line, with groups for the two first numbers. It
-    distinguishes the program from others of this name."""
+    """Regular expression for the beginning of the version line, with groups for the first two
+    numbers. It does not match other programs of the same name."""
 
     def version_in(self, line: str) -> tuple[int, int]:
         """The version that a line states; (0, 0) if the line is not from this program."""

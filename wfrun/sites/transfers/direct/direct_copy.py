@@ -102,12 +102,13 @@ class DirectMethod:
         return False
 
     def client(self, sending: Sending) -> Sequence[str]:
-        """The command, which runs at the source in the directory of the script. Raises
-        NotCarriedError."""
+        """Return the command, which runs at the source in the directory of the script. Raises
+        NotCarriedError if the client cannot copy the file."""
         raise NotImplementedError
 
     def files(self, sending: Sending) -> Mapping[str, str]:
-        """Further files that the command reads, as contents by name. Raises NotCarriedError."""
+        """Return the contents of further files that the command reads, by name. Raises
+        NotCarriedError if the client cannot copy the file."""
         return {}
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
@@ -267,8 +268,9 @@ async def _address(to: RemoteEndpoint) -> Address:
 
 
 async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
-    """Cut a part to ``size_bytes``, from where the copy goes on: the end of the part may have gaps,
-    which sftp would leave. Returns this size, or 0 if the part has to be written anew."""
+    """Cut a part to ``size_bytes``, because its end may have gaps, which sftp would leave. Returns
+    the size from which the copy goes on: ``size_bytes``, or 0 if the part has to be written anew.
+    """
     if size_bytes:
         with contextlib.suppress(InfeasibleError):  # The site has no such program.
             host = await to.connection.host()
@@ -279,7 +281,7 @@ async def _cut(to: RemoteEndpoint, part: str, size_bytes: int) -> int:
 
 async def wait_growing(process: Process, to: RemoteEndpoint, part: str | None) -> int | None:
     """Wait for the end of the client. Returns its exit code; None if the connection was lost.
-    Raises TransientError if ``part`` does not grow for STALL_S; with None this is not checked. If
+    Raises TransientError if the file ``part`` does not grow for STALL_S (None: no such check). If
     the copy is cancelled, the client is stopped."""
     waiting = asyncio.ensure_future(process.wait())
     size_bytes, idle = -1, 0

@@ -57,8 +57,8 @@ wait "$p"; code=$?
 kill "$w"
 exit "$code"
 """
-"""Runs a client, with its redirections, until the input of the script ends. The script must kill
-``$p`` in its trap for signals."""
+"""Part of a script that runs a client, with its redirections, until the input of the script ends.
+The script must kill ``$p`` in its trap for signals."""
 _HOST = re.compile(r"[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]*", re.ASCII)
 _USER = re.compile(r"[\w.@+$][\w.@+$-]*", re.ASCII)
 

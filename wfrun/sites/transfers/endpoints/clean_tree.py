@@ -1,7 +1,7 @@
 """A directory that a site sends as a tar archive, checked and written anew on its way.
 
-The site may send anything. Only a new archive is passed on, written here from the entries that were
-understood here: programs that read tar differ in what they make of odd archives. Source:
+The site may send anything, and programs that read tar interpret odd archives differently. So only a
+new archive is passed on, written by this module from the entries that it understands. Source:
 POSIX.1-2017, XCU pax, "ustar Interchange Format"; GNU tar 1.34 manual, "Extensions to the Archive
 Format".
 """
@@ -24,7 +24,7 @@ _MAX_EXTENSION_BYTES = 1 << 20
 """Maximum size of a long name or of a header with further attributes."""
 _MAX_NAME_BYTES = 4096
 _MAX_PART_BYTES = 255
-"""Maximum lengths of a name and of each part; Linux has these."""
+"""Maximum lengths of a path and of each of its parts, as in Linux."""
 _MAX_DEPTH = 200
 """Maximum depth of a tree. Programs that remove trees recursively stop at about a thousand."""
 _MAX_LINK_BYTES = 64 << 20
@@ -32,7 +32,8 @@ _MAX_LINK_BYTES = 64 << 20
 _MAX_LINKS = 40
 """Maximum number of further links that are followed to check one link, as in path_resolution(7)."""
 _MAX_STEPS = 5_000_000
-"""Maximum number of parts of names that are followed to check all links, which takes seconds."""
+"""Maximum number of parts of names that are followed to check all links. Following so many takes
+seconds."""
 _MAX_PADDING_BYTES = 1 << 20
 """Maximum number of bytes after the end of an archive."""
 _FLUSH_BYTES = 1 << 18

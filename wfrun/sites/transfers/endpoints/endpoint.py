@@ -27,8 +27,8 @@ class FileEnd(Protocol):
 
     Reading and writing raise InfeasibleError when the source is absent or the destination cannot
     take the file, TransientError for any other failure. A written file is first compared with
-    ``expected``; if it differs, TransientError is raised. Then it atomically replaces any file or
-    directory of its name. A write that fails removes its part.
+    ``expected``. If it differs, TransientError is raised; else it replaces any file (atomically) or
+    directory of its name. A write that fails removes its part, unless ``keeps_part`` keeps it.
     """
 
     def read(self, name: str, start: int = 0) -> AsyncGenerator[bytes, None]:
@@ -94,8 +94,8 @@ class Endpoint(FileEnd, Protocol):
         """Make the directory that a file goes into."""
 
     async def follow(self, path: str, size_bytes: int) -> str | None:
-        """The digest of a part of ``size_bytes``, computed while the part is written. None if the
-        part has to be read back, for example because it is not written in order."""
+        """Compute the digest of a part of ``size_bytes`` while the part is written. Returns None if
+        the part has to be read back, for example because it is not written in order."""
 
     async def complete(
         self,

@@ -14,8 +14,8 @@ from wfrun.sites.remote.transports.local_transport import LocalProcess
 
 PROGRAM = "globus-url-copy"
 STALL_S = 600.0
-"""Maximum time without progress of a copy. It replaces the client's own ``-stall-timeout``, which
-is switched off: that sees only the reports of servers, which not all servers send."""
+"""Maximum time without progress of a copy, in seconds. It replaces the client's ``-stall-timeout``,
+which is switched off because it depends on reports that not all servers send."""
 _LOOKS = 8
 """Number of checks of the progress within STALL_S."""
 _ANSWERS_S = 10.0
@@ -44,11 +44,11 @@ class GridFtpClient:
         """Run the client to its end. Returns None after success, else what the client printed to
         stderr.
 
-        ``progress`` is called repeatedly and returns a number that grows, None if it is unknown.
-        Raises TransientError if neither this number nor the client's output changes for STALL_S.
-        When this returns, raises or is cancelled, the client and its children, such as ssh, have
-        ended. If the client writes a file here that is longer than ``max_bytes``, it is stopped,
-        and TransientError is raised.
+        ``progress`` is called repeatedly and returns the number of bytes that have arrived; None if
+        unknown. Raises TransientError if neither this number nor the client's output changes for
+        STALL_S, or if the client writes more than ``max_bytes`` into a file here (None: no limit).
+        At the end of the call, also by an error or a cancellation, the client and its children,
+        such as ssh, have ended.
         """
         process = await start_client(argv)
         try:

@@ -1,4 +1,4 @@
-"""Classification of errors of ``globus-url-copy``. Tried with 10.12 and server 13.24."""
+"""Classification of errors of ``globus-url-copy``. Tested with client 10.12 and server 13.24."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HINTS = [
         ),
     )
 ]
-"""Patterns of failures of the method, each with a hint for the user."""
+"""Patterns of messages that mean that the method failed, each with a hint for the user."""
 _NO_SERVER = re.compile(r"an end-of-file was reached|not configured for SSHFTP")
 _CODE = re.compile(r"^\d{3}[- ](\d{3}[- ])?")
 _NOISE = re.compile(

@@ -9,8 +9,8 @@ from wfrun.engine.model import GridFtpServer
 
 PASSED = re.compile(r"[ -~]+")
 """Names that the client passes on correctly. The client (10.12) sends a line break, percent-encoded
-or not, within its command to the server, where it begins another command. It drops other control
-characters, and decodes bytes from 0x80 wrongly."""
+or not, within its command to the server, where the line break begins another command. The client
+drops other control characters, and decodes bytes from 0x80 wrongly."""
 
 
 def local_url(path: str) -> str | None:

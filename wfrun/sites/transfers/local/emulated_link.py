@@ -10,10 +10,10 @@ from wfrun.sites.transfers.fair_queue import FairQueue
 
 
 class EmulatedLink:
-    """Delays files as a link of this bandwidth and latency would.
+    """Delays files as a link with the bandwidth and latency of ``spec`` would.
 
     The files on the link share its bandwidth evenly, as in `SimNetwork` and as TCP connections on a
-    line do. A file takes part after the latency.
+    line do. A file gets its share after the latency.
     """
 
     def __init__(self, spec: LinkSpec) -> None:
@@ -21,7 +21,7 @@ class EmulatedLink:
         self._latency_s = spec.latency_s
         self._queue = FairQueue()
         self._arrivals: dict[int, asyncio.Future[None]] = {}
-        """By serial number of the file: its waiting caller."""
+        """Future that the caller of ``carry`` awaits, by serial number of its file."""
         self._serial = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
 

@@ -41,9 +41,9 @@ from wfrun.sites.transfers.method import Location
 class LocalCopy:
     """Implements ``TransferMethod`` between directories of this machine.
 
-    If the catalog has a link between two sites, it is emulated: its files share its bandwidth
-    evenly, after its latency. Without a link a copy is as fast as the disk. Small files are then
-    copied in batches, many in one call of a thread; at most ``threads`` other copies run at once.
+    If the catalog has a link between two sites, the link is emulated: its files share its bandwidth
+    evenly, after its latency. Without a link, a copy is as fast as the disk, and small files are
+    copied in batches, many in one call of a thread. At most ``threads`` other copies run at once.
     Directories can be copied, and sparse files stay sparse.
     """
 
@@ -56,8 +56,8 @@ class LocalCopy:
         self._small: dict[int, RequestBatcher[SmallCopy, Copied]] = {}
         """Batchers by source, so that a source whose file system hangs does not stop the others."""
         self._sync_folder = in_batches(_sync_folders)
-        """Makes the names in a directory durable. One call serves all copies into it that have just
-        ended."""
+        """Makes the names in a directory durable. One call serves all copies that have just ended
+        in the directory."""
 
     async def can_carry(self, source: Endpoint, destination: Endpoint) -> bool:
         return isinstance(source, LocalEndpoint) and isinstance(destination, LocalEndpoint)

@@ -49,9 +49,9 @@ async def following(
 
 
 def followed_bytes(whole: Content, start: int) -> int | None:
-    """The size of the part that a program writes, if its digest is to be compared and can be
-    computed meanwhile; else None. With ``start`` the part cannot be followed, since bytes that an
-    earlier copy has left may be written again."""
+    """Return the size of the part if its digest is to be compared and can be computed while a
+    program writes it; else None. With a ``start`` above 0 the digest cannot be computed, since
+    bytes that an earlier copy has left may be written again."""
     is_compared = whole.verify or whole.digest is not None
     return whole.size_bytes if is_compared and not start else None
 

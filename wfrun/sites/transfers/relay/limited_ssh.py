@@ -1,6 +1,6 @@
-"""The ssh program for an scp that reads a file of a known size. It passes on at most a given number
-of bytes from ssh to scp. It runs as a program of its own; its arguments are this limit, in bytes,
-and the arguments of ssh."""
+"""The ssh program for an scp that reads a file of a known size: runs ssh and limits the number of
+bytes that it sends to scp. It is a program of its own; its arguments are the limit, in bytes, and
+the arguments of ssh."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _CHUNK_BYTES = 1 << 18
 
 
 def main() -> int:
-    """Run ssh. Returns its exit code, or 1 if it has sent more than the limit, or if scp has
-    ended."""
+    """Run ssh. Returns its exit code; 1 if it sends more than the limit, or if scp has ended."""
     left = int(sys.argv[1])
     child = subprocess.Popen(["ssh", *sys.argv[2:]], stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -48,7 +48,8 @@ Host *
   LogLevel ERROR
   ProxyCommand exit 255
 """
-"""ProxyCommand keeps ssh from connecting by itself when a master has ended."""
+"""Configuration of ssh. ProxyCommand keeps ssh from connecting by itself when a master has ended.
+"""
 _PROGRAM = """\
 #!/bin/sh
 for word
@@ -64,8 +65,8 @@ _REFUSED = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|[Qq]uota", re.IGNORECASE
 )
 _BESIDE_BYTES = 64 << 10
-"""Maximum number of bytes from a source besides the file and its SFTP headers, for which 1/64 of
-the file's size is allowed."""
+"""Maximum number of bytes from a source besides the file and its SFTP headers. The headers may have
+1/64 of the file's size."""
 _FULL = re.compile("No space left on device")
 
 

@@ -1,5 +1,5 @@
-"""What follows from the catalog for links between sites: the transfer methods of their copies, and
-the speed of links through this machine."""
+"""Derives from the catalog the transfer methods of links, and the speed of links through this
+machine."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def with_methods(catalog: Catalog) -> Catalog:
 
 
 def with_relayed_links(catalog: Catalog) -> Catalog:
-    """Add a link for each pair of sites without one in the catalog, if at least one of the two
-    sites is remote and the links between them and this machine are known. Copies between the two
-    stream through this machine. So the bandwidth is the lower one of the two links, and the latency
-    their sum. The files of a local site are on this machine."""
+    """Add a link between two sites if the catalog has none, at least one of the sites is remote,
+    and the links between the sites and this machine are known. Copies stream through this machine,
+    so the added link has the lower bandwidth and the sum of the latencies of these two links. A
+    local site needs no link to this machine, since its files are on this machine."""
     links = {(link.source, link.destination): link for link in catalog.links}
     known = {ends: link for ends, link in links.items() if link.has_speed}
     for source, destination in itertools.permutations(catalog.sites, 2):

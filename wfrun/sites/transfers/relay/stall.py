@@ -9,8 +9,8 @@ from wfrun.engine.errors import TransientError
 from wfrun.sites.stored import SLOW_BYTES_PER_S
 
 STALL_S = 1800.0
-"""Maximum time without progress. Files on tape take minutes to appear; a site that neither sends
-nor takes anything must not hold the other end's slots for ever."""
+"""Maximum time without progress, in seconds. Files on tape take minutes to appear; a site that
+neither sends nor takes anything must not hold the other end's slots for ever."""
 
 
 class StallGuard:

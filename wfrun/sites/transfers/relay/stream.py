@@ -147,9 +147,9 @@ async def stream_file(
     limits: Sequence[RateLimit],
     start: int = 0,
 ) -> str | None:
-    """Copy a file of a known size through the memory of this machine, read ahead. Returns the
-    file's digest, if that is known or computed. With ``start``, only the bytes from there on are
-    copied; then ``whole`` must have the digest if the file is compared."""
+    """Copy a file of a known size from the byte ``start`` on, through the memory of this machine,
+    with reading ahead. Returns the file's digest, if that is known or computed. If ``start`` is
+    not 0 and the file is to be compared, ``whole`` must have the digest."""
     assert whole.size_bytes is not None
     guard = StallGuard(source.path, destination.path, start)
     # A stream that begins later has not the digest of the file: what is written is read back.

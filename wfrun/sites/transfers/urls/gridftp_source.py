@@ -1,6 +1,6 @@
 """Files of GridFTP and FTP servers, by ``globus-url-copy`` with the proxy certificate of the user.
 
-Tried with globus-url-copy 10.12, which writes a file to its stdout for the destination ``-``.
+Tested with globus-url-copy 10.12, which writes a file to its stdout for the destination ``-``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REFUSED = re.compile("No such file|File not found|Permission denied|Is a direct
 async def open_gridftp(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-    """``OpenUrl`` for gsiftp and ftp."""
+    """Implements `OpenUrl` for gsiftp and ftp."""
     address = _address(check_allowed(url, hosts))
     failure = f"{shown_url(url)} cannot be fetched by {PROGRAM}"
     if shutil.which(PROGRAM) is None:

@@ -89,8 +89,8 @@ def _opener(hosts: frozenset[str]) -> urllib.request.OpenerDirector:
 async def open_http(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-    """``OpenUrl`` for http and https. A download that breaks off is resumed, if the server can tell
-    that the file has not changed."""
+    """Implements `OpenUrl` for http and https. A download that breaks off is resumed, if the server
+    can tell that the file has not changed."""
     download = _Download(check_allowed(url, hosts).text(), _opener(hosts))
     await download.begin()
     try:
@@ -131,7 +131,7 @@ class _Download:
             self._same = None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The content of the file, to its end. Resumes a download that breaks off; raises the
+        """Yield the content of the file to its end. Resumes a download that breaks off. Raises the
         errors of ``OpenUrl``."""
         tries, begin = 0, 0
         while True:

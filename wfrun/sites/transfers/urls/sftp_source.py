@@ -13,7 +13,7 @@ from wfrun.sites.transfers.urls.source import check_allowed
 async def open_sftp(
     url: str, hosts: frozenset[str]
 ) -> AsyncGenerator[AsyncGenerator[bytes, None], None]:
-    """``OpenUrl`` for sftp: ``sftp://[USER@]HOST[:PORT]/ABSOLUTE/PATH``."""
+    """Implements `OpenUrl` for sftp: ``sftp://[USER@]HOST[:PORT]/ABSOLUTE/PATH``."""
     # Imported lazily: it takes half of a second.
     from wfrun.sites.remote.transports.asyncssh_transport import AsyncsshTransport
 

@@ -19,8 +19,8 @@ def allowed_hosts(setting: str) -> frozenset[str]:
 
 
 def check_allowed(url: str, hosts: frozenset[str]) -> RemoteUrl:
-    """The parts of a URL, from which clients build their own form of it. Raises InfeasibleError for
-    an invalid URL, and unless its host may be asked."""
+    """Return the parts of a URL, from which clients build their own form of it. Raises
+    InfeasibleError for an invalid URL, and for a URL whose host is not in ``hosts``."""
     try:
         found = remote_url(url)
     except ValueError as error:

@@ -86,7 +86,7 @@ class UrlInputs:
         avoid: Sequence[str] = (),
         on_route: OnRoute | None = None,
     ) -> Receipt:
-        """``Transfer.copy``."""
+        """Implements `Transfer.copy`."""
         left = ""
         scheme = scheme_of(source_path) if source == ORIGIN else ""
         if scheme in RELAYED and expected.sha256 is None:
