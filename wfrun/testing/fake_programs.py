@@ -73,7 +73,7 @@ class FakePrograms:
 
     def report(self, key: str, failure: str = "") -> None:
         """Report the nodes that the program of an attempt has. ``failure`` says why the attempt
-        will be ended; empty: it will not."""
+        will be ended; empty: it goes on."""
         program = self._programs.get(key)
         if program is not None:
             self._report(

@@ -48,8 +48,7 @@ class Behaviour:
         return 0.0
 
     def outcome(self, key: str, site: int) -> Outcome | None:
-        """Outcome of an attempt if the site determines it; None if the attempt runs to its own
-        outcome."""
+        """Outcome that the site gives an attempt; None if the attempt ends with its own outcome."""
         return None
 
     def vanishes(self, key: str, workflow: int, file: int, site: int) -> bool:
@@ -61,8 +60,8 @@ class Behaviour:
         return 0.0
 
     def keeps(self, key: str, crash: int, *, started: bool) -> bool:
-        """Whether an attempt or a launcher survives this crash of the engine. If not, the site
-        forgets it."""
+        """Whether an attempt or a launcher survives the crash of the engine with the number
+        ``crash``, from 1. If not, the site forgets it."""
         return started
 
     def launcher(self, key: str) -> LauncherPlan:
@@ -74,8 +73,8 @@ class Behaviour:
         return ProgramPlan()
 
     def return_s(self, key: str, crash: int) -> float | None:
-        """Seconds until a launcher reconnects to the engine after a crash; None if it stays
-        disconnected until it ends."""
+        """Seconds until a launcher reconnects to the engine after the crash with the number
+        ``crash``, from 1; None if it stays disconnected until it ends."""
         return 0.0
 
 
@@ -90,8 +89,9 @@ class FakeSiteContext(Protocol):
         """Call ``callback`` at the virtual time ``at_s``."""
 
     def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """Deliver an event about an attempt or a launcher to the engine, after the delay of the
-        behaviour. Without an engine the event is lost. Events of one channel arrive in order.
+        """Deliver an event about an attempt or a launcher to the engine, after
+        ``Behaviour.report_delay_s``. Without an engine the event is lost. Events of one channel
+        arrive in order.
 
         An event that arrives at once is returned, so that a callback can return it. An event that
         arrives later is posted, and None is returned.

@@ -28,13 +28,13 @@ class FakeView:
     # Tasks and files
 
     task_cores: dict[int, int] = field(default_factory=dict)
-    """Cores of a task, by task; default 1."""
+    """Number of cores by task; default 1."""
     task_runtimes_s: dict[int, float] = field(default_factory=dict)
     """Run times in seconds on the reference processor, by task; default 1."""
     task_inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Files that a task reads, by task; default none."""
+    """Input files by task; default none."""
     producers: dict[int, int] = field(default_factory=dict)
-    """The task that writes a file, by file; default none."""
+    """Task that writes a file, by file; default none."""
     sizes_bytes: dict[int, int] = field(default_factory=dict)
     """Size of a file in bytes, by file; default 0."""
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class FakeView:
     idle_cores: dict[int, int] = field(default_factory=dict)
     """Idle cores by site; default 8."""
     loads: dict[int, float] = field(default_factory=dict)
-    """Loads by site; default 0."""
+    """Cores requested by all jobs, relative to the size of the site, by site; default 0."""
     speed_ratios: dict[int, float] = field(default_factory=dict)
-    """Speeds by site; default 1."""
+    """Speed relative to the reference processor, by site; default 1."""
     performances: dict[int, float] = field(default_factory=dict)
-    """Observed speeds by site; default None."""
+    """Observed speed relative to the reference processor, by site; default None."""
     waits_s: dict[int, float] = field(default_factory=dict)
     """Expected wait in the queue of a site, in seconds, by site; default 0."""
     site_slots: dict[int, int] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class FakeView:
     """Transfer time in seconds per byte, by source and destination; default
     ``mean_seconds_per_byte``."""
     mean_seconds_per_byte: float = 1e-8
-    """Mean transfer time per byte of all links; default 100 MB/s."""
+    """Mean transfer time of all links, in seconds per byte; the default is that of 100 MB/s."""
 
     # The run
 

@@ -74,9 +74,9 @@ class FakeWorld:
     """Carries out a core's actions at virtual times.
 
     ``result`` gives the outcome of an attempt, and ``runtime_s`` its run time. By default attempts
-    are done after their documented time at the site's speed, and write the documented files.
-    ``fails`` gives the failure of a copy, and ``stalled_s`` the seconds that it takes longer than
-    its link needs. ``has_methods`` tells whether a copy can also use a second transfer method.
+    succeed after their documented time at the site's speed, and write the documented files.
+    ``fails`` gives the failure of a copy, and ``stalled_s`` its delay in seconds beyond the time
+    that its link needs. ``has_methods`` tells whether a copy can also use a second transfer method.
     ``behaviour`` gives all other behaviour of sites.
 
     ``arrive_s`` has the time at which each workflow is added, by default 0. With ``together`` the
@@ -179,7 +179,7 @@ class FakeWorld:
         heapq.heappush(self._future, (at_s, self._serial, what))
 
     def deliver(self, event: ev.Event, key: str, channel: str) -> ev.Event | None:
-        """See ``FakeSiteContext``."""
+        """Implements `FakeSiteContext.deliver`."""
         if not self._has_engine:
             return None
         arrival_s = self.now_s + self.behaviour.report_delay_s(key)

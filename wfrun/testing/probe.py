@@ -49,7 +49,7 @@ def request(
 
 
 def shell(key: str, script: str, *words: str, **options: object) -> AttemptRequest:
-    """A request that runs a shell script with these words as $1, $2, …"""
+    """A request that runs a shell script with ``words`` as $1, $2, …"""
     return request(key, "sh", "-c", script, "sh", *words, **options)  # type: ignore[arg-type]
 
 
@@ -81,11 +81,8 @@ class Probe:
         return any(key in event.keys for event in batches)
 
     async def until(self, what: Callable[[], bool]) -> None:
-        """Wait until ``what`` is true. It is evaluated again after every event.
-
-        Raises:
-            AssertionError: it is false after ``PATIENCE_S``; the message has the events so far.
-        """
+        """Wait until ``what`` returns true. It is called again after every event. Raises
+        AssertionError, with the events so far, if it is still false after ``PATIENCE_S``."""
 
         async def wait() -> None:
             while not what():
