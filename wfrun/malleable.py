@@ -48,7 +48,7 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence
 LONGEST = 65536
 """Maximum length of a line, in bytes with its end."""
 ANSWER_S = 25.0
-"""Timeout in seconds of a program's answer to an offer by a file. After it the offer counts as
+"""Timeout in seconds of a program's answer by a file to an offer. Then the offer counts as
 declined. The manager waits for 30 s."""
 LOOK_S = 0.1
 """Interval in seconds between checks whether a program has answered or ended."""
@@ -61,8 +61,8 @@ Message = NamedTuple("Message", [("kind", str), ("processors", int), ("nodes", L
 class Malleable:
     """The connection of a program to its manager, and the nodes that the program has.
 
-    Without ``WFRUN_MALLEABLE`` in the environment, the program has ``nodes`` and never gets a
-    message. Raises OSError if the manager cannot be reached, ValueError if it breaks the protocol.
+    Without ``WFRUN_MALLEABLE`` in the environment, the program keeps ``nodes`` and gets no message.
+    Raises OSError if the manager cannot be reached, ValueError if it breaks the protocol.
     If the manager ends, no further message comes, and the program keeps its nodes.
     """
 
@@ -200,8 +200,9 @@ class _FileProgram:
         return status if status >= 0 else 128 - status
 
     def _change(self, job: Malleable, message: Message) -> None:
-        """Tell the program of an offer or a shrink, and pass its answer on to the manager. Raises
-        ValueError if the answer has nodes that are not in the program's file."""
+        """Pass an offer or a shrink to the program, and its answer to the manager. Raises
+        ValueError if the answer has nodes that are not in the program's file, or if the answer to
+        an offer drops a node or skips an offered one."""
         has = list(job.nodes)
         is_offer = message.kind == "offer"
         may = has + message.nodes if is_offer else has[: len(has) - message.processors]

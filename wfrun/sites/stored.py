@@ -43,7 +43,7 @@ def measure_here(path: str | Path, *, digest: bool) -> Content | None:
 
 
 def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
-    """``Site.absent`` for a site whose store is the directory ``store`` of this machine."""
+    """Implements `Site.absent` for a site whose store is the directory ``store`` here."""
     return [
         name
         for name, expected in files.items()
@@ -52,7 +52,7 @@ def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
 
 
 def remove_here(store: Path, names: Sequence[str]) -> None:
-    """``Site.remove`` for a site whose store is the directory ``store`` of this machine. Raises
+    """Implements `Site.remove` for a site whose store is the directory ``store`` here. Raises
     InfeasibleError for the first file that cannot be removed."""
     home = os.fsencode(Path.home())
     try:
@@ -63,12 +63,12 @@ def remove_here(store: Path, names: Sequence[str]) -> None:
 
 
 async def remove_at(host: Host, directory: str, names: Sequence[str]) -> None:
-    """``Site.remove`` for a remote site, where ``directory`` is the run's directory."""
+    """Implements `Site.remove` for a remote site, where ``directory`` is the run's directory."""
     await host.remove([f"{directory}/files/{name}" for name in names])
 
 
 async def absent_at(host: Host, directory: str, files: Mapping[str, Content]) -> list[str]:
-    """``Site.absent`` for a remote site, where ``directory`` is the run's directory."""
+    """Implements `Site.absent` for a remote site, where ``directory`` is the run's directory."""
     names = list(files)
     stats = await host.stat([f"{directory}/files/{name}" for name in names])
     found: dict[str, Content | None] = {}
@@ -90,7 +90,7 @@ async def _measure(
     host: Host, directory: str, files: Mapping[str, Content]
 ) -> dict[str, Content | None]:
     """Measure files of a remote store. Either all of ``files`` have an expected digest or none has.
-    Results are as of `measure_at`, by name."""
+    Returns the results of `measure_at`, by name."""
     if not files:
         return {}
     paths = [f"{directory}/files/{name}" for name in files]

@@ -63,14 +63,16 @@ class FakeView:
     times_s: dict[int, float] = field(default_factory=dict)
     """Sum of the run times of the open tasks, in seconds, by site; default 0."""
     works_s: dict[int, float] = field(default_factory=dict)
-    """Sum, over the open tasks, of the cores multiplied by the run time, by site; default 0."""
-    mean_waits: dict[tuple[int, str], float] = field(default_factory=dict)
-    """Mean, over the open tasks, of the wait multiplied by a weight, by site and weight; default
+    """Sum, over the open tasks, of cores multiplied by run time, in core-seconds, by site; default
     0."""
+    mean_waits: dict[tuple[int, str], float] = field(default_factory=dict)
+    """Mean, over the open tasks, of the wait in seconds multiplied by a weight, by site and weight;
+    default 0."""
     last_ends_s: dict[int, float] = field(default_factory=dict)
     """Time until the last job ends, in seconds, by site; default 0."""
     weighted_completions: dict[int, float] = field(default_factory=dict)
-    """Sum, over the open tasks, of the end multiplied by the work, by site; default 0."""
+    """Sum, over the open tasks, of the expected end in seconds multiplied by the work in
+    core-seconds, by site; default 0."""
     predictions_s: dict[tuple[int, int], float] = field(default_factory=dict)
     """Expected run times in seconds, by task and site; default: the run time over the speed of the
     site."""

@@ -44,7 +44,7 @@ WAIT = 'while [ ! -e "$1" ]; do sleep 0.02; done'
 
 
 def wait_for_death(pids: Sequence[int]) -> bool:
-    """Wait for all of these processes to end. Returns whether they have ended in time."""
+    """Wait for the processes ``pids`` to end. Returns whether all have ended within PATIENCE_S."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         if not any(_runs(pid) for pid in pids):

@@ -63,8 +63,8 @@ class OpenAttempt:
         self.left_queue_s: float | None = None
         """Monotonic time at which the attempt was found to have left the queue; None before."""
         self.refusal: str | None = None
-        """Why the batch system will never start the job, by its last listing of the queue; None: no
-        such report."""
+        """Reason of the batch system, in the last queue listing, why it will never start the job;
+        None: it gave none."""
         self.record: Outcome | None = None
         """Outcome in the exit record, while the batch system has to explain or confirm it; else
         None."""

@@ -113,8 +113,8 @@ class HeadNode:
                 await asyncio.sleep(RETRY_DELAYS_S[0])
 
     async def retry_until_space(self, request: Callable[[Host], Awaitable[_T]]) -> _T:
-        """Repeat a request like `retry_until_answered`, and also after each InfeasibleError, as of
-        a full or read-only disk. The site is paused meanwhile."""
+        """Repeat a request like `retry_until_answered`, and also after each InfeasibleError, for
+        example of a full or read-only disk. The site is paused meanwhile."""
         failures = 0
         while True:
             try:

@@ -28,8 +28,8 @@ from wfrun.sites.remote.host import NewFile
 _LOGGER = logging.getLogger(__name__)
 
 MAX_BEGIN_S = 600.0
-"""Maximum time between a job's start as the queue shows it and its claim: a node boots, a prolog
-runs."""
+"""Maximum time between the start of a job, as the queue shows it, and the claim of its attempt.
+Meanwhile a node may boot and a prolog may run."""
 CANCEL_AGAIN_S = 30.0
 """Interval between cancellations of one job. Schedulers give a job some seconds between SIGTERM and
 SIGKILL."""
@@ -37,12 +37,13 @@ FIRST_LOOK_S = 10.0
 """Maximum time for which a run waits for the first observation of a queue before it places
 tasks."""
 UNSTARTED_S = 10.0
-"""Time after a job has left the queue in which its claim may still appear."""
+"""Time for which the claim of a job that has left the queue may still appear."""
 LATE_WORD_S = 20.0
-"""Time after a job has left the queue in which the batch system may still report how it ended: Grid
-Engine writes its accounting every 15 s. After it the exit record is believed."""
+"""Time for which the batch system may still report how a job ended that has left the queue: Grid
+Engine writes its accounting every 15 s. After this time the exit record is believed."""
 LATE_RECORD_S = 1.0
-"""Time in which an exit record may still appear after the batch system reported a failed job."""
+"""Time for which an exit record may still appear after the batch system has reported the failure of
+the job."""
 SLOWER = 1.3
 """Factor by which the interval between queries of the queue grows while nothing changes."""
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ})
@@ -308,8 +309,9 @@ class QueueWatch:
     def _end_unbegun(
         self, key: str, attempt: OpenAttempt, ending: Ending | None, printed: str | None
     ) -> None:
-        """End an attempt that the engine has claimed and whose job has ended. The job's output
-        shows why it never began, for example that its profile ended the login shell."""
+        """End an attempt that the engine has claimed and whose job has ended. The job's output may
+        show why the attempt never began, for example that the user's profile ended the login shell.
+        """
         said = f"{ending.message}; " if ending is not None and ending.message else ""
         ran = attempt.started or printed is not None
         text = f"{said}{_NEVER_BEGUN if ran else _NEVER_STARTED}{_quoted(printed)}"

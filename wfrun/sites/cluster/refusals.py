@@ -28,7 +28,7 @@ class RefusedJobs:
     async def confirmed(self, refused: dict[str, str]) -> dict[str, str]:
         """Return the entries of ``refused`` (reasons of the batch system by attempt key) whose
         attempts never start. Empty if the nodes cannot be queried now, or if attempts wait for
-        nodes and these were queried less than ASK_AGAIN_S ago."""
+        nodes and the last query of the nodes was less than ASK_AGAIN_S ago."""
         argv = self._head.system.nodes()
         self._waiting &= refused.keys()
         if argv is None or not refused:

@@ -1,5 +1,5 @@
-"""The question whether a batch system would accept the jobs of a site, asked before the first
-submission. So a queue, account or option that does not exist is reported once, not by each task."""
+"""Asks a batch system, before the first submission, whether it would accept the jobs of a site. So
+a queue, account or option that does not exist is reported once, not for each task."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _key(access: Access, message: str) -> str:
 
 
 def _job(spec: SiteSpec, access: Access) -> BatchJob:
-    """The job to ask about: that of a launcher if launchers of the catalog's size run the tasks,
-    else a job of one core."""
+    """Return the job to ask about: the job of a launcher if launchers of the catalog's size run the
+    tasks, else a job of one core."""
     launchers = access.launchers if access.dispatch == "launchers" else None
     if launchers is not None and not launchers.max:
         launchers = None  # Each placeholder of a claim has a size of its own.

@@ -167,7 +167,7 @@ class ClusterSite:
 
     async def cancel_until_gone(self, keys: Callable[[], Sequence[str]]) -> None:
         """Cancel attempts until all of them have left the queue, since a command may fail. ``keys``
-        is called before each try."""
+        returns their keys, and is called before each try."""
         while left := [key for key in keys() if not self.has_left(key)]:
             await self.cancel(left)
             await asyncio.sleep(CANCEL_AGAIN_S)

@@ -48,8 +48,8 @@ class _Submission(NamedTuple):
 
 
 def one_node_note(asked: Resources) -> str:
-    """Advice for the message of a refusal, if a parallel job may be too wide for a node: batch
-    systems refuse such a job with many different messages. Empty for other jobs."""
+    """Advice to append to the message of a refusal, if the refused parallel job may be too wide for
+    a node: batch systems refuse such a job with many different messages. Empty for other jobs."""
     if not asked.parallel or asked.nodes > 1 or asked.cores == 1:
         return ""
     return (

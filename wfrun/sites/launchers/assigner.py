@@ -207,8 +207,8 @@ class AttemptAssigner:
     def _nodes_with_room(
         self, attempt: PoolAttempt, room: dict[LauncherNode, int], now_s: float
     ) -> Sequence[LauncherNode] | None:
-        """The nodes to assign an attempt to; None if there is no room. For an attempt on one node,
-        the least loaded node with room; for one on several nodes, see ``_idle_nodes``.
+        """Return the nodes to assign an attempt to; None if there is no room. A single-node attempt
+        gets the least loaded node with room. For a multi-node attempt see ``_idle_nodes``.
 
         ``room`` maps each candidate node to the multiple of its capacity that it may take.
         """

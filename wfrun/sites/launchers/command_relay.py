@@ -24,7 +24,7 @@ Node = tuple[str, int]
 
 
 class ClaimedSite(Protocol):
-    """A site at which the run may hold processors for claims, with placeholder launchers."""
+    """A site at which placeholder launchers may hold processors for claims of the run."""
 
     @property
     def environment(self) -> SiteEnvironment | None:

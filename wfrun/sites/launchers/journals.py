@@ -123,9 +123,9 @@ def state_of(trace: Trace | None, is_claimed: bool, living: Collection[NodeId]) 
     from its claim.
 
     ``living`` are the nodes whose launchers may be alive. An attempt with a recorded outcome has
-    ended. One that a living node has started or queued is active. Of the others, an unclaimed one
-    is absent, since any launcher may still start it; a claimed one is lost, since only the process
-    that made the claim could run it.
+    ended. An attempt that a living node has started or queued is active. Any other attempt is lost
+    if it was started or claimed, since only the process that made the claim could run it. Else the
+    attempt is absent, since any launcher may still start it.
     """
     if trace is None:
         return "lost" if is_claimed else "absent"

@@ -77,8 +77,8 @@ class LauncherNode:
         )
 
     def has_room(self, resources: Resources, times: int = 1) -> bool:
-        """Whether an attempt fits in addition to those assigned to the node, if its capacity is
-        multiplied by ``times`` (for prefetching)."""
+        """Whether an attempt fits in addition to those assigned to the node, if the node's capacity
+        is multiplied by ``times`` (for prefetching)."""
         memory_bytes = self.used_memory_bytes + resources.memory_bytes
         return (
             self.used_cores + resources.cores // resources.nodes <= self.cores * times

@@ -278,7 +278,7 @@ class AttemptRecovery:
 
     def _attribute(self, attempt: PoolAttempt, node: NodeId) -> bool:
         """Assign an attempt to the node that has it. Returns False, and changes nothing, if the
-        node's launcher has ended since its examination."""
+        node's launcher has ended."""
         if node[0] in self.ended_launchers:
             return False
         self._assigner.assign_to(attempt, (self._assigner.node_of(*node),))

@@ -36,7 +36,7 @@ _FOUND = msgspec.json.Decoder(Found)
 
 def decode_report(line: bytes, decoder: Decoder[R_co]) -> R_co:
     """Decode the message of a line. An invalid outcome in it is replaced by the outcome of a lost
-    attempt. Raises ValueError if the message is invalid otherwise."""
+    attempt. Raises ValueError if anything else in the message is invalid."""
     try:
         try:
             return decoder.decode(line)

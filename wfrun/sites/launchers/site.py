@@ -281,7 +281,7 @@ class BatchLauncherSite:
         await self._cluster.until_gone()
 
     async def stuck_jobs(self) -> list[str]:
-        """The commands that remove stuck job arrays of launchers; see `ClusterSite.stuck_jobs`."""
+        """The command that removes stuck job arrays of launchers; see `ClusterSite.stuck_jobs`."""
         return await self._cluster.stuck_jobs()
 
     def _stop(self, job: LauncherJob) -> None:

@@ -155,7 +155,8 @@ class DirectLauncherSite:
         self._paused = False
         self._closed = False
         self._attempts: dict[str, AttemptRequest | None] = {}
-        """Attempts whose end has not been posted, by key; None: an earlier engine submitted it."""
+        """Requests of the attempts whose ends have not been posted, by key; None: an earlier engine
+        submitted the attempt."""
         self._outgoing: deque[AttemptRequest] = deque()
         """Attempts that are not sent yet."""
         self._sent: set[str] = set()
@@ -360,9 +361,9 @@ class DirectLauncherSite:
                 return
 
     def _lose_all(self) -> None:
-        """Post the end of all attempts as lost, after the site's directory was removed with their
-        claims. Without the claims it is unknown which attempts have started, so that queueing them
-        again could start one twice."""
+        """Post the end of all attempts as lost, because their claims were removed with the site's
+        directory. Without the claims it is unknown which attempts have started, so that queueing
+        them again could start an attempt twice."""
         for key in tuple(self._attempts):
             self._post_end(key, Outcome("lost", message="its site's directory was removed"))
 

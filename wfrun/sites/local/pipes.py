@@ -29,7 +29,8 @@ def reap() -> None:
 
 def _spawn(argv: tuple[str, ...], log_path: str, stdin: int, stdout: int) -> int:
     """Start a process in its own session, so that neither Ctrl-C nor a closed terminal ends it.
-    Returns its pid. Its stderr is appended to ``log_path``. Raises OSError."""
+    Returns its pid. Its stderr is appended to ``log_path``. Raises OSError if it cannot be started.
+    """
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, log))]
     try:

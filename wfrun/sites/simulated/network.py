@@ -100,9 +100,9 @@ class SimNetwork(Generic[Key]):
     different tasks do not slow each other down. The delay of a task is the sum of latency +
     size/bandwidth.
 
-    The owner calls ``advance`` at ``next_change_s``, earlier or later. The results depend only on
-    the start times, not on the order of simultaneous starts or the number of advances. Methods
-    raise ValueError if time goes back.
+    The owner may call ``advance`` at any time, also before or after ``next_change_s``. The results
+    depend only on the start times, not on the order of simultaneous starts or the number of
+    advances. Methods raise ValueError if time goes back.
 
     The constructor raises InvalidError for a bandwidth that is not positive, a negative latency, or
     an unknown site.

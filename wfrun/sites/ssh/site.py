@@ -76,7 +76,7 @@ class _RemoteHost:
         self.launcher_log = f"launcher.log of site {spec.name}"
 
     async def prepare(self) -> None:
-        """See ``LauncherHost.prepare``. Also raises TransientError if the host cannot be
+        """Implements `LauncherHost.prepare`. Also raises TransientError if the host cannot be
         reached."""
         if not self._is_open:
             self._is_open = True
@@ -113,8 +113,8 @@ class _RemoteHost:
         return _RemotePipe(process, on_lines, on_end, mark.encode())
 
     async def stderr_tail(self) -> str:
-        """See ``LauncherHost.stderr_tail``. Raises TransientError if the host cannot be reached,
-        since that is why the launcher failed."""
+        """Implements `LauncherHost.stderr_tail`. Raises TransientError if the host cannot be
+        reached, since this is then the reason why the launcher failed."""
         host = await self._connection.host()
         said = (await host.read([f"{self.directory}/launcher.log"], limit=2000))[0]
         return (said or b"").decode("utf-8", "replace").strip()

@@ -29,7 +29,8 @@ WRITE_BYTES = 1 << 20
 DRAINED_BYTES = 1 << 18
 """Maximum size in bytes of the unsent data of a drained link."""
 MAX_UNSENT_BYTES = 1 << 28
-"""Maximum size in bytes of unsent data. A link with more ends, since its launcher does not read."""
+"""Maximum size in bytes of unsent data. A link with more unsent data is ended, since its launcher
+does not read."""
 MAX_LINE_BYTES = 1 << 26
 """Maximum length of a line from a launcher, in bytes. A launcher never keeps more unsent data than
 this (``wfrun/sites/node/channels/channels.py``)."""

@@ -33,12 +33,12 @@ class Program(NamedTuple):
 SSH = Program("ssh", "ssh -V 2>&1", r"OpenSSH_\D*(\d+)\.(\d+)")
 
 Clients = Mapping[str, tuple[int, int]]
-"""Versions, by name, of the programs that the user's PATH at a site has. (0, 0): another program of
-this name, or one that does not state its version."""
+"""Version of each program that is in the user's PATH at a site, by name. (0, 0): it is another
+program of this name, or does not state its version."""
 
 
 async def ask_clients(connection: Connection, programs: Collection[Program]) -> Clients:
-    """Ask a site which of the programs it has. Raises TransientError where it does not answer."""
+    """Ask a site which of the programs it has. Raises TransientError if the connection is lost."""
     transport = await connection.transport()
     process = await transport.start(probe(programs))
     try:

@@ -311,8 +311,8 @@ def is_full_message(said: str) -> bool:
 
 
 async def is_full(to: RemoteEndpoint, part: str, whole: Content) -> bool:
-    """Whether the destination has no room for the rest of the file. SFTP has no error code for
-    that."""
+    """Whether the destination has no room for the rest of the file. It is asked because SFTP has no
+    error code for a full disk."""
     host = await to.connection.host()
     (found,) = await host.stat([part])
     result = await host.run(["df", "-Pk", "--", os.path.dirname(part)])

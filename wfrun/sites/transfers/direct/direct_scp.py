@@ -11,7 +11,8 @@ from wfrun.sites.transfers.direct.direct_script import remote_path
 from wfrun.sites.transfers.method import NotCarriedError
 
 OVER_SFTP = (8, 7)
-"""The first OpenSSH whose scp can use SFTP (``-s``). Before, the remote shell reads the path."""
+"""The first OpenSSH whose scp can use SFTP (``-s``). With an older scp, the remote shell reads the
+path."""
 _PLAIN = re.compile(r"[\w./@%+=,-]+", re.ASCII)
 
 SCP = Program("scp", "ssh -V 2>&1", SSH.version)

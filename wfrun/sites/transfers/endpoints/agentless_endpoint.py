@@ -30,8 +30,8 @@ from wfrun.sites.transfers.relay.hashed import HashedStream
 class AgentlessEndpoint:
     """The files of a site over the transport of its connection, for one copy.
 
-    The methods are those of ``Endpoint``. If the agent runs, it computes the digests of written
-    files; otherwise these files are read back.
+    It has the methods of ``Endpoint`` that such a copy needs. If the agent runs, it computes the
+    digests of written files; otherwise written files are read back.
     """
 
     def __init__(self, site: RemoteEndpoint, transport: Transport, files: PlainFiles) -> None:

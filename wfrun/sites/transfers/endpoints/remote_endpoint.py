@@ -76,8 +76,8 @@ class RemoteEndpoint:
         return name if name.startswith("/") else self._site.store_path(name)
 
     async def clients(self, programs: Collection[Program]) -> Clients:
-        """Versions, by name, of these programs for copies that the site has. The site is asked once
-        for each program."""
+        """Return the versions of those ``programs`` that the site has, by name. The site is asked
+        once for each program."""
         async with self._clients_lock:
             new = [program for program in programs if program not in self._versions]
             if new:

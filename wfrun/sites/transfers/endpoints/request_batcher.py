@@ -27,9 +27,9 @@ class RequestBatcher(Generic[Q, A]):
     """Passes concurrent requests to ``send`` together.
 
     ``send`` takes a list of requests and returns their answers in the same order. A batch is full
-    with MAX_BATCH requests, or when they have BATCH_BYTES by ``size_of``. Requests that arrive
-    while a batch is under way form the next batch. A batch is sent when no other is under way; a
-    full batch is sent when fewer than ``parallel`` are under way. If ``send`` raises
+    with MAX_BATCH requests, or when the total of their ``size_of`` is BATCH_BYTES. Requests that
+    arrive while a batch is under way form the next batch. A batch is sent when no other is under
+    way; a full batch is sent when fewer than ``parallel`` are under way. If ``send`` raises
     InfeasibleError, each request of the batch is sent alone, so that one bad request does not fail
     the others. Any other error is raised by all requests of the batch.
     """

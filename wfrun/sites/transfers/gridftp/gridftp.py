@@ -33,9 +33,9 @@ PARALLEL_BYTES = 16 << 20
 longer than they save."""
 STREAMS = 4
 RESTART_BYTES = 256 << 20
-"""Minimum size in bytes of a file for which the client itself retries after a failure between two
-sites, with the missing ranges. The client retries after every kind of failure, so for smaller files
-it would only delay the report. Not used with checksums."""
+"""Minimum number of bytes of a copy for which the client itself retries after a failure, with the
+missing ranges. The client retries after every kind of failure, so for smaller copies it would only
+delay the report. It never retries a copy that is verified by digest."""
 _RESTART = ("-rst", "-rst-retries", "2", "-rst-interval", "5")
 
 

@@ -13,7 +13,8 @@ from wfrun.sites.remote.agent import GrowingDigest
 from wfrun.sites.tasks import end_tasks
 
 FOLLOW_S = 60.0
-"""Timeout of the digest of a part after its end was written. Then the part is read back."""
+"""Timeout in seconds for the digest of a part after the part has been written. After the timeout
+the part is read back."""
 
 
 class Following:

@@ -68,7 +68,8 @@ class FileRelay:
 
 
 async def _begun(source: Location, destination: Location) -> tuple[RelayEnd, RelayEnd, Stat | None]:
-    """Both ends of a copy, and the status of its source. Raises TransientError after STALL_S."""
+    """Open both ends of a copy, and return them with the status of the source. Raises
+    TransientError after STALL_S."""
 
     async def begin() -> tuple[RelayEnd, RelayEnd, Stat | None]:
         reader, writer = await _opened(source.endpoint), await _opened(destination.endpoint)

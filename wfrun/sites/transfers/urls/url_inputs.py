@@ -26,8 +26,7 @@ from wfrun.sites.transfers.urls import SCHEMES
 
 RELAYED = frozenset({"sftp"})
 """Schemes whose files are passed on to a site while they arrive. Files of other schemes are first
-stored on this machine: a web server may break off a download, which is then resumed, and the client
-of GridFTP writes files."""
+stored on this machine, since for example a download from a web server may have to be resumed."""
 MAX_FETCHES = 4
 """Maximum number of files that are fetched at a time: servers limit the connections of a client."""
 
