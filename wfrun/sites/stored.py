@@ -43,7 +43,7 @@ def measure_here(path: str | Path, *, digest: bool) -> Content | None:
 
 
 def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
-    """Implements `Site.absent` for a site whose store is the directory ``store`` here."""
+    """Implements `Site.absent` for a site with its store in the local directory ``store``."""
     return [
         name
         for name, expected in files.items()
@@ -52,7 +52,7 @@ def absent_here(store: Path, files: Mapping[str, Content]) -> list[str]:
 
 
 def remove_here(store: Path, names: Sequence[str]) -> None:
-    """Implements `Site.remove` for a site whose store is the directory ``store`` here. Raises
+    """Implements `Site.remove` for a site with its store in the local directory ``store``. Raises
     InfeasibleError for the first file that cannot be removed."""
     home = os.fsencode(Path.home())
     try:

@@ -16,7 +16,7 @@ class ProgramPlan(NamedTuple):
     """Seconds from the start of the attempt until the program joins; None if it never joins, like
     the program of a rigid job."""
     answer_s: float = 0.1
-    """Seconds from a request to change its size until the program answers."""
+    """Seconds from a request to resize the program until its answer."""
     most: int = 1 << 30
     """Maximum number of placeholders that the program accepts from an offer."""
     breaks: int = 0

@@ -127,9 +127,9 @@ class SimulatedSite:
         self._background = iter(background)
         self._others: dict[JobId, tuple[SimulatedJob, BackgroundJob]] = {}
         self._repairs: dict[int, BackgroundJob] = {}
-        """By node: its repair, as the information service reports it."""
+        """Repair of each failed node, as the information service reports it, by node."""
         self._node_random: dict[int, Random] = {}
-        """By node that may fail: the generator of its failures."""
+        """Random generator for the failures of each node that may fail, by node."""
         self._past: deque[EndedJob] | None = deque(maxlen=MAX_PAST)
         """Other users' jobs that ended before the first observation; None after it."""
         self._others_changed = False
