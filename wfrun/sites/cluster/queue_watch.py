@@ -237,9 +237,9 @@ class QueueWatch:
         return None if at_s is None else at_s - self._head.facts.clock_offset_s
 
     async def _end_stuck(self, asked_s: float) -> None:
-        """End attempts whose jobs are shown as running but did not begin in time, for example since
-        the daemon of their node died, and cancel their jobs. If the engine can still claim an
-        attempt, the attempt has not begun."""
+        """End attempts whose jobs are shown as running but did not begin in time, for example
+        because the daemon of their node died, and cancel their jobs. If the engine can still claim
+        an attempt, the attempt has not begun."""
         overdue = [k for k, e in self._attempts.open.items() if 0 < e.begin_deadline_s < asked_s]
         if not overdue:
             return

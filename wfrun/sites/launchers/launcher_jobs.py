@@ -110,7 +110,7 @@ def _is_open(connection: LauncherConnection) -> bool:
 
 
 def job_of(request: LauncherRequest, spec: SiteSpec, *, pack_logs: bool = False) -> AttemptRequest:
-    """Return the attempt whose batch job is a launcher. Its command, which ``job.py`` runs in a
+    """Return the attempt of a launcher's batch job. Its command, which ``job.py`` runs in a
     sandbox, is the launcher."""
     assert spec.access is not None
     launchers = spec.access.launchers

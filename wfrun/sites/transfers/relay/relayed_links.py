@@ -24,10 +24,11 @@ def with_methods(catalog: Catalog) -> Catalog:
 
 
 def with_relayed_links(catalog: Catalog) -> Catalog:
-    """Add a link between two sites if the catalog has none, at least one of the sites is remote,
-    and the links between the sites and this machine are known. Copies stream through this machine,
-    so the added link has the lower bandwidth and the sum of the latencies of these two links. A
-    local site needs no link to this machine, since its files are on this machine."""
+    """Add a link between two sites, or the speed of their link, if the catalog has none. At least
+    one of the sites must be remote, and the speeds of the links between the sites and this machine
+    must be known. Copies stream through this machine, so the added link has the lower bandwidth and
+    the sum of the latencies of these two links. A local site needs no link to this machine, since
+    its files are on this machine."""
     links = {(link.source, link.destination): link for link in catalog.links}
     known = {ends: link for ends, link in links.items() if link.has_speed}
     for source, destination in itertools.permutations(catalog.sites, 2):
