@@ -13,8 +13,8 @@ LAUNCH_HERE = (
     f"import sys; sys.path[:0] = {[str(FOLDER / room) for room in ('launchers', 'tasks')]!a}; "
     "del sys.argv[0]; from launcher import main; main()"
 )
-"""Python code that runs the launcher from its subpackage. Its first argument, the path of the
-program, is ignored: it names the launcher in lists of processes."""
+"""Code for ``python -c`` that runs the launcher from its subpackage. Its first argument, the path
+of the launcher's program, only makes the process recognizable in lists of processes."""
 
 _RUNNER = (
     "tasks/python.sh",
@@ -38,9 +38,9 @@ LAUNCHER_PROGRAMS = (
     "launchers/launch.sh",
     "launchers/launcher.py",
 )
-"""Programs for a host that is reached by SSH and has no batch system."""
+"""Files for a host that is reached by SSH and has no batch system."""
 JOB_PROGRAMS = (*_RUNNER, "jobs/cuts.py", "jobs/batch_job.py", "jobs/job.sh", "jobs/job.py")
-"""Programs for a cluster."""
+"""Files for a cluster."""
 BATCH_LAUNCHER_PROGRAMS = (
     "launchers/queue_runner.py",
     "launchers/journals.py",
@@ -55,4 +55,4 @@ BATCH_LAUNCHER_PROGRAMS = (
     "launchers/malleable_end.py",
     "launchers/malleable_programs.py",
 )
-"""Further programs, besides JOB_PROGRAMS, for a cluster with ``dispatch: launchers``."""
+"""Further files, besides JOB_PROGRAMS, for a cluster with ``dispatch: launchers``."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, List, Optional, Tuple
 
 FICLONE = 0x40049409
-"""Number of the ioctl, from linux/fs.h."""
+"""Number of the ioctl that shares the blocks of a file, from linux/fs.h."""
 CHUNK_BYTES = 1 << 24
 READ_BYTES = 1 << 20
 PASSING = (
@@ -40,11 +40,11 @@ PASSING = (
     errno.ESTALE,
     errno.ETIMEDOUT,
 )
-"""Errors that a retry may mend."""
+"""Values of errno after which a retry may succeed."""
 
 
 class FailedError(Exception):
-    """A file was not copied. Arguments: the kind, and the message."""
+    """A file was not copied. Arguments: the kind of failure, as it is printed, and a message."""
 
 
 def copy(source: str, temporary: str, final: str, mode: int, digest: "Optional[str]") -> int:
@@ -77,8 +77,8 @@ def copy(source: str, temporary: str, final: str, mode: int, digest: "Optional[s
 
 
 def open_regular(path: str) -> int:
-    """Open a regular file. Raises OSError, and FailedError for another kind of file: a link is not
-    followed, since the other side might not be allowed to read its target."""
+    """Open a regular file. Raises OSError, or FailedError if the file is absent or not regular. A
+    link is not followed, since the other side might not be allowed to read its target."""
     try:
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
@@ -162,7 +162,7 @@ def answer_to(file: "List[Any]") -> "Tuple[Optional[int], Optional[Tuple[str, st
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Copy the files named on stdin, and print the results."""
     question = json.load(sys.stdin)
     print(json.dumps([answer_to(file) for file in question["files"]]))
 

@@ -45,8 +45,8 @@ def sha256_of(path: str) -> str:
 
 
 def stamp_of(path: str) -> str:
-    """The size, modification time and inode of a regular file, by which a changed file is noticed;
-    empty for other files. Not the ctime, since each new link changes it. Raises OSError."""
+    """The size, modification time and inode of a regular file, which show whether it has changed;
+    empty for other files. The ctime would change with each new link. Raises OSError."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         return ""
@@ -113,7 +113,7 @@ def keep(cached: str, sha256: str, stored: str) -> bool:
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Execute the request on stdin, and print its result."""
     asked = json.loads(sys.stdin.read())
     sha256, stored = asked["sha256"], asked["stored"]
     cached = os.path.join(asked["cache"], sha256)

@@ -1,14 +1,14 @@
-"""Measures the link between two nodes of a claim, or tests whether they can connect. A job of
-`wfrun sites links --nodes` and of `wfrun sites check --nodes`.
+"""Measures the link between two nodes of a claim, or tests whether they can connect. It is run as a
+job by `wfrun sites links --nodes` and `wfrun sites check --nodes`.
 
     ping_pong.py OUTPUT [--try]                     on the first node, which starts the second
     ping_pong.py [--try] TOKEN PORTS ADDRESS...     on the second node; PORTS: separated by commas
 
 OUTPUT is a JSON file: ``latency_s``, half the median round-trip time of 64 kB, and
 ``bandwidth_bytes_per_s``, from the median round-trip time of 4 MB (thesis section 2.3.3); or
-``error``. With ``--try`` the second node connects to two ports of the first, and OUTPUT has
-``reached``: which of "daemons" and "processes", the uses of the ports, it could connect to. It
-needs only the standard library of Python >= 3.6.
+``error``. With ``--try`` the second node tries to connect to two ports of the first: one in the
+range of Open MPI's "daemons", one in that of its "processes". OUTPUT then has ``reached``, the list
+of those that it could connect to. It needs only the standard library of Python >= 3.6.
 """
 
 import contextlib
@@ -127,8 +127,8 @@ def measure() -> "Dict[str, object]":
 
 
 def reached() -> "Dict[str, object]":
-    """Start the second node's program, and find out which ports here it can connect to. Raises
-    OSError."""
+    """Start the second node's program, and find out to which ports of this node it can connect.
+    Raises OSError."""
     token = secrets.token_hex(16)
     with listen(0) as daemons, listen(FIRST_PORT) as processes:
         listeners = {daemons: "daemons", processes: "processes"}

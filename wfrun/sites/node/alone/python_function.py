@@ -10,7 +10,7 @@ ARGUMENTS is a JSON object:
 
     {"args": [...], "kwargs": {...}}   arguments of the call
     {"files": [[where, file], ...]}    the JSON content of each file replaces an argument: ``where``
-                                       is the number of a positional or the name of a keyword one
+                                       is a positional argument's number, from 0, or a keyword
 
 To avoid starting an interpreter for each task, a launcher runs this file once, as
 
@@ -42,7 +42,7 @@ NAME = "wfrun_function.py"
 MARK = "WFRUN_ATTEMPT"
 """Environment variable with the attempt's key, as in ``processes.py``."""
 MARK_BYTES = 200
-"""Space for an attempt's key in the server's environment, and so the key's maximum length."""
+"""Space in bytes for an attempt's key in the server's environment: the key's maximum length."""
 PATIENCE_S = 60.0
 """Timeout in seconds of the start of an interpreter and of each of its answers."""
 SAME = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "HOME", "VIRTUAL_ENV")
@@ -82,8 +82,8 @@ def _compiled(path: str) -> "CodeType":
 
 
 def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None:
-    """Run ``_call``, then exit after the visible part of an interpreter's shutdown: threads, exit
-    handlers, buffers. The complete shutdown would take longer than all the rest."""
+    """Run ``_call``, wait for threads, run exit handlers, flush the standard streams, and exit. The
+    interpreter's complete shutdown would take longer than all these steps."""
     status = 0
     try:
         _call(argv, code)
@@ -114,8 +114,8 @@ def _call_and_exit(argv: "List[str]", code: "Optional[CodeType]" = None) -> None
 
 
 def serve() -> "Tuple[List[str], Optional[CodeType]]":
-    """Serve requests: fork a process for each, in which this function returns the arguments and the
-    compiled file. It does not return in the server, which exits when its socket is closed."""
+    """Fork a process for each request. In the new process, return the arguments and the compiled
+    file. In the server, never return: the server exits when its socket is closed."""
     import ctypes
     import gc
     import socket
@@ -164,8 +164,8 @@ def _settle_in(request: "Dict[str, Any]", streams: "List[int]") -> None:
 
 
 def _known(path: str, codes: "Dict[Tuple[str, int, int], CodeType]") -> "Optional[CodeType]":
-    """The compiled file, cached in ``codes``. None if it cannot be compiled: the task then compiles
-    it itself, fails with the error and reports it."""
+    """Return the compiled file, and cache it in ``codes``. None if it cannot be compiled: the task
+    then compiles the file itself, and fails with the error."""
     try:
         stat = os.stat(path)
         identity = (os.path.basename(path), stat.st_ino, stat.st_mtime_ns)
@@ -206,8 +206,9 @@ def _exactly(channel: "socket.socket", count: int) -> bytes:
 class WarmInterpreter:
     """The launcher's side of a warm interpreter. The constructor starts it.
 
-    ``spawn(program, argv, environment, streams)`` starts a process and returns its pid. ``program``
-    is the interpreter, ``script`` this file. Raises OSError or EOFError if the start fails.
+    ``program`` is the path of the interpreter, ``script`` the path of this file. The constructor
+    calls ``spawn(program, argv, environment, streams)``, which starts a process and returns its
+    pid. Raises OSError or EOFError if the start fails.
     """
 
     def __init__(

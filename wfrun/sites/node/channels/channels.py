@@ -60,19 +60,19 @@ else:
     )
 
 INVALID = (ValueError, KeyError, TypeError, ArithmeticError, RecursionError)
-"""Errors that an invalid ``address.json`` leads to."""
+"""Exceptions that reading an invalid ``address.json`` may raise."""
 UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""Errors after which the other kinds of channel to the same host are not tried either."""
+"""Values of errno after which the other kinds of channel to the same host are not tried."""
 SILENCE_S = 60.0
 """Time without data from the engine after which the connection ends, in seconds. The engine sends
 pings more often (``PING_S`` in ``wfrun/sites/launchers/channels/channels.py``)."""
 MAX_STEP_S = 5.0
 """Maximum time between two turns that counts as silence of the engine, in seconds. The rest of a
 longer pause is not counted, since this process was suspended. Also the interval between reads of
-the engine's address during a TCP connection, whose end would be noticed."""
+``address.json`` during a TCP connection, which itself shows when the engine is gone."""
 LOOK_S = 1.0
-"""Interval between reads of the engine's address while no engine is connected, in seconds; also
-during a connection by spool, whose end would not be noticed."""
+"""Interval in seconds between reads of ``address.json`` while no engine is connected, and during a
+connection by spool, which does not show when the engine is gone."""
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Delays after 1, 2, ... failed rounds through all targets, in seconds. Each is varied randomly by
 up to 50%, so that launchers do not all connect at once."""
@@ -87,10 +87,10 @@ this (``signed_link.MAX_UNSENT_BYTES``)."""
 class Channel:
     """Keeps the launcher connected to its engine, by the first kind of channel that works.
 
-    ``directory`` is the run's. ``kinds`` are some of "tcp", "ssh" and "spool", in the order in
-    which each round tries them. File descriptors are registered with ``poller``. Call ``turn`` when
-    ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has passed. No
-    method raises, and only ``drain`` and ``close`` wait. Pings of the engine are answered here.
+    ``directory`` is the run's directory. ``kinds`` are some of "tcp", "ssh" and "spool", in the
+    order in which each round tries them. File descriptors are registered with ``poller``. Call
+    ``turn`` when ``poller`` reports a descriptor that the channel ``owns``, and when ``due_s`` has
+    passed. No method raises; only ``drain`` and ``close`` block. ``turn`` answers pings.
     """
 
     def __init__(
@@ -102,8 +102,9 @@ class Channel:
         poller: "select.poll",
     ) -> None:
         self.session = 0
-        """Number of the latest open connection, from 1. On each, the launcher must first send its
-        hello. Unsent lines of the previous connection are dropped: the engine asks again."""
+        """Number of the latest connection that was opened, from 1; 0: none yet. The launcher must
+        send its hello first on each connection. Unsent lines of the previous connection are
+        dropped: the engine asks for the states of attempts again."""
         self.is_open = False
         """Whether an engine is connected that has proved its identity."""
         self.is_over = False
@@ -126,8 +127,8 @@ class Channel:
         self._verifier: "Optional[LineSigner]" = None
         """Checks the signatures of received lines; None until the handshake is complete."""
         self._silent_s = 0.0
-        """Time since the last data from the engine or the start of the handshake, without
-        suspensions."""
+        """Time in seconds since the last data from the engine or the start of the handshake;
+        suspensions of this process are not counted."""
         self._turned_s = self._retry_s = self._looked_s = time.monotonic()
         self._engine_session = 0
         """The engine's session in the last read ``address.json``."""
@@ -267,7 +268,7 @@ class Channel:
             self._open()
 
     def _open(self) -> None:
-        """Called when the engine has proved its identity: lines can be exchanged now."""
+        """Begin the exchange of lines, after the engine has proved its identity."""
         self.is_open = True
         self.session += 1
         self._silent_s = 0.0
@@ -280,7 +281,7 @@ class Channel:
         return proof_of(self._secret, who, *names, *fields)
 
     def _put(self, connection: "Union[TcpConnection, SpoolConnection]", data: bytes) -> None:
-        """Queue data, encrypted if the connection is."""
+        """Queue data to send; encrypt it if the connection is encrypted."""
         if self._encryption is not None:
             self._encryption.send(data)
             data = self._encryption.outgoing()
@@ -288,15 +289,15 @@ class Channel:
 
     @property
     def _look_s(self) -> float:
-        """Interval between reads of the engine's address."""
+        """Interval between reads of ``address.json``, in seconds."""
         return MAX_STEP_S if self.is_open and self.kind != "spool" else LOOK_S
 
     def _is_time_to_dial(self, now_s: float) -> bool:
         return now_s >= self._retry_s or self._has_new_engine(now_s)
 
     def _has_new_engine(self, now_s: float) -> bool:
-        """Whether ``address.json`` has a new session: a new engine, or the same one after a loss of
-        its connection. Reads the file at most once per interval; False between reads."""
+        """Whether ``address.json`` has another session number: a new engine has started, or the
+        engine has opened its channels again. False if the next read of the file is not due yet."""
         if now_s - self._looked_s < self._look_s:
             return False
         self._looked_s = now_s

@@ -41,8 +41,8 @@ LINGER_S = 1.0
 
 
 def read_own(path: str) -> bytes:
-    """Read a file of a channel. Raises OSError, also if other users can write the file or if it has
-    another owner than its directory: only the user's own files are trusted."""
+    """Read a file of a channel. Raises OSError if the file cannot be read or is not trusted: it
+    must be regular, have the owner of its directory, and not be writable by other users."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(fd, "rb") as file:
         status = os.fstat(fd)

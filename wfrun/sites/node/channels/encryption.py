@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 16
 """Maximum number of bytes decrypted at once; a record of TLS has at most 16 KiB."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Ciphers of TLS 1.2 with authenticated encryption and forward secrecy, which older versions lack.
-All ciphers of TLS 1.3 have both and are always enabled."""
+"""The ciphers of TLS 1.2 that have authenticated encryption and forward secrecy. Older versions of
+TLS have no such cipher. All ciphers of TLS 1.3 have both properties and are always enabled."""
 
 
 class Encryption:
     """One end of TLS on a connection.
 
-    ``digest`` is the SHA-256 digest of the other end's certificate; None: it needs none.
+    ``digest`` is the expected SHA-256 digest of the other end's certificate; None: not checked.
     """
 
     def __init__(

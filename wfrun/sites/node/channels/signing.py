@@ -82,12 +82,12 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self.max_bytes = HANDSHAKE_BYTES
-        """Maximum length of an incomplete line, in bytes."""
+        """Length in bytes from which an incomplete line is refused."""
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> "List[bytes]":
         """Take the next piece; returns the lines that it completes, without newlines. Raises
-        ValueError if the incomplete line has ``max_bytes`` or more."""
+        ValueError if the incomplete line after these has ``max_bytes`` or more."""
         lines: "List[bytes]" = []
         if b"\n" in data:
             lines = (bytes(self._rest) + data).split(b"\n")
