@@ -52,9 +52,9 @@ class JobSystem:
         return self._variable("node")
 
     def time_granted_s(self, walltime_s: "Optional[float]") -> "Optional[float]":
-        """Time from the job's start to its end, in seconds; call it soon after the start. It is the
-        requested ``walltime_s``, or less if the batch system says so. None: unlimited or unknown.
-        """
+        """Time in seconds from the job's start to its end: the requested ``walltime_s``, or less if
+        the batch system says so. None: unlimited or unknown. Call it soon after the job's start,
+        since the batch system may give the time left."""
         known = [] if walltime_s is None else [float(walltime_s)]
         end_s, granted_s = self._number("end_s"), self._number("walltime_s")
         if end_s:
@@ -88,10 +88,10 @@ class JobSystem:
     def starts(
         self, program: "List[str]", hosts: "List[str]", cores: int
     ) -> "List[Tuple[List[str], Dict[str, str]]]":
-        """Commands that together run ``program`` with ``cores`` cores on each node but the first;
-        each with its environment variables. Empty if the batch system has no such command here.
+        """Commands, each with its environment variables, that together run ``program`` with
+        ``cores`` cores on each node but the first. Empty if this batch system cannot do so.
 
-        The program gets a last argument that names its node, for `number_of_node`.
+        The program gets one more argument, from which `number_of_node` computes its node's number.
         """
         for start in self.facts["starts"] if len(hosts) > 1 else ():
             words: "List[str]" = start["words"]
@@ -140,14 +140,15 @@ def number_in(variable: str) -> float:
 
 
 def number_of_node(argument: str) -> int:
-    """The number of a node, from 0, by the last argument of `JobSystem.starts`: the number itself,
-    or ``$`` and the variable with the number of this process, which is 0 on node 1."""
+    """The number of this node, from 0. ``argument`` is the one added by `JobSystem.starts`: either
+    the number, or ``$`` and the name of the variable with this process's rank, 0 on node 1."""
     return int(os.environ[argument[1:]]) + 1 if argument.startswith("$") else int(argument)
 
 
 def margin_of(walltime_s: float) -> float:
     """Time before the end of a walltime at which a launcher ends its tasks, in seconds: a tenth of
-    the walltime, but between MIN_MARGIN_S, or half of it if less, and MAX_MARGIN_S."""
+    the walltime, at most MAX_MARGIN_S, and at least MIN_MARGIN_S or half the walltime if that is
+    less."""
     return min(MAX_MARGIN_S, max(walltime_s / 10, min(MIN_MARGIN_S, walltime_s / 2)))
 
 

@@ -31,7 +31,7 @@ MAX_EVENTS_BYTES = 4096
 
 def near_of(walltime_s: float) -> float:
     """Time before the end of a walltime, in seconds, in which the batch system may have caused the
-    end of a task: a tenth of it, between MIN_NEAR_S and MAX_NEAR_S."""
+    end of a task: a tenth of the walltime, between MIN_NEAR_S and MAX_NEAR_S."""
     return min(MAX_NEAR_S, max(MIN_NEAR_S, walltime_s / 10))
 
 

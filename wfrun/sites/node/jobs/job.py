@@ -15,8 +15,8 @@ writes its exit record:
     exits/<key>.<id>.part  space for the record, allocated before the task starts, so that a task
                            that fills the disk does not prevent its record
 
-A job whose attempt is already claimed does nothing. So a job may safely be started twice by the
-batch system, or late, after it was given up. An attempt with a file ``attempts/<key>.revoked`` was
+A job whose attempt is already claimed does nothing. So the batch system may safely start a job
+twice, or after the engine has given it up. An attempt with a file ``attempts/<key>.revoked`` was
 given up after its start, and commits no outputs.
 
 The command of a task on several nodes runs on the first node of its job. For such tasks and for
@@ -46,7 +46,8 @@ else:
     import store
 
 RESERVED_BYTES = 8192
-"""Space allocated for a record. If the disk is full, the message of a longer record is cut."""
+"""Space allocated for a record, in bytes. If a longer record does not fit on the disk, its message
+is cut."""
 SWEEP_S = 10.0
 """Timeout for killing leftover processes, in seconds. A process that survives it hangs in the
 kernel and is left to the batch system."""
@@ -81,7 +82,8 @@ class JobAttempt(runner.Runner):
         """Walltime of the job in seconds; None: unknown."""
         self.memory_kills = cuts.MemoryKills()
         self.end: "Optional[Tuple[slots.RunningAttempt, int, Any, float]]" = None
-        """Attempt, status, usage and time of the end, until the end is settled."""
+        """Unsettled end of the attempt: attempt, wait status, resource usage, time. None: the
+        attempt has not ended, or its end is settled."""
         self.settle_s = 0.0
         """Time at which to settle the end, on time.monotonic."""
         self.warned_s: "Optional[float]" = None
@@ -141,8 +143,8 @@ class JobAttempt(runner.Runner):
         self._cut_ended()
 
     def _cut_ended(self) -> None:
-        """Called after a signal of the batch system: if the attempt has ended and is not settled,
-        its cause is "lost"."""
+        """Called after a signal of the batch system. If the attempt has ended and is not settled,
+        set its cause to "lost"."""
         if self.end is not None and self.end[0].reason is None:
             self.end[0].reason = "lost"
 
@@ -231,9 +233,9 @@ def was_killed(outcome: "Dict[str, Any]") -> bool:
 
 
 def job_age_s() -> float:
-    """Seconds since the start of the job's first process, the leader of our session; so the time of
-    a slow login profile counts, as for the batch system. If that process has ended or is hidden, as
-    in Slurm, seconds since our own start; 0.0 if both are unknown."""
+    """Age of the job in seconds, from the start of the leader of our session, its first process. So
+    a slow login profile counts, as it does for the batch system. If that process has ended or is
+    hidden, as in Slurm, the age counts from our own start. 0.0: unknown."""
     for pid in (os.getsid(0), os.getpid()):
         started_s = processes.start_time(pid)
         if started_s is not None:

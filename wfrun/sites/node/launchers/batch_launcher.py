@@ -124,8 +124,8 @@ DOUBT_RATIO = 0.02
 FIRST_CONTACT_S = 60.0
 """Minimum time in seconds to wait for the first connection of an engine."""
 ANSWER_S = 60.0
-"""Maximum time in seconds before a failed attempt that has commands on other nodes is settled. A
-node that does not report their ends by then may be down, and the cause of the failure."""
+"""Maximum time in seconds that a failed attempt waits for reports that its commands on other nodes
+have ended. A node that does not report by then may be down, and have caused the failure."""
 TURN_S = 1.0
 """Maximum time in seconds between turns of the event loop while no engine is connected."""
 
@@ -176,14 +176,14 @@ class BatchLauncher(queue_runner.QueueRunner):
         self.exit_s: "Optional[float]" = None
         """Time at which to exit even with unfinished work, on time.monotonic; None: not set."""
         self.start_deadlines: "List[Tuple[float, str]]" = []
-        """A heap of latest start times and keys of queued attempts."""
+        """A heap of queued attempts: the latest start time on time.monotonic, and the key."""
         self.unsettled: "collections.OrderedDict[str, Unsettled]" = collections.OrderedDict()
         """Ended attempts by key, each with the time at which to settle it."""
         self.memory_kills = cuts.MemoryKills()
         self.suspects: "Set[str]" = set()
         """Running attempts that may have lost a process to an out-of-memory kill."""
         self.warned_s = float("-inf")
-        """Time of the last warning of the batch system."""
+        """Time of the last warning of the batch system, on time.monotonic; -inf: none yet."""
         self.contested: "List[str]" = []
         """Attempts that could not be started because their claims existed already."""
         self.node_starters: "Set[int]" = set()
@@ -330,8 +330,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._cut_ended("lost")
 
     def _cut_ended(self, cause: str) -> None:
-        """Called after a signal of the batch system: attempts that have just ended get this
-        cause."""
+        """Called after a signal of the batch system. Set the cause of attempts that have ended and
+        are not due to be settled yet."""
         now = time.monotonic()
         for due_s, (attempt, _, _, _) in self.unsettled.values():
             if attempt.reason is None and due_s > now:
@@ -347,7 +347,7 @@ class BatchLauncher(queue_runner.QueueRunner):
         self._limit_grace()
 
     def _limit_grace(self) -> None:
-        """Set a timer after which commands of other nodes that are being ended are killed."""
+        """Set a timer for SIGKILL to commands that run here for other nodes and are being ended."""
         if self.remote.running:
             heapq.heappush(self.timers, (time.monotonic() + self.grace_s, 1, 0))
 
@@ -457,15 +457,15 @@ class BatchLauncher(queue_runner.QueueRunner):
         return self.keys[key].request if key in self.keys else None
 
     def _reach(self, attempt: "slots.RunningAttempt", node_file: str) -> "Dict[str, str]":
-        """Environment variables of a task of a claim: those for starting processes on other nodes
-        and, if it is malleable, for getting and giving back nodes."""
+        """Environment variables by which a task starts processes on other nodes of its claim and,
+        if it is malleable, gets and gives back nodes."""
         variables = self.remote.variables(node_file)
         if attempt.request.get("malleable"):
             variables.update(self.programs.variables(attempt.request, attempt.sandbox))
         return variables
 
     def _reclaim(self, key: str) -> None:
-        """End an attempt that does not give its processors back when asked."""
+        """End an attempt that does not give its processors back, with the cause ``reclaimed``."""
         if key in self.keys and key not in self.unsettled:
             self._end(self.keys[key], "reclaimed")
 
@@ -477,8 +477,7 @@ class BatchLauncher(queue_runner.QueueRunner):
             self._settle_answered()
 
     def _settle_answered(self) -> None:
-        """Make those attempts in ``unanswered`` due whose commands have all been reported as
-        ended."""
+        """Make each attempt in ``unanswered`` due if all its commands are reported as ended."""
         for key in [each for each in self.unanswered if not self.remote.hang_up(each)]:
             self.unanswered.discard(key)
             if key in self.unsettled:
@@ -489,7 +488,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         return queue_runner.QueueRunner._commit(self, attempt, sandbox)
 
     def _on_signals(self) -> None:
-        """Handle the signals received: for ended processes, choose when to settle each attempt."""
+        """Handle the received signals. For each attempt whose process has ended, set the time at
+        which to settle it."""
         had_others = bool(self.node_starters)
         ended = self._on_wakeup()
         self._blame_memory([end[0] for end in ended if processes.is_killed(end[1])])
@@ -536,8 +536,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._on_started(self, attempt)
 
     def _settle_ready(self) -> None:
-        """Settle one due attempt, or more until no more are due than there are cores. Between calls
-        the event loop starts queued attempts."""
+        """Settle one due attempt, then further ones while more are due than this node has cores.
+        Between calls the event loop starts queued attempts."""
         now = time.monotonic()
         ready = [key for key, (due_s, _) in self.unsettled.items() if due_s <= now or self.reason]
         for done, key in enumerate(ready, 1):
@@ -598,8 +598,8 @@ class BatchLauncher(queue_runner.QueueRunner):
         queue_runner.QueueRunner._flush(self)
 
     def _settle_contested(self) -> None:
-        """Report the attempts in ``contested``. If this launcher's journal has the end of one,
-        whose report the engine has missed, report the end, else that it is contested."""
+        """Report each attempt in ``contested``: its end if this launcher's journal has it, since
+        the engine has missed that report; else that it is contested."""
         keys, self.contested = self.contested, []
         self._write_all()
         ends = self.journal.ends(set(keys))

@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 """Time in seconds without a heartbeat after which a launcher on another machine, or before a reboot
 of this one, counts as dead."""
 DEAD_PATIENCE_S = 4 * BEAT_S
-"""That time for a launcher whose host the user has declared dead."""
+"""``PATIENCE_S`` for a launcher whose host the user has declared dead."""
 LOOK_S = 2.0
 """Maximum time in seconds that counts as silence between two looks at a heartbeat. A longer time
 may mean that the file system did not answer."""
@@ -175,8 +175,7 @@ class Journal:
         return True
 
     def ends(self, keys: "Set[str]") -> "Dict[str, Outcome]":
-        """The recorded outcomes of those of the attempts ``keys`` that have ended. Reads the whole
-        journal."""
+        """The recorded outcomes of the ended attempts among ``keys``. Reads the whole journal."""
         ends: "Dict[str, Outcome]" = {}
         for line in self._lines() if keys else ():
             if b'"ended": ' in line[:16]:
@@ -261,7 +260,8 @@ class JournalHistory:
         return owner is not None and bool(owner["boot"] == self._here["boot"])
 
     def elsewhere(self, names: "Iterable[str]") -> "Set[str]":
-        """The host names of those launchers, given by journal, that have another boot ID."""
+        """The host names of the launchers that have another boot ID than this machine. ``names``
+        are the names of the launchers' journals."""
         owners = [self._owners[name] for name in names if name in self._owners]
         return {owner["host"] for owner in owners if owner["boot"] != self._here["boot"]}
 
@@ -312,8 +312,8 @@ class JournalHistory:
             os.close(fd)
 
     def _read(self, name: str, offsets: "Dict[str, int]") -> "Iterator[Dict[str, Any]]":
-        """The valid messages in the complete lines of a journal after its offset, which is
-        advanced."""
+        """Yield the valid messages in the complete lines of a journal after its offset, and advance
+        the offset."""
         path = self._directory + "/" + name
         with contextlib.suppress(FileNotFoundError), retried(lambda: open(path, "rb")) as file:
             file.seek(offsets.get(name, 0))

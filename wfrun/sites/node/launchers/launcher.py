@@ -113,7 +113,7 @@ class WatchedAttempt:
         self.asked = False
         """Whether to report its start and its end to the engine."""
         self.grant: "Optional[Grant]" = None
-        """Resources that are counted for it here; None: no start is recorded yet."""
+        """Resources that this launcher counts as used by it; None: no start is recorded yet."""
         self.cancelled = False
         self.reported = False
         """Whether its start was reported."""
@@ -219,7 +219,8 @@ class DirectLauncher(QueueRunner):
             raise ValueError("unknown message")
 
     def _queue(self, requests: "List[Request]") -> None:
-        """Queue the attempts that are not here yet. Those of other launchers are watched."""
+        """Queue the attempts that are new, unless the launcher is stopping. Attempts that other
+        launchers run are watched already: report them to the engine from now on."""
         fresh = []
         for request in requests:
             key = request["key"]
@@ -331,7 +332,7 @@ class DirectLauncher(QueueRunner):
 
     def _adopt_unfinished(self) -> None:
         """Watch the attempts of earlier launchers that have a recorded start and no recorded end.
-        One that may run uses resources here; if its launcher is dead, it is recorded as lost."""
+        Count the resources of those that may still run, and record the others as lost."""
         keys = sorted(self.history.unfinished())
         self._name_refused()
         for key, answer in self._examine(keys).items():
@@ -369,8 +370,8 @@ class DirectLauncher(QueueRunner):
         return found
 
     def _examine(self, keys: "List[str]") -> "Dict[str, Any]":
-        """The states of attempts that are not this launcher's, by the journals. Active ones are
-        watched from now on, and the ends of lost ones are recorded."""
+        """Find the states of other launchers' attempts in the journals. Watch the active ones from
+        now on, and record the ends of lost ones."""
         if not keys:
             return {}
         # Which launchers are alive is found out before their journals are read: in the other order
@@ -419,7 +420,7 @@ class DirectLauncher(QueueRunner):
 
     def _state_of(self, key: str, trace: AttemptTrace, living: "Set[str]") -> str:
         """The state of an attempt from its trace and its claim. With a recorded end: "ended". With
-        a recorded start: "active" if that launcher is alive, else "lost". Without a claim:
+        a recorded start: "active" if its launcher is alive, else "lost". Without start and claim:
         "absent". Else: "active" if a launcher that has queued it is alive, else "lost"."""
         if trace.outcome is not None:
             return "ended"

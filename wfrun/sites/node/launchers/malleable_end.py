@@ -13,7 +13,7 @@ import time
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 LONGEST = 65536
-"""Maximum length of a line, in bytes with its end."""
+"""Maximum length of a line with its newline, in bytes."""
 SHRINK_S = 30.0
 """Timeout of the answer to an offer or a mandatory shrink, in seconds."""
 
@@ -42,8 +42,8 @@ class SocketEnd:
         self.least = least
         self.fixed = frozenset(fixed)
         self._asked = None  # type: Optional[Tuple[List[str], int]]
-        """The unanswered question: nodes offered, number of nodes reclaimed (one of the two). None:
-        there is none."""
+        """The open question: the offered nodes, and the number of nodes to give back. One of them
+        is empty or 0. None: no question is open."""
         self.failed = None  # type: Optional[ProtocolError]
         self.released = []  # type: List[str]
         """Nodes that the program has given back unasked. The caller removes them from this list."""
@@ -93,8 +93,8 @@ class SocketEnd:
         self._asked = list(nodes), 0
 
     def ask_shrink(self, count: int) -> int:
-        """Reclaim nodes as `shrink` does, without waiting; `answer` returns those given back.
-        Returns the number asked for; if 0, the program has its minimum and is not asked."""
+        """Reclaim nodes as `shrink` does, without waiting; `answer` returns the nodes given back.
+        Returns the number of nodes to give back; 0: none can be reclaimed, no question is sent."""
         count = min(count, len(self.nodes) - self.least)
         if count <= 0:
             return 0

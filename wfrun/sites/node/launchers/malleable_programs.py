@@ -47,7 +47,7 @@ class JoinedProgram:
         """File descriptor that is polled; -1: none any more."""
         self.has_joined = False
         self.is_gone = False
-        """Whether the program has closed its connection. It has ended, or keeps its nodes."""
+        """Whether the program has closed its connection: it has ended, or keeps its nodes."""
         self.number = 0
         """Number of the latest question."""
         self.answered = 0
@@ -78,7 +78,7 @@ class JoinedProgram:
 
 
 class MalleablePrograms:
-    """Asks the programs of malleable attempts, one question of each at a time."""
+    """The connections to the programs of malleable attempts; each has at most one open question."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class MalleablePrograms:
         end_attempt: "Callable[[str], None]",
         forget_nodes: "Callable[[str, Set[str]], None]",
     ) -> None:
-        """``say`` sends a line to the engine. ``end_attempt`` ends the attempt of a key as
-        reclaimed. ``forget_nodes`` is called with an attempt's key and the launchers whose nodes it
-        has given back."""
+        """``say`` sends a line to the engine. ``end_attempt`` ends the attempt with a given key,
+        with the cause ``reclaimed``. ``forget_nodes`` is called with an attempt's key and the
+        launchers whose nodes the attempt has given back."""
         self._poller = poller
         self._say = say
         self._end_attempt = end_attempt

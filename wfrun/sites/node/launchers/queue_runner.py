@@ -136,7 +136,7 @@ class QueueRunner(Runner):
             self.flush_due = time.monotonic() + FLUSH_S
 
     def _on_outcome(self, key: str, outcome: "Outcome") -> None:
-        """Take an outcome to be recorded and reported."""
+        """Keep an outcome until ``_flush`` records and reports it."""
         self._schedule_flush()
         self.ended.append((key, outcome))
 
@@ -146,9 +146,9 @@ class QueueRunner(Runner):
         self._send()
 
     def _flush(self) -> None:
-        """Record and report starts and ends if due, and send. They are due FLUSH_S after the first
-        one. Ends are due at once if no attempt is queued, since slots may be idle until the engine
-        sends more."""
+        """Record and report the pending starts and ends if they are due, and send queued lines. All
+        are due FLUSH_S after the first was added. If an end is pending and no attempt is queued,
+        all are due at once, since slots may be idle until the engine sends more attempts."""
         now = time.monotonic()
         waiting = self.started or self.ended or self.announced
         if waiting and (now >= self.flush_due or (self.ended and not self.queue)):

@@ -49,24 +49,25 @@ OUTPUT = ".wfrun-output"
 NOT_STARTED = 255
 """Exit status of a command that could not be started: that of ssh(1) in this case."""
 RESOURCE_MANAGERS = "^slurm,gridengine,tm,lsf,alps,loadleveler"
-"""Makes Open MPI ignore these resource managers, with which it would use only the nodes of the
-placeholder's job."""
+"""Value of an Open MPI parameter that excludes these resource managers: they know only the nodes of
+the launcher's own batch job."""
 
 
 class Asked:
-    """A command that a job on this node has asked for, with the socket of its agent."""
+    """A command that a job on this node has requested, and the connection to its agent."""
 
     def __init__(self, peer: socket.socket) -> None:
         self.peer = peer
         self.received = b""
         self.message: "Optional[Message]" = None
-        """Message that requests the command; None: the agent's request is not complete yet."""
+        """Message with the command, for the launcher that is to run it; None: the agent's request
+        is not complete yet."""
         self.is_local = False
 
 
 class SharedMemory:
     """A directory for the shared memory of a command. Without it Open MPI would take the processes
-    of two placeholders on one machine for processes of one node."""
+    of two launchers on one machine for processes of one node."""
 
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
@@ -95,8 +96,8 @@ class SharedMemory:
 
 
 def remove_left_memory() -> None:
-    """Remove the shared memory left on this node by killed launchers of this user: that which no
-    process has locked."""
+    """Remove the shared-memory directories that killed launchers of this user have left on this
+    node. These are the directories that no process has locked."""
     with contextlib.suppress(OSError):
         for name in os.listdir(SHARED_MEMORY):
             if name.startswith(OWN_MEMORY):
@@ -127,7 +128,7 @@ class Command:
 
 
 class RemoteCommands:
-    """The commands that jobs on this node ask for, and those that run here for other jobs."""
+    """The commands that jobs on this node request, and the commands that run on this node."""
 
     def __init__(
         self,
@@ -193,7 +194,8 @@ class RemoteCommands:
         }
 
     def owns(self, fd: int) -> bool:
-        """Whether a file descriptor reported by the poller is a socket of or for agents."""
+        """Whether a file descriptor reported by the poller belongs to an agent's connection or to
+        the socket at which agents connect."""
         return fd in self._asked or (self._server is not None and fd == self._server.fileno())
 
     def turn(self, fd: int) -> None:
@@ -270,16 +272,15 @@ class RemoteCommands:
         self._close(asked)
 
     def on_answer(self, answer: "Message") -> None:
-        """Called when a command that an ``rsh_agent.py`` of this node asked for has ended or could
-        not be started. Sends the answer, with its exit status and output, to that agent and
-        disconnects it. Ignores the answer if it is not awaited any more."""
+        """Pass the end of a requested command, with its exit status and output, to its agent, and
+        disconnect the agent. Ignore an answer that is not awaited any more."""
         asked = self._unanswered.pop(answer["id"], None)
         if asked is not None:
             self._answer(asked, answer)
 
     def hang_up(self, attempt: str) -> bool:
-        """End the commands that an ended attempt has asked for. Returns whether the end of any of
-        them is not known yet."""
+        """End the commands that an ended attempt has requested. Returns whether the end of any of
+        these commands is not known yet."""
         for asked in self._of(attempt):
             self._close(asked)
         return bool(self._of(attempt))
