@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Tuple
 
 ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
-"""Errors of a file that is absent or that we may not read. Other errors may be transient."""
+"""Exceptions for a file that is absent or that we may not read. Other errors may be transient."""
 UNREADABLE = 75
 """The program's exit code after an error that is not in ABSENT."""
 READ_BYTES = 1 << 20
@@ -54,7 +54,8 @@ class _Work:
 
 
 def new_digest(size: int) -> "Any":
-    """Make a SHA-256 object for content of about ``size`` bytes, of OpenSSL if that pays."""
+    """Make a SHA-256 object for content of about ``size`` bytes: OpenSSL's if it is fast enough to
+    be worth loading, else Python's own."""
     if size <= TINY_BYTES:
         return sha256()
     if "hashlib" not in sys.modules:
@@ -91,8 +92,8 @@ def digest_of_file(path: bytes) -> str:
 
 
 def measure(path: str, with_digest: bool) -> "Tuple[int, Optional[str]]":
-    """Size in bytes and digest of a file or directory; the digest is None unless asked for. The
-    size of a directory is that of all its files. Raises OSError."""
+    """Size in bytes and digest of a file or directory; without ``with_digest`` the digest is None.
+    The size of a directory is the total size of its files. Raises OSError."""
     top = os.fsencode(path)
     status = os.stat(top)
     if not stat.S_ISDIR(status.st_mode):
@@ -183,7 +184,7 @@ class Reading(threading.Thread):
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Measure the paths on stdin, and print the results."""
     asked = json.loads(sys.stdin.read())
     answers: "List[Optional[Tuple[int, Optional[str]]]]" = []
     for path in asked["paths"]:

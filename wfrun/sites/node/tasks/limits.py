@@ -33,7 +33,7 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._granted = self._own = resource.getrlimit(resource.RLIMIT_NOFILE)
-        """Soft and hard limit: the original ones, and those of this process."""
+        """Soft and hard limit: in ``_granted`` the original ones, in ``_own`` the raised ones."""
         self._low: "List[int]" = []
         """Three file descriptors below the original limit, for ``below``."""
 
@@ -50,7 +50,8 @@ class OpenFiles:
 
     def below(self, streams: "List[int]") -> "List[int]":
         """Duplicate the file descriptors of three standard streams to numbers below the original
-        limit; returns these. posix_spawn(3) refuses numbers above the limit in force."""
+        limit; returns the new numbers. posix_spawn(3) refuses numbers above the limit in force. If
+        the limit was not raised, return ``streams``."""
         if self._own == self._granted:
             return streams
         for stream, low in zip(streams, self._low):

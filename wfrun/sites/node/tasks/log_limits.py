@@ -19,10 +19,10 @@ MAX_NOTE_BYTES = 80
 LOOK_S = 0.25
 """Interval in seconds between checks of the logs of running tasks."""
 BUSY_LOOK_S = 0.05
-"""Interval in seconds to the next check after one that has cut a log."""
+"""Interval in seconds to the next check after a check that has cut a log."""
 MAX_ROUNDS = 4
-"""Maximum number of reads of a log during a cut. Each but the first reads what the task has written
-during the last one."""
+"""Maximum number of reads of a log during a cut. Each read but the first gets the data that the
+task has written during the previous read."""
 
 
 class LimitedLog:

@@ -103,8 +103,8 @@ def is_in(path: str, directory: str) -> bool:
 
 
 def stays_inside(top: str, path: str) -> bool:
-    """Whether the symbolic link ``path`` in the directory ``top`` leads to a path in ``top``, which
-    need not exist, and does so even after ``top`` is moved."""
+    """Whether the symbolic link ``path`` in the directory ``top`` leads to a path in ``top``, even
+    after ``top`` is moved. The path need not exist."""
     where = os.path.relpath(os.path.dirname(path), top)
     place = [] if where == "." else where.split("/")
     ahead = [os.path.basename(path)]
@@ -144,8 +144,9 @@ def replace_link(top: str, path: str) -> None:
 
 
 def resolve_link(path: str, site: str) -> None:
-    """Replace an output that is a symbolic link by its target: by a hard link for a file in the
-    site's directory ``site``, else by a copy, since the target is not ours."""
+    """Replace an output that is a symbolic link by a hard link to its target, if the target is a
+    file in the site's directory ``site``. Else replace it by a copy, since the target is not ours.
+    """
     target = real_path(path)
     temporary = path + ".wfrun-copy"
     remove(temporary)
@@ -265,8 +266,8 @@ def move_into_store(source: str, destination: str) -> int:
 
 
 def is_file_of(path: str, status: os.stat_result) -> bool:
-    """Whether ``path`` is the file with this status, and so a rename has succeeded although it
-    raised ENOENT: NFS may lose the first reply, and the repeated request then fails."""
+    """Whether ``path`` is the file with this status. Then a rename to ``path`` that raised ENOENT
+    has succeeded: NFS lost the first reply, and the repeated request failed."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.stat(path), status)
     return False

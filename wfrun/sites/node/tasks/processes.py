@@ -102,7 +102,8 @@ def has_restarted(owner: "Dict[str, Any]", here: "Dict[str, Any]") -> bool:
 
 
 def attempt_of(pid: "Any") -> "Optional[str]":
-    """Key of the attempt that a process belongs to, from its initial environment; None: none."""
+    """Key of the attempt that a process belongs to, from its initial environment. None: it belongs
+    to no attempt, or its environment cannot be read."""
     environment = b"\0" + read_small("/proc/%s/environ" % pid)
     _, mark, rest = environment.partition(b"\0" + MARK)
     return rest.partition(b"\0")[0].decode("ascii", "replace") if mark else None
@@ -179,8 +180,8 @@ def is_killed(status: int) -> bool:
 def close_inherited() -> None:
     """Close all files except the standard streams.
 
-    This process and its tasks may outlive the process that started them. While they had inherited
-    pipes open, readers of these would wait.
+    This process and its tasks may outlive the process that started them. As long as they kept an
+    inherited pipe open, its reader would wait.
     """
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own file is closed already

@@ -54,7 +54,8 @@ READ_BYTES = 1 << 18
 
 
 def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[int]") -> str:
-    """Describe a failure for the user. ``code``: exit code, ``number``: signal that ended it."""
+    """Describe a failure for the user. ``code`` is the task's exit code, ``number`` the number of
+    the signal that ended it; None: unknown."""
     if attempt.reason == "walltime":
         return "ran longer than its walltime of %g s" % attempt.request["resources"]["walltime_s"]
     if attempt.reason == "lost":
@@ -78,11 +79,11 @@ def describe(attempt: RunningAttempt, code: "Optional[int]", number: "Optional[i
 
 
 class Runner:
-    """Starts attempts in a site's directory and settles their ends. Subclasses report these by
-    ``_on_started``, ``_on_outcome``, ``_on_claimed_elsewhere`` and ``_on_sigterm``.
+    """Starts attempts in a site's directory and settles their ends. Subclasses implement the
+    callbacks ``_on_started``, ``_on_outcome``, ``_on_claimed_elsewhere`` and ``_on_sigterm``.
 
-    ``launcher.py`` describes ``config``. The subclass has the event loop: it polls ``poller``,
-    calls ``_on_wakeup`` if that reports ``wake``, and ``_fire_timers`` when a timer is due.
+    ``launcher.py`` describes ``config``. The subclass has the event loop. It polls ``poller``,
+    calls ``_on_wakeup`` when ``poller`` reports ``wake``, and ``_fire_timers`` when a timer is due.
     """
 
     def __init__(self, directory: str, config: "Dict[str, Any]") -> None:
@@ -94,7 +95,7 @@ class Runner:
         )
         self.poller = select.poll()
         self.running: "Dict[int, RunningAttempt]" = {}
-        """Running attempts by pid; those that wait for a retry by a negative number."""
+        """Running attempts by pid. An attempt that waits for a retry has a negative number here."""
         self.keys: "Dict[str, RunningAttempt]" = {}
         """Attempts by key, from their start until their outcome is reported."""
         self.timers: "List[Tuple[float, int, int]]" = []
@@ -163,8 +164,8 @@ class Runner:
         return self.digests.of(attempt.key, paths, sum(size or 0 for size in sizes))
 
     def _catch_signals(self) -> int:
-        """Write the number of each signal to a pipe, by handlers that do nothing else; returns the
-        pipe's reading end. Tasks do not inherit handlers, but would inherit SIG_IGN."""
+        """Let the interpreter write the number of each caught signal to a pipe; returns the pipe's
+        reading end. The handlers do nothing: unlike SIG_IGN, tasks do not inherit them."""
         wake, write = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(write, False)
@@ -245,7 +246,8 @@ class Runner:
         self._set_timer(attempt, delay_s)
 
     def _retry(self, attempt: RunningAttempt) -> None:
-        """Retry the commit or the start of an attempt. If it is being ended, do not start it."""
+        """Retry the commit or the start of an attempt. If the attempt is being ended, do not start
+        it, and report it as failed."""
         del self.running[attempt.pid]
         if attempt.end is not None:
             self._settle(attempt, *attempt.end)
@@ -283,8 +285,8 @@ class Runner:
                     signal_group(pid, signal.SIGKILL)
 
     def _end(self, attempt: RunningAttempt, reason: str) -> None:
-        """End an attempt with the cause ``reason``, unless it is being ended: SIGTERM now, SIGKILL
-        after ``grace_s``. SIGCONT lets a stopped task react."""
+        """End an attempt with the cause ``reason``, unless it is being ended already. Send SIGTERM
+        now, and SIGKILL after ``grace_s``. SIGCONT lets a stopped task react."""
         if attempt.reason is None and self.running.get(attempt.pid) is attempt:
             attempt.reason = reason
             if attempt.pid < 0:
@@ -305,7 +307,7 @@ class Runner:
         return self._reap() if signal.SIGCHLD in numbers else []
 
     def _reap(self) -> "List[Tuple[RunningAttempt, int, Any, float]]":
-        """Wait for all child processes that have ended; returns their attempts as ``_on_wakeup``.
+        """Reap all child processes that have ended; returns what ``_on_wakeup`` returns.
 
         The process group of an attempt is killed while its leader is still a zombie, so that no
         other group can have its number yet.
@@ -466,8 +468,8 @@ class Runner:
         )
 
     def _is_full(self, but_for: "Optional[str]" = None) -> bool:
-        """Whether the disk is full. With ``but_for``, a task's sandbox, only if the sandbox takes
-        less than 1% of the disk: else the task has filled the disk by its own fault."""
+        """Whether the disk is full. ``but_for`` is a task's sandbox: if it takes 1% of the disk or
+        more, return False, since the task itself has filled the disk."""
         try:
             disk = os.statvfs(self.starter.attempts)
             if disk.f_bavail or but_for is None:

@@ -72,7 +72,8 @@ class Starter:
         self.spare_limit = 0
         """Maximum number of spare sandboxes, and of pairs of spare logs."""
         self.helpers: "Optional[Set[int]]" = None
-        """Set to which the pid of the warm interpreter is added; None: none is started."""
+        """Set to which the pid of the warm interpreter is added; None: no such interpreter is used.
+        """
         self._interpreter: "Any" = None
         """The WarmInterpreter; None: not started yet, False: it has failed."""
         self.reach: "Optional[Callable[[RunningAttempt, str], Dict[str, str]]]" = None
@@ -92,8 +93,9 @@ class Starter:
         attempt.out = self._logs.claim(attempt.key + ".out", is_known)
 
     def start(self, attempt: RunningAttempt, out: Log) -> None:
-        """Start an attempt, of which ``out`` is the claim and log of stdout. Raises AttemptError,
-        OSError or ValueError if it cannot be started; ``undo`` then removes its sandbox."""
+        """Start an attempt. ``out`` is its log of stdout, which is also its claim. Raises
+        AttemptError, OSError or ValueError if the attempt cannot be started; ``undo`` then removes
+        its sandbox."""
         request = attempt.request
         base = attempt.sandbox = self.attempts + attempt.key
         opened: "List[int]" = []
@@ -164,9 +166,9 @@ class Starter:
                 self._logs.show(attempt.err, attempt.key + ".err")
 
     def retire(self, attempt: RunningAttempt, empty_sandbox: bool) -> "Optional[List[Any]]":
-        """Close or reuse the logs of an ended attempt. With ``empty_sandbox`` delete its files and
-        remove or reuse its sandbox, else keep it under its final name. Returns the place of its
-        output in the pack; None: the output is in its logs."""
+        """Close or reuse the logs of an ended attempt. With ``empty_sandbox`` empty its sandbox,
+        and remove or reuse it; else keep the sandbox under its final name. Returns the place of the
+        attempt's output in the pack; None: the output is in the logs."""
         base = attempt.sandbox
         named = self.attempts + attempt.key
         limit = self.spare_limit
@@ -202,7 +204,8 @@ class Starter:
         return packed
 
     def _clear(self, base: str, named: str, limit: int) -> None:
-        """Empty a sandbox and keep it as a spare one, or remove it if there are ``limit``."""
+        """Empty a sandbox and keep it as a spare one, or remove it if there are ``limit`` spare
+        ones already."""
         if len(self._spares) >= limit:
             remove_tree(base)
             return
@@ -245,8 +248,8 @@ class Starter:
     def _redirect(
         self, request: "Request", sandbox: str, streams: "List[int]", opened: "List[int]"
     ) -> "List[int]":
-        """Replace those of ``streams`` that the request redirects to files of the sandbox; returns
-        the three streams. New file descriptors are added to ``opened``."""
+        """Replace each of the three ``streams`` that the request redirects by a file of the
+        sandbox; returns the streams. New file descriptors are added to ``opened``."""
         stdin, stdout, stderr = request["stdin"], request["stdout"], request["stderr"]
         if stdin:
             try:
@@ -432,7 +435,7 @@ def spawn(
 def popen(
     program: str, argv: "List[str]", environment: "Dict[str, str]", streams: "List[int]"
 ) -> int:
-    """``spawn`` for systems without posix_spawn."""
+    """Implements ``spawn`` for Python versions without posix_spawn."""
     process = subprocess.Popen(
         argv,
         executable=program,

@@ -45,9 +45,9 @@ def inside(name: str) -> str:
 
 
 def mode_of(path: str, links: bool = True) -> int:
-    """Type and permissions of a file; 0 if it is absent. With ``links`` symbolic links are
-    followed. Raises OSError after a setback, for which os.path.exists() would return False, so that
-    the task would fail."""
+    """Type and permissions of a file; 0 if it is absent or cannot be reached. With ``links``
+    symbolic links are followed. Raises OSError after a setback, while os.path.exists() would return
+    False, and the task would fail."""
     try:
         return os.stat(path, follow_symlinks=links).st_mode
     except (OSError, ValueError) as error:  # ValueError: the name has a NUL
