@@ -128,7 +128,7 @@ GROWTH_SLOW_S = 0.1
 GROWTH_LOOK = 1 << 24
 """Maximum number of bytes hashed at each look."""
 HOLE_S = 1.0
-"""A hole that stays in a file of full length for this long is read as zeros."""
+"""Time after which a hole that stays in a file of full length is read as zeros."""
 OUTPUT_BYTES = 1 << 26
 """Maximum output of a command; one that prints more is killed."""
 SERIES_S = 10.0
@@ -137,8 +137,8 @@ LOGIN_S = 10.0
 """Timeout of the login shell. After it the agent's own environment is used."""
 START_S = 10.0
 START_PAUSE_S = 0.2
-"""For a login shell or a thread that cannot be started: time for which the start is retried, and
-pause between tries. A head node may have too many processes for a moment."""
+"""Time for which the failed start of a login shell or a thread is retried, and pause between tries.
+A head node may have too many processes for a moment."""
 LINGER_S = 1.0
 """Maximum wait for the end of output after a command has ended: a child may keep the pipe open."""
 QUICK_S = 0.5
@@ -173,7 +173,7 @@ TRANSIENT = (
     errno.EIO, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENOMEM, errno.EMFILE, errno.ENFILE,
     errno.ESTALE, errno.ETIMEDOUT, errno.ETXTBSY,
 )  # fmt: skip
-"""Errors that a retry may mend."""
+"""Values of errno after which a retry may succeed."""
 MAX_LINKS = 40
 """Maximum number of symbolic links in a path, as Linux has it."""
 CLAIM_MODE = 0o500
@@ -590,8 +590,9 @@ def remove_at(parent: int, name: "bytes | str") -> None:
 
 
 class Commands:
-    """Runs commands in the user's login environment and counts them. The login shell inherits the
-    agent's ``variables`` (None: all); a name that ends in ``*`` is a prefix."""
+    """Runs commands in the user's login environment and counts them. ``variables`` are the names of
+    the agent's environment variables that the login shell inherits; None: all. A name that ends in
+    ``*`` is a prefix."""
 
     def __init__(self, nonce: str, variables: "Optional[List[str]]" = None) -> None:
         self.counts = {}  # type: Dict[str, int]
@@ -778,14 +779,14 @@ def as_line(content: bytes) -> "Optional[bytes]":
 
 
 def digest(content: "bytes | memoryview") -> bytes:
-    """Return the SHA-256 digest of a record, to find repeated ones, or of a file, as ``digests.py``
-    computes it."""
+    """Return the SHA-256 digest of a record, to find repeated ones, or of a file's content. In hex
+    it is the digest of ``digests.py``."""
     return hashlib.sha256(content).digest()
 
 
 def signature_of(status: os.stat_result) -> "Signature":
-    """Return inode, modification time and size of a file: one changes when it is replaced or
-    written."""
+    """Return inode, modification time and size of a file. At least one of them changes when the
+    file is replaced or written."""
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
@@ -1046,8 +1047,8 @@ def is_private(address: str) -> bool:
 def facing_cluster(found: "List[Tuple[str, bool]]") -> "List[str]":
     """Choose the addresses at which compute nodes may reach this machine, given pairs of an address
     and whether its interface is virtual. Returns the addresses in private networks, so that no port
-    is open to the internet; all addresses if none is private, since then the nodes have public
-    ones."""
+    is open to the internet. If no address is private, returns all: the nodes then have public
+    addresses too."""
     ours = ("127.", "fe80:", "::1")
     real = [address for address, virtual in found if not virtual and not address.startswith(ours)]
     # The name of the machine may have the address of such a bridge.
@@ -1107,7 +1108,7 @@ class RelayedConnection:
         self.allowance = UNADMITTED_BYTES  # type: Optional[int]
         """Number of bytes that it may still send; None: the client has admitted it."""
         self.unsent = collections.deque()  # type: collections.deque[Tuple[int, memoryview]]
-        """Data to be sent, with the numbers of the requests."""
+        """Unsent data: the number of each request, and the rest of its bytes."""
 
 
 class Relay:

@@ -34,7 +34,8 @@ class _Connection:
         self._channels = channels
         self._number = number
         self._admission: asyncio.Task[None] | None = None
-        """The request that admits the connection, until a write has waited for it."""
+        """The request to admit the connection. The next write waits for its answer; None: no write
+        has to wait."""
 
     async def write(self, data: bytes) -> None:
         if self._admission is not None:
@@ -74,14 +75,14 @@ class AgentChannels:
         self._listeners: dict[int, OnConnection] = {}
         self._spools: dict[int, Callable[[str, bytes], None]] = {}
         self._handlers: dict[int, ConnectionHandler] = {}
-        """By the number of the connection."""
+        """Handlers of the open connections, by the connection's number."""
         self._notifying: set[asyncio.Task[None]] = set()
         self._ended = False
 
     async def listen(
         self, number: int, address: str | None, on_connection: OnConnection
     ) -> _Listener:
-        """``Host.listen``."""
+        """Implements ``Host.listen``."""
         self._listeners[number] = on_connection
         header, _ = await self.request("listen", address=address)
         return _Listener(self, number, header.port)
@@ -89,7 +90,7 @@ class AgentChannels:
     async def spool(
         self, number: int, directory: str, session: int, on_file: Callable[[str, bytes], None]
     ) -> _Listener:
-        """``Host.spool``."""
+        """Implements ``Host.spool``."""
         self._spools[number] = on_file
         await self.request("spool", path=directory, session=session)
         return _Listener(self, number, 0)
@@ -103,8 +104,8 @@ class AgentChannels:
                 await self.request("unlisten", of=number)
 
     def take(self, number: int, header: Header, payload: bytes) -> None:
-        """Handle a frame about a connection: a new one, its end, or its data. Raises FrameError for
-        more connections than an agent has."""
+        """Handle a frame about a connection: its start, its data or its end. Raises FrameError for
+        a number in use, or for more connections than an agent can have."""
         if header.of is not None:
             if len(self._handlers) + len(self._notifying) > 4 * MAX_CONNECTIONS:
                 raise FrameError("connections without end")

@@ -125,8 +125,8 @@ def start_command(
     pythons: Sequence[str],
     variables: Sequence[str] | None = None,
 ) -> str:
-    """The shell script that finds a Python and starts the agent, which then reads its own source,
-    ``size`` bytes, from stdin.
+    """The shell script that finds a Python and starts the agent. The agent then reads its own
+    source, ``size`` bytes, from stdin.
 
     The script first searches the session's own PATH, since login profiles take time and may fail.
     If there is no Python, it runs the profiles, which may load a module that has it.
@@ -144,9 +144,10 @@ def start_command(
 class AgentHost:
     """Implements ``Host`` by one agent, over a connected transport: ``start``, use, ``close``.
 
-    The login shell of the agent's commands inherits the agent's ``variables`` (None: all); a name
-    that ends in ``*`` is a prefix. An agent that ends, is silent or breaks the protocol is not
-    replaced: ``ended`` has the reason, and pending and further requests raise TransientError.
+    ``variables`` are the names of the agent's environment variables that the login shell inherits;
+    None: all. A name that ends in ``*`` is a prefix. An agent that ends, is silent or breaks the
+    protocol is not replaced: ``ended`` has the reason, and pending and further requests raise
+    TransientError.
     """
 
     def __init__(

@@ -56,8 +56,8 @@ def connection_of(
     """Return the connection that a site's catalog entry describes, not yet open.
 
     ``prompter`` asks the user, for the first connection only: later the user may have left the
-    terminal. The system's ssh prompts by itself, before the run. ``variables`` are added to
-    ``LOGIN_VARIABLES`` for a login on this machine.
+    terminal. The system's ssh does not use it: there the user logs in before the run. ``variables``
+    are added to ``LOGIN_VARIABLES`` for a login on this machine.
     """
     config = Path(access.ssh_config) if access.ssh_config else None
     known_hosts = Path(access.known_hosts) if access.known_hosts else None
@@ -139,7 +139,7 @@ class Connection:
         self._counted = AgentCounts(commands={}, cpu_s=0.0, agents=0)
         """Counts of the current agent at the last request."""
         self._before = self._counted
-        """Counts of earlier agents."""
+        """Sum of the counts of all earlier agents."""
 
     @property
     def host_name(self) -> str:
@@ -172,8 +172,8 @@ class Connection:
         self._keeper = asyncio.create_task(self._keep(failures=0))
 
     async def host(self) -> Host:
-        """Wait for the head node. Raises TransientError after ``patience_s``, or at once if the
-        user has to log in; NoAgentError if the connection itself is open."""
+        """Wait for an agent on the head node. Raises TransientError after ``patience_s``, or at
+        once if the user has to log in; its subclass NoAgentError if only the agent is missing."""
         await self._wait()
         assert self._host is not None
         return self._host
@@ -199,8 +199,8 @@ class Connection:
         return self._transport
 
     async def watch(self, directory: str, on_records: Callable[[list[bytes]], None]) -> None:
-        """Do what ``Host.watch`` does, again with every new agent. Each agent reports all records.
-        If this raises TransientError, the watch begins with the next agent."""
+        """Watch ``directory`` as ``Host.watch`` does, by this agent and every later one. Each agent
+        reports all records. If TransientError is raised, the next agent begins the watch."""
         self._watches[directory] = on_records
         await self._wait()
         assert self._host is not None
@@ -407,7 +407,7 @@ class Connection:
 
 
 def _ignore(reason: str | None) -> None:
-    """The callback before ``open`` and after ``close``."""
+    """Ignore the status: the callback before ``open`` and after ``close``."""
 
 
 def _worst(errors: Sequence[WfrunError]) -> WfrunError:

@@ -17,11 +17,12 @@ _T = TypeVar("_T")
 Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 Short = Annotated[str, msgspec.Meta(max_length=4096)]
 Time = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
-"""Seconds, or seconds since 1970. The bounds are what calendars and sums can take."""
+"""A duration, or a time since 1970, in seconds. Within the bounds, neither sums nor conversions to
+a date overflow."""
 MAX_HEADER_BYTES = 1 << 24
-"""Maximum length of a header. The longest have the names of thousands of spool files."""
+"""Maximum length of a header, in bytes. The longest have the names of thousands of spool files."""
 _ODD_HEADER_BYTES = 1 << 20
-"""Maximum length of a header with undecodable names, whose decoding takes more memory."""
+"""Maximum length in bytes of a header with undecodable names; its decoding takes more memory."""
 _MAX_MESSAGE = 4096
 """Maximum number of characters of an error message that are kept."""
 

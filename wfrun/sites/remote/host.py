@@ -90,10 +90,11 @@ class Host(Protocol):
     async def run_series(
         self, commands: Sequence[Sequence[str]], *, timeout_s: float = 30.0
     ) -> list[CommandResult]:
-        """Run commands as by ``run``, one after the other, in one request. The series ends when a
-        command fails, or after SERIES_S of ``agent.py``. Returns the results of the commands that
-        ran: at least one, and the last may have failed. ``timeout_s`` is the timeout of each
-        command. Raises InfeasibleError if the program of the first command is absent."""
+        """Run commands as ``run`` does, one after the other, in one request. The series ends early
+        when a command fails, prints too much, or ends later than SERIES_S of ``agent.py``. Returns
+        the results of the commands that ran: at least one, and the last may have failed.
+        ``timeout_s`` is the timeout of each command. Raises InfeasibleError if the program of the
+        first command is absent."""
 
     async def make_directories(self, paths: Sequence[str], mode: int = 0o700) -> None:
         """Make directories and their parents. Raises InfeasibleError if that is not permitted or

@@ -121,7 +121,7 @@ class StreamConnection:
 
 
 def deliver(handler: ConnectionHandler, data: bytes) -> None:
-    """Pass data to a handler. A defect of the handler is logged and does not end the connection."""
+    """Pass data to a handler. Its exceptions are logged and do not end the connection."""
     try:
         handler.received(data)
     except Exception:

@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1000
 _NOISE_BYTES = 1 << 20
 """Maximum output of a login profile."""
 _TRANSIENT = ("Stale file handle", "Input/output error", "Resource temporarily unavailable")
-"""Messages of errors, mostly of network file systems, that a retry may mend."""
+"""Error messages, mostly of network file systems, after which a retry may succeed."""
 
 
 def _operand(path: str) -> str:
@@ -32,7 +32,7 @@ def _operand(path: str) -> str:
 
 
 async def read_file(transport: Transport, path: str, start: int = 0) -> AsyncGenerator[bytes, None]:
-    """``Transport.read_file`` by ``Transport.start``."""
+    """Implements ``Transport.read_file`` by a command."""
     program = f"tail -c +{start + 1}" if start else "cat"
     process = await transport.start(
         f"{IN_ENGLISH}; {PRINT_BEGIN}; exec {program} < {_operand(path)}"
@@ -93,8 +93,8 @@ async def begun(process: Process, failure: str) -> bytes:
 async def write_file(
     transport: Transport, path: str, content: AsyncIterator[bytes], mode: int, start: int = 0
 ) -> int:
-    """``Transport.write_file`` by ``Transport.start``. Replaces a file of that name, unless
-    ``start`` is given."""
+    """Implements ``Transport.write_file`` by a command. Replaces an existing file unless ``start``
+    is given."""
     name = _operand(path)
     write = f"rm -f {name} && cat > {name}"
     if start:

@@ -14,8 +14,8 @@ async def find_directory(host: Host, site: str, written: str, name: str) -> str:
     """Return the absolute path of the run's directory, which is in the directory of the site.
 
     ``written`` is the catalog's ``directory``, which may begin with ``~`` or a variable of the
-    login environment. ``name`` is the name of the run's directory. Raises InfeasibleError if the
-    variable is not set there.
+    login environment. ``name`` is the name of the run's directory. Raises InfeasibleError if that
+    variable is not set.
     """
     head, slash, tail = written.partition("/")
     if head == "~":

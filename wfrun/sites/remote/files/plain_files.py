@@ -1,4 +1,4 @@
-"""Requests about files that copies need at a host without an agent."""
+"""The file operations that copies need at a host without an agent."""
 
 from __future__ import annotations
 

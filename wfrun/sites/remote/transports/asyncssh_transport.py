@@ -196,7 +196,8 @@ class AsyncsshTransport:
             raise
 
     async def _extend(self, name: str, user: str | None, port: int | None, depth: int = 0) -> None:
-        """Connect to ``name`` through its own jump hosts, behind those already connected."""
+        """Connect to the jump hosts of ``name``, then to ``name``, each through the last connection
+        of the chain."""
         if depth > _MAX_JUMPS:
             raise InfeasibleError(
                 f"{self.host} has jump hosts that lead in a circle, by way of {name}",

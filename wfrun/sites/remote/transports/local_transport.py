@@ -156,7 +156,7 @@ class LocalTransport:
         return process
 
     async def start_with_agent(self, command: str) -> LocalProcess:
-        """``start``: commands here have the environment of wfrun."""
+        """Call ``start``: commands on this machine have wfrun's environment with its SSH agent."""
         check_agent(self.host, None)
         return await self.start(command)
 

@@ -286,8 +286,8 @@ class OpensshTransport:
         return session
 
     async def start_with_agent(self, command: str) -> LocalProcess:
-        """Start a command over a connection of its own. A shared connection would forward the
-        user's agent until it ends."""
+        """Start a command over a connection of its own. A shared connection would go on to forward
+        the user's agent after the command has ended."""
         settings = await self._settings()
         agent = settings.get("identityagent", "SSH_AUTH_SOCK")
         check_agent(self.host, None if agent == "SSH_AUTH_SOCK" else agent)
@@ -329,7 +329,7 @@ class OpensshTransport:
         return [" ".join(each[1:3]) for each in words if len(each) >= 3]
 
     async def _settings(self) -> dict[str, str]:
-        """The user's configuration for the host, by option in small letters."""
+        """The user's configuration for the host: values by option, whose name is in lower case."""
         _, said = await self._ask("-G")
         return dict(line.partition(" ")[::2] for line in said.splitlines())
 

@@ -42,7 +42,7 @@ class SendGate:
         self._connections: list[asyncssh.SSHClientConnection] = []
         self._paused: dict[int, float] = {}
         """Monotonic time since which a connection's send buffer is full, by the connection's
-        position."""
+        position in ``_connections``."""
         self._open = asyncio.Event()
         self._open.set()
         self._turn = asyncio.Lock()
@@ -81,8 +81,8 @@ class SendGate:
             self._burst_bytes = min(max(2 * burst_bytes, _STEP_BYTES), _MAX_BURST_BYTES)
 
     def _admits(self, size_bytes: int) -> bool:
-        """Whether a request may start now. After a loss of a connection requests start, and
-        fail."""
+        """Whether a request may start now. After the loss of a connection every request may start,
+        so that it fails."""
         return (
             self._open.is_set()
             or self._passed_bytes + size_bytes <= self._burst_bytes

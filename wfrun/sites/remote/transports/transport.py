@@ -43,7 +43,7 @@ class Process(Protocol):
         """Close the command's stdin."""
 
     async def read(self, limit: int) -> bytes:
-        """Read 1 to ``limit`` bytes of the command's stdout; returns none at its end."""
+        """Read 1 to ``limit`` bytes of the command's stdout; returns empty bytes at its end."""
 
     def errors(self) -> str:
         """The last 4 kB of the command's stderr so far."""
@@ -97,8 +97,8 @@ class Transport(Protocol):
         """Requests about files, without an agent."""
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
-        """Listen on a free TCP port of this address of the host, or of all addresses that it
-        allows. Raises InfeasibleError if the host or the transport does not forward ports,
+        """Listen on a free TCP port of the host's address ``address``; None: of all addresses that
+        the host allows. Raises InfeasibleError if the host or the transport does not forward ports,
         TransientError when the connection is lost."""
 
     async def lost(self) -> None:
