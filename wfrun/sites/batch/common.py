@@ -14,7 +14,7 @@ MAX_ARGUMENTS = 200
 """Maximum number of jobs named on one command line."""
 
 _SHOWN = 500
-"""Maximum characters of a program's output in a message."""
+"""Maximum number of characters of a program's output in a message."""
 _SCRIPT = """\
 #!/bin/sh
 # Made by wfrun for {name}. The command line of the submission has the requested resources.
@@ -33,9 +33,9 @@ def script(job: BatchJob, variable: str, before: str = "") -> str:
 
 
 def tell_walltime(job: BatchJob, walltime_s: int, overriding: str) -> str:
-    """Lines of a batch script that tell ``job.py`` the walltime of its job: an end near it may be
-    the batch system's doing. Empty if one of the user's options, matched by the regular expression
-    ``overriding``, may request another walltime."""
+    """Lines of a batch script that pass the walltime of the job to ``job.py``, which suspects the
+    batch system if the job ends near its walltime. Empty if one of the user's options may request
+    another walltime: if the option matches the regular expression ``overriding``."""
     if any(re.match(overriding, word) for word in job.options):
         return ""
     return f"WFRUN_JOB_WALLTIME_S={walltime_s}\nexport WFRUN_JOB_WALLTIME_S\n"

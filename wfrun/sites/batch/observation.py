@@ -11,14 +11,14 @@ OBSERVE_S = 60.0
 """Interval between queries of other users' jobs, in runs that use them."""
 GUEST_OBSERVE_S = 1.0
 """Interval between queries of other users' jobs in runs that give processors back when another
-user's job waits: runs with malleable jobs, and owners who scavenge. The interval is never shorter
-than ``poll_min`` of the catalog, 2 s by default."""
+user's job waits: runs with malleable jobs or with owners who use only idle processors (scavenge).
+The interval is never shorter than ``poll_min`` of the catalog, 2 s by default."""
 
 
 class Observer:
-    """Turns snapshots of a site's queue into events. An event has the detail that the run's
-    policies use: each job, or the cores of running and of queued jobs. No event is made if this
-    detail has not changed, since every event makes the log longer."""
+    """Turns snapshots of a site's queue into events. As the run's policies need, an event has each
+    job, or only the numbers of cores of running and of queued jobs. If these have not changed, no
+    event is made, since every event makes the log longer."""
 
     def __init__(self, site: int, observed: Observed) -> None:
         self._site = site
@@ -32,12 +32,12 @@ class Observer:
         ended: Sequence[EndedJob] = (),
         planned: Sequence[tuple[str, float]] = (),
     ) -> SiteObserved | SiteLoadObserved | None:
-        """The event for the present jobs of other users. ``jobs`` has the running ones first, then
-        the queue in order. None if the run does not use other users' jobs, or if nothing has
-        changed.
+        """The event for the present jobs of other users. ``jobs`` has the running jobs first, then
+        the waiting ones in the order of the queue. None if the run does not use other users' jobs,
+        or if nothing has changed.
 
         ``ended``: jobs that ended before the first observation, in the order of their ends.
-        ``planned``: starts of our waiting attempts as the queue plans them, by key.
+        ``planned``: keys of our waiting attempts, each with the start that the batch system plans.
         """
         if self._observed == "nothing":
             return None

@@ -52,7 +52,7 @@ class Offer(msgspec.Struct, frozen=True):
     """Maximum number of jobs that one user should have in the queue; each element of an array
     counts. None: unknown."""
     max_jobs_why: str = ""
-    """Source of ``max_jobs``, for readers."""
+    """Setting from which ``max_jobs`` comes, in words for the user."""
     picks_queue: bool = False
     """Whether the scheduler picks a queue for a job that names none, even without a default."""
     notes: tuple[str, ...] = ()

@@ -24,5 +24,5 @@ class Survey(NamedTuple):
     """Parses the outputs, by name; the output of a failed command is empty. Raises
     QueueUnknownError."""
     version: re.Pattern[str] = _ANY
-    """Must be found in the output of ``probe``. Otherwise another batch system, with commands of
-    the same names, has answered."""
+    """Pattern that the output of ``probe`` must contain. Otherwise another batch system, with
+    commands of the same names, has answered."""

@@ -108,20 +108,21 @@ class BatchSystem(Protocol):
         """Raise the errors of `submitted` if the answer to `rehearse` is a refusal."""
 
     def output_path(self, output: str, element: int | None) -> str | None:
-        """Path of the file that has, once a job or element has ended, what it printed before our
-        script began. ``output`` is `BatchJob.output`; ``element`` is None for a job that is not an
-        array. None if the system leaves no such file."""
+        """Path of the file that the system leaves at the end of a job or element. It has the output
+        from before our script began, and the system's message about the end. ``output`` is
+        `BatchJob.output`; ``element`` is None for a job that is not an array. None if the system
+        leaves no such file."""
         return None
 
     def explained(self, printed: str) -> Ending | None:
-        """Why the system ended a job, from ``printed``, the content of the file of `output_path`;
-        None if that does not say."""
+        """Why the system ended a job. ``printed`` is the content of the file of `output_path`. None
+        if the file does not say why."""
         return None
 
     def queue(self, user: str | None) -> list[str]:
         """The command that shows the jobs of ``user``. If ``user`` is None, the command shows the
-        jobs of all users, each element of an array by itself. It may show more than was asked: PBS
-        cannot select by user."""
+        jobs of all users, each element of an array by itself. It may show other users' jobs too:
+        PBS cannot select by user."""
 
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
         """The commands that show each element of these arrays by itself; `jobs` parses their
@@ -134,9 +135,9 @@ class BatchSystem(Protocol):
         header, or if it cannot be parsed."""
 
     def nodes(self) -> list[str] | None:
-        """The command that shows the nodes. `may_start` needs it if the system also reports a job
-        as never starting while nodes that the job needs are out of service. None for a system that
-        reports this only of jobs that can never start."""
+        """The command that shows the nodes, for `may_start`. A system needs it if it may report as
+        never starting a job that can start when nodes are back in service. None: this system
+        reports only jobs that can never start."""
         return None
 
     def may_start(self, reason: str, output: str) -> bool:

@@ -113,8 +113,9 @@ def _queue(
 
 
 def _templates(rules: Mapping[str, str]) -> list[str]:
-    """Templates of parallel environments over several nodes: ``mpi-{cores}`` if the queue has some
-    such as ``mpi-8``, with 8 cores on each node."""
+    """Templates of parallel environments over several nodes: ``mpi-{cores}`` if the queue has an
+    environment such as ``mpi-8``, with 8 cores on each node. ``rules``: allocation rules by name.
+    """
     names = (
         re.sub(rf"(?<!\d){rule}(?!\d)", "{cores}", name)
         for name, rule in rules.items()

@@ -19,7 +19,7 @@ _BEFORE_JOB = frozenset({*range(1, 15), 21, 24, 25, 27, 28, 29, 38})
 _NO_OUTPUT = 26
 _LIMIT = 37
 _KILLED = 100
-"""A signal ended the job after its start."""
+"""Value of the field ``failed`` if a signal ended the job after its start."""
 _UNITS = {
     "": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3,
     "t": 1000**4, "T": 1024**4,

@@ -19,8 +19,8 @@ _DISABLED = "disabled"
 
 
 def read_waits(output: str) -> tuple[str, bool]:
-    """The reason why the job waits, empty if the scheduler gives none, and whether all queues that
-    the job asked for are disabled. Reasons of other queues are left out."""
+    """The reason why the job waits, and whether all queues that the job requests are disabled. The
+    reason is empty if the scheduler gives none. Reasons of other queues are left out."""
     asked = _QUEUES.search(output)
     patterns = asked[1].split(",") if asked is not None else ["*"]
     instances: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""Submission of parallel jobs to Grid Engine that refuses jobs that no queue can ever run.
+"""Submits parallel jobs to Grid Engine, and refuses a job if no queue can ever run it.
 
 By itself qsub accepts a job that requests more slots than its parallel environment, the queues or
 the nodes have, and the job waits for ever. ``qsub -w e`` verifies the job against the configured
@@ -7,9 +7,10 @@ hosts are down, and which slots and consumables are in use (tried with version 8
 
 But ``-w e`` also refuses jobs that may run later: jobs that request a load value such as mem_free,
 since load values are ignored too, and jobs that avoid nodes. So after a refusal further
-verifications find out whether the width is the reason. They compare the job with a narrow one like
-it, both without nodes to avoid, and once more both also without the request for memory. The job is
-refused only if the narrow one is accepted and the wide one is not. Source: option -w of qsub(1).
+verifications find out whether the width is the reason. They compare the job with a narrow job that
+is equal otherwise: first both without nodes to avoid, then both also without the request for
+memory. The job is refused only if in one comparison the narrow job is accepted and the wide job is
+not. Source: option -w of qsub(1).
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ def _queue(
 
 
 def _used(listed: str, hosts: Mapping[str, _Host], groups: Mapping[str, list[str]]) -> list[str]:
-    """The hosts of a queue. ``listed`` has names of hosts, and of groups with a final ``/``, each
-    perhaps with a preference such as ``+2``; ``~name`` excludes a name. Unknown names are
-    ignored."""
+    """The hosts of a queue. ``listed`` has names of hosts and, with a final ``/``, of groups. A
+    name may have a preference such as ``+2``; ``~name`` excludes a name. Unknown names are ignored.
+    """
     used: dict[str, None] = {}
     for word in re.sub(r"\+\d+\b", "", listed).split():
         names = [word.lstrip("~").rstrip("/")]

@@ -14,8 +14,8 @@ has one resource for each core."""
 
 
 def read_offer(nodes: str) -> Offer:
-    """The offer from the output of ``oarnodes -J`` and OAR's version. Raises QueueUnknownError for
-    other output, and if there are no resources."""
+    """The offer from the output of ``oarnodes -J``, which OAR's version has to follow. Raises
+    QueueUnknownError for other output, and if there are no resources."""
     resources = [each for each in read_json(nodes) if each.get("type", "default") == "default"]
     if not resources:
         raise QueueUnknownError("oarnodes shows no resource")

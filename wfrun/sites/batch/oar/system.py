@@ -23,9 +23,9 @@ complete: without jobs oarstat prints nothing."""
 class Oar(BatchSystem):
     """OAR 2.5.
 
-    Each element of an array is a job of its own, with an id of its own. OAR submits a job that
-    could not be started again, with a new id. So jobs are named by the id of their array and their
-    index in it; a single job is an array of one.
+    Each element of an array is a job of its own, with an id of its own. If a job cannot be started,
+    OAR submits it again, with a new id. So jobs are named by the id of their array and their index
+    in it; a single job is an array of one.
 
     Jobs get nothing of the environment of the submission. Cores are requested as the resource
     ``core_resource``, whose name administrators choose. Memory is not requested, since the property

@@ -105,8 +105,8 @@ def _waiting(attributes: Mapping[str, str]) -> list[int]:
 
 
 def _begun(job: str, attributes: Mapping[str, str], waiting: set[int]) -> _Begun:
-    """The elements that no longer wait, of an array that qstat shows without its elements. Raises
-    QueueUnknownError if the attributes of the array do not determine them."""
+    """The elements that no longer wait. qstat shows only the array, not its elements. Raises
+    QueueUnknownError if the attributes of the array do not determine the elements."""
     counts = dict(
         re.findall(r"(\w+):(\d{1,9})\b", attributes.get("array_state_count", ""), re.ASCII)
     )

@@ -103,8 +103,9 @@ class Pbs(_Family):
         self.max_array = max_array or 10_000
 
     def _rerunnable(self, job: BatchJob) -> str:
-        """Whether the job is rerunnable: ``y`` for arrays, which must be, else ``n``, since some
-        servers have another default. An element that PBS queues again finds its attempt claimed."""
+        """Whether the job is rerunnable: ``y`` for arrays, since PBS requires it; else ``n``, since
+        some servers have another default. An element that PBS queues again does nothing, since its
+        attempt is already claimed."""
         return "y" if job.count > 1 else "n"
 
     def _output(self, job: BatchJob) -> str:
@@ -125,8 +126,9 @@ class Pbs(_Family):
         return [*array, "-l", chunk, *(["-l", "place=scatter"] if job.nodes > 1 else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """The jobs of all users, since ``-u`` and ``-f`` exclude each other. ``-t`` would also show
-        ended elements of arrays, 1.5 kB each, so it is added only if all users' jobs are wanted."""
+        """The command shows all users' jobs even for one ``user``, since ``-u`` excludes ``-f``. It
+        has ``-t`` only if ``user`` is None, since ``-t`` also shows ended elements of arrays, at
+        1.5 kB each."""
         return ["qstat", *(["-t"] if user is None else []), "-f", "-F", "json"]
 
     def elements(self, ids: Sequence[str]) -> list[list[str]]:
@@ -193,8 +195,8 @@ class Torque(_Family):
         return [*array, "-l", nodes, *(["-l", memory] if job.memory_bytes else [])]
 
     def queue(self, user: str | None) -> list[str]:
-        """The jobs of all users, after the server's own line. Without jobs ``qstat -f`` prints
-        nothing, which would not show that the server has answered."""
+        """The command shows the server's own line, then all users' jobs. Without jobs ``qstat -f``
+        prints nothing, which would not show that the server has answered."""
         return ["sh", "-c", "qstat -B && qstat -t -f"]
 
     def jobs(self, exit_code: int | None, output: str, errors: str) -> list[JobInQueue]:

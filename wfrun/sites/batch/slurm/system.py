@@ -32,8 +32,8 @@ _NODE = NodeFacts(
         ),
     ),
 )  # fmt: skip
-"""Source: squeue(1), scontrol(1), srun(1); SLURM_JOB_END_TIME (sbatch(1)) is new in version 22.05.
-"""
+"""Facts for the programs on nodes. Source: squeue(1), scontrol(1), srun(1), and sbatch(1) for
+SLURM_JOB_END_TIME, which is new in version 22.05."""
 
 
 class Slurm(BatchSystem):
