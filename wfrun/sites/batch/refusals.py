@@ -1,4 +1,4 @@
-"""Classification of submissions that were turned back, by the text of the submission command."""
+"""Classifies refused submissions by the output of the submission command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from wfrun.sites.batch.system import ArrayTooLargeError, BackPressureError
 
 _FIRST = 300
 _LAST = 200
-"""Maximum characters of a shortened text in a message, from its start and from its end."""
+"""Maximum numbers of characters from the start and from the end of a text that is shortened for a
+message."""
 _USAGE = re.compile(r"^usage: .*", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _NOTHING = re.compile(r"(?!)")
 

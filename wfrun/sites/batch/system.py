@@ -48,8 +48,8 @@ class BatchJob(msgspec.Struct, frozen=True):
     """Further arguments of the submission command, from the catalog."""
     avoid_nodes: tuple[str, ...]
     log: str
-    """Absolute path of the log, which has what the batch script prints before the wrapper runs,
-    such as errors."""
+    """Absolute path of the log for the output of the batch script and its command, such as errors.
+    """
     output: str
     """Absolute path of the file in which the batch system collects a job's output. For an array,
     the paths of the elements' files begin with it."""

@@ -1278,7 +1278,7 @@ class SpoolReader:
         self._session = session
         self._report = report
         self._next = {}  # type: Dict[bytes, Tuple[int, int]]
-        """By name: the current connection and the number of its next file."""
+        """By the ``<name>`` of spool files: the current connection, and its next file's number."""
         self._woken = threading.Event()
         self.ended = False
 
@@ -1402,7 +1402,7 @@ def login_shell() -> str:
 
 
 def start_thread(target: "Callable[[], None]") -> None:
-    """Start a daemon thread. Raises RuntimeError after START_S without room for one."""
+    """Start a daemon thread; retry for START_S. Raises RuntimeError if no thread can be started."""
     deadline_s = time.monotonic() + START_S
     while True:
         thread = threading.Thread(target=target)

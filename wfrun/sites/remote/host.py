@@ -105,8 +105,9 @@ class Host(Protocol):
         mode 0700. Raises InfeasibleError if other users can write in it or replace it."""
 
     async def write(self, files: Sequence[NewFile]) -> None:
-        """Write small files in this order. Raises InfeasibleError at the first file that cannot be
-        written; the files before it are written."""
+        """Write small files in the given order. Raises InfeasibleError at the first file that
+        cannot be written; the files before it are written. Raises TransientError at the first
+        file whose digest differs."""
 
     async def read(self, paths: Sequence[str], limit: int = 1 << 20) -> list[bytes | None]:
         """The last ``limit`` bytes of each file; None if it is absent or unreadable. Raises

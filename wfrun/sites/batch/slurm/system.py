@@ -41,7 +41,7 @@ class Slurm(BatchSystem):
 
     Jobs get the environment of the login on the head node (``--export=ALL``), as if submitted by
     hand, so PATH and modules work. ``NONE`` would make each node log the user in, which is slow and
-    fails under load. The task's own environment is set later, by the wrapper.
+    fails under load. The task's own environment is set later, by ``job.py``.
 
     A site is one cluster. For several (``-M``, federations) write one site each, with
     ``SLURM_CLUSTERS`` in its login environment.

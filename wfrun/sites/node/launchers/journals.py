@@ -21,8 +21,8 @@ else:
 BEAT_S = 5.0
 """Interval in seconds at which a launcher touches its journal: its heartbeat."""
 PATIENCE_S = 60.0
-"""Time in seconds without a heartbeat after which a launcher on another machine, or before a reboot
-of this one, counts as dead."""
+"""Time in seconds without a heartbeat after which a launcher counts as dead, if it has started on
+another machine or before the last boot of this one."""
 DEAD_PATIENCE_S = 4 * BEAT_S
 """``PATIENCE_S`` for a launcher whose host the user has declared dead."""
 LOOK_S = 2.0

@@ -2,8 +2,8 @@
 nodes.
 
 The first launcher of a job's claim runs the job's program, and speaks with it over a socket
-(``malleable_end.py``). No engine is needed for that: an answer that the engine has not received is
-reported to the next one. ``batch_launcher.py`` describes the messages.
+(``malleable_end.py``), also while no engine is connected: an answer that one engine has not
+received is reported to the next engine. ``batch_launcher.py`` describes the messages.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ LONGEST_PATH = 107
 
 
 class JoinedProgram:
-    """The program of an attempt."""
+    """The program of a malleable attempt, and its open question."""
 
     def __init__(self, request: "Request", end: SocketEnd, folder: str) -> None:
         self.request = request

@@ -90,9 +90,9 @@ class QueueRunner(Runner):
                 self._say(json.dumps({"error": text}))
 
     def _enqueue(self, fresh: "List[Request]") -> None:
-        """Record attempts in the journal, then queue them. By that record, others know which
-        launchers may hold a claim. If it cannot be written, the attempts end as "disk-full"; those
-        that never fit here end as "launch-failed"."""
+        """Record attempts in the journal, then queue them. From the record other launchers learn
+        which launchers may hold a claim. If it cannot be written, the attempts end as "disk-full".
+        Attempts that never fit on this node end as "launch-failed"."""
         if not fresh:
             return
         self.journal.add(json.dumps({"queued": [request["key"] for request in fresh]}))

@@ -54,8 +54,8 @@ class _Work:
 
 
 def new_digest(size: int) -> "Any":
-    """Make a SHA-256 object for content of about ``size`` bytes: OpenSSL's if it is fast enough to
-    be worth loading, else Python's own."""
+    """Make a SHA-256 object for content of about ``size`` bytes. It is OpenSSL's only if the
+    content is not tiny, and if OpenSSL is loaded or worth loading for the bytes hashed so far."""
     if size <= TINY_BYTES:
         return sha256()
     if "hashlib" not in sys.modules:

@@ -28,10 +28,10 @@ else:
 
 SCRIPT = ".wfrun-script"
 STAGE = ".wfrun-stage"
-"""Names in the sandbox of the script and of the file with its stage."""
+"""Names of two files in the sandbox: the script, and the file with the script's stage."""
 STOP_S = 2
-"""Time in seconds between SIGTERM and SIGKILL in a container of _DETACHED. Shorter than
-``runner.GRACE_S``, after which only the runtime's client would be killed."""
+"""Time in seconds between SIGTERM and SIGKILL in a container of a runtime in _DETACHED. Shorter
+than ``runner.GRACE_S``, after which only the runtime's client would be killed."""
 
 _DETACHED = ("docker", "podman")
 """Runtimes whose containers run outside of the process group of their client."""
@@ -44,8 +44,8 @@ _FAILED_TO_START = {
     "docker": (125, r"^docker: "),
     "podman": (125, r"^Error: "),
 }
-"""By runtime: the exit code and a pattern of stderr if it could not start a container. The exit
-code alone is not enough, since a task may exit with it too."""
+"""By runtime: the exit code and a pattern of stderr that together show that no container could be
+started. The exit code alone is not enough, since a task may exit with it too."""
 
 
 class Setup:

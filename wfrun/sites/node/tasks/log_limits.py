@@ -12,8 +12,8 @@ else:
     from store import write_all
 
 MAX_END_BYTES = 1 << 20
-"""Maximum number of bytes kept at the end of a log. While the task runs, its log is cut each time
-it exceeds the limit by that number, so that no more bytes are copied than printed."""
+"""Maximum number of bytes kept at the end of a log. While the task runs, its log is cut only when
+it exceeds the limit by the number of kept bytes, so that cuts copy no more than the task prints."""
 NOTE = "\n--- wfrun: %d bytes are left out here, by --max-log ---\n"
 MAX_NOTE_BYTES = 80
 LOOK_S = 0.25

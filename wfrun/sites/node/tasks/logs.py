@@ -54,9 +54,10 @@ class Logs:
         self._prefix = "%s.spare-%s-" % (attempts, os.urandom(6).hex())
 
     def claim(self, name: str, is_known: "Callable[[], bool]") -> Log:
-        """Claim an attempt by creating its log ``name``. Raises FileExistsError if the attempt is
-        claimed: the log exists. ``is_known`` returns whether this process had claimed it before. If
-        not, a log linked to our empty file is our new claim, to which NFS has lost the reply."""
+        """Claim an attempt by creating its log ``name``. Raises FileExistsError if the log exists:
+        another process, or this one earlier, has claimed the attempt. ``is_known`` returns whether
+        it was this one. If not, a log that links to our empty file was made by this call: NFS has
+        lost the first reply."""
         path = self._attempts + name
         if self._spares and self._empty:
             try:

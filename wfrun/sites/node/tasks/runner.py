@@ -99,8 +99,8 @@ class Runner:
         self.keys: "Dict[str, RunningAttempt]" = {}
         """Attempts by key, from their start until their outcome is reported."""
         self.timers: "List[Tuple[float, int, int]]" = []
-        """A heap of: due time, serial number of the attempt (0: a check of the logs), pid (0: a
-        timer of the subclass)."""
+        """A heap of timers: due time on time.monotonic, serial number of the attempt (0: a check of
+        the logs), pid of the attempt (0: a timer of the subclass)."""
         self.serial = 0
         self.digests = OutputDigests()
         self.log_limits = LogLimits()
@@ -114,7 +114,7 @@ class Runner:
         if self.reaps_orphans:
             self.children = os.open("/proc/thread-self/children", os.O_RDONLY)
         self.orphans_known = True
-        """Whether leftover processes were searched for since a process last ended."""
+        """Whether orphans were searched for since the last end of a child process."""
         self.warnings: "FrozenSet[int]" = frozenset()
         """Numbers of the signals with which the batch system warns that it will end the job."""
         self.wake = self._catch_signals()

@@ -1,4 +1,4 @@
-"""Private directories for sockets. The directory of a killed process is removed by the next one."""
+"""Private directories for sockets. The next process removes the directory of a killed process."""
 
 from __future__ import annotations
 

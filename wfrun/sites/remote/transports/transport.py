@@ -64,7 +64,7 @@ class Transport(Protocol):
     async def connect(self) -> None:
         """Connect. Raises TransientError when the host cannot be reached now, NeedsLoginError when
         it requires a login that only the user can give. Raises InfeasibleError when a retry cannot
-        help, as with an unknown host key; the message then has the command that accepts the key."""
+        help. For an unknown host key, its hint has the command that accepts the key."""
 
     async def start(self, command: str) -> Process:
         """Start a POSIX shell command. Raises TransientError when the connection is lost."""
@@ -94,7 +94,7 @@ class Transport(Protocol):
         """
 
     async def plain_files(self) -> PlainFiles:
-        """Requests about files, without an agent."""
+        """The file operations at this host that need no agent."""
 
     async def forward(self, address: str | None, on_connection: OnConnection) -> Listener:
         """Listen on a free TCP port of the host's address ``address``; None: of all addresses that
