@@ -86,8 +86,8 @@ def next_frame(buffer: bytearray) -> Frame | None:
 
 
 def values_of(header: Header, kind: type[_T], count: int | None = None) -> list[_T]:
-    """The values of an answer, as ``kind``. Raises FrameError for values of other types, or if
-    their number is not ``count``."""
+    """The values of an answer, each of type ``kind``. Raises FrameError for values of other types,
+    or if their number is not ``count``; None: any number."""
     try:
         values = msgspec.json.decode(header.values, type=list[kind])  # type: ignore[valid-type]
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -48,7 +48,7 @@ class Facts(msgspec.Struct, frozen=True):
     python: str
     """Version of the Python that the agent runs on."""
     clock_offset_s: float
-    """The head node's clock minus ours; the error is at most the round trip."""
+    """The head node's clock minus ours; the error is at most the round-trip time."""
     home: str
     round_trip_s: float
     shell: str = "/bin/sh"
@@ -120,7 +120,8 @@ class Host(Protocol):
 
     async def digest_of_growing(self, path: str, size_bytes: int) -> str | None:
         """Wait until a file that is being written has ``size_bytes``, and return the SHA-256 digest
-        of these. Returns None if the file does not appear or grow for a minute, or is removed."""
+        of these bytes, in hex. None if the file does not appear or grow for a minute, or is removed
+        or replaced."""
 
     async def stat(self, paths: Sequence[str]) -> list[Stat | None]:
         """Status of each path, symbolic links followed; None if it is absent."""

@@ -6,9 +6,9 @@ job by `wfrun sites links --nodes` and `wfrun sites check --nodes`.
 
 OUTPUT is a JSON file: ``latency_s``, half the median round-trip time of 64 kB, and
 ``bandwidth_bytes_per_s``, from the median round-trip time of 4 MB (thesis section 2.3.3); or
-``error``. With ``--try`` the second node tries to connect to two ports of the first: one in the
-range of Open MPI's "daemons", one in that of its "processes". OUTPUT then has ``reached``, the list
-of those that it could connect to. It needs only the standard library of Python >= 3.6.
+``error``. With ``--try`` the second node tries to connect to two ports of the first: one like those
+of Open MPI's "daemons", one like those of its "processes". OUTPUT then has ``reached``, the list of
+the reached ports by these names. It needs only the standard library of Python >= 3.6.
 """
 
 import contextlib

@@ -18,8 +18,8 @@ To avoid starting an interpreter for each task, a launcher runs this file once, 
 
 with a socket as standard input, and requests a process for each task (``WarmInterpreter``). The
 server forks twice and the intermediate child exits at once, so that the launcher, a subreaper,
-becomes the parent of the process and treats it like any other task. WFRUN_ATTEMPT is overwritten in
-the memory of the process, where /proc shows it.
+becomes the parent of the process and treats it like any other task. The process overwrites
+WFRUN_ATTEMPT in its initial environment, which /proc shows.
 
 Request: length (4 bytes), JSON {"argv", "env", "cwd", "pins"}, with the three standard streams as
 ancillary data of the first byte. Answer: the pid (4 bytes). When the server is ready, before any

@@ -255,8 +255,8 @@ class SpoolConnection:
         self.send(is_last=True)
 
     def close(self, is_orderly: bool) -> None:
-        """Close the connection, and remove the files to this node. If ``is_orderly``, write the
-        empty file that marks the end, and leave unread files to the engine; else remove them."""
+        """Close the connection, and remove the engine's files. If ``is_orderly``, write the empty
+        file that marks the end, and leave our unread files to the engine; else remove them too."""
         with contextlib.suppress(OSError):
             if is_orderly:
                 self._write(b"")

@@ -89,7 +89,7 @@ class JobSystem:
         self, program: "List[str]", hosts: "List[str]", cores: int
     ) -> "List[Tuple[List[str], Dict[str, str]]]":
         """Commands, each with its environment variables, that together run ``program`` with
-        ``cores`` cores on each node but the first. Empty if this batch system cannot do so.
+        ``cores`` cores on each node but the first. Empty if there is no such command on this node.
 
         The program gets one more argument, from which `number_of_node` computes its node's number.
         """

@@ -54,8 +54,8 @@ async def make_directory(host: Host, site: str, written: str, name: str) -> str:
 async def put_programs(
     host: Host, directory: str, names: Sequence[str], data: Mapping[str, bytes] | None = None
 ) -> None:
-    """Copy the node programs ``names`` to ``bin`` in the run's directory, and the files of
-    ``data``, contents by name."""
+    """Copy the node programs ``names`` and the files ``data``, contents by name, to ``bin`` in the
+    run's directory."""
     programs = [node.FOLDER / name for name in names]
     files = {program.name: program.read_bytes() for program in programs} | dict(data or {})
     await host.write([NewFile(f"{directory}/bin/{name}", files[name]) for name in files])

@@ -17,8 +17,8 @@ _PRIVATE = asyncssh.SFTPAttrs(permissions=0o700)
 
 
 class SftpFiles:
-    """Implements ``PlainFiles`` by a session of SFTP. ``explained`` takes a path and a participle
-    such as ``read``; its context manager turns errors of SFTP into those of ``Transport``."""
+    """Implements ``PlainFiles`` by an SFTP session. ``explained`` takes a path and a participle
+    such as ``read``, and returns a context that turns SFTP errors into those of ``Transport``."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SftpFiles:
 
 
 def encode(path: str) -> bytes:
-    """A path as SFTP sends it."""
+    """Encode a path for SFTP."""
     return path.encode("utf-8", "surrogateescape")
 
 
