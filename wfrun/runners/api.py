@@ -204,7 +204,7 @@ def status(run: str | Path | None = None) -> RunResult:
     try:
         return _result(read_state(found), found)
     except rundir.StartingError:
-        return RunResult(None, found.path, found.outputs, 0, 0, 0, 0, 0, 0.0, ())
+        return RunResult(None, found.path, found.outputs, 0, 0, 0, 0, 0, None, ())
 
 
 async def _drive(session: Session, observer: Observer | None) -> RunResult:

@@ -189,7 +189,7 @@ def choose_place(places: list[StoragePlace], *, nodes_see_it: bool) -> StoragePl
         beside_home = home is not None and place.device == home.device
         if not nodes_see_it or place.is_shared or beside_home:
             return place
-    return home
+    return None
 
 
 async def look_at_machine(host: Host) -> Machine:

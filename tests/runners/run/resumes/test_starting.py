@@ -114,7 +114,7 @@ def test_readers_say_that_it_is_starting(
         assert done.out == ""
     monkeypatch.chdir(user.folder)
     stands = wfrun.status("run")
-    assert (stands.outcome, stands.tasks, stands.done) == (None, 0, 0)
+    assert (stands.outcome, stands.tasks, stands.done, stands.makespan_s) == (None, 0, 0, None)
     with pytest.raises(TransientError, match="is starting, driven by"):
         read_state(RunDir(user.folder / "wfrun-runs" / "run"))
     go(user)

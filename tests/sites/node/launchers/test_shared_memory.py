@@ -32,6 +32,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_next_launcher_removes_what_a_killed_one_has_left(memory: Path) -> None:
     """While it lives its directory stays."""
     (memory / "others").mkdir()
+    (memory / ".wfrun-killed-early").mkdir()
     command = [sys.executable, "-c", MAKE, str(memory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None

@@ -214,7 +214,7 @@ class _Lister:
             None if one.site < 0 else self._state.sites[one.site].spec.name,
             host,
             w.attempts_of[one.task],
-            one.age_s if is_timed else None,
+            one.age_s if is_timed and (one.attempt or one.age_s) else None,
             expected,
         )
 

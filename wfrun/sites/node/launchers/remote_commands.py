@@ -100,7 +100,8 @@ def remove_left_memory() -> None:
     node. These are the directories that no process has locked."""
     with contextlib.suppress(OSError):
         for name in os.listdir(SHARED_MEMORY):
-            if name.startswith(OWN_MEMORY):
+            # With a dot: the launcher was killed before it renamed the directory.
+            if name.startswith((OWN_MEMORY, "." + OWN_MEMORY)):
                 with contextlib.suppress(OSError):  # it is locked, or somebody else's
                     _remove_if_left("%s/%s" % (SHARED_MEMORY, name))
 

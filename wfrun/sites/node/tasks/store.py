@@ -74,13 +74,16 @@ def remove_tree(top: str) -> None:
         directories.append(directory)
         try:
             os.chmod(directory, 0o700)
-            for entry in list(os.scandir(directory)):
+            entries = list(os.scandir(directory))
+        except OSError:
+            continue
+        for entry in entries:
+            # An entry may stay, as one that is immutable; the others go.
+            with contextlib.suppress(OSError):
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
                 else:
                     os.unlink(entry.path)
-        except OSError:
-            continue
     for directory in reversed(directories):
         with contextlib.suppress(OSError):
             os.rmdir(directory)
