@@ -61,8 +61,8 @@ CAPABILITIES: list[type[Capability]] = [
     # So are tasks of owners who scavenge: their launchers pull them.
     Scavenging,
 ]
-"""Capabilities that keep facts, or decide before waiting tasks are placed. A new one is a file and
-a line here."""
+"""Capabilities that keep facts, or that decide before waiting tasks are placed. To add a
+capability, write its file and add a line here."""
 
 PLACING: list[type[Part]] = [Placements, Usages, InOrder, Selecting]
 """Core parts that place waiting tasks: `InOrder`, or `Selecting` with `Usages` in a run with a

@@ -9,7 +9,7 @@ from wfrun.engine.core.state import RunState
 
 def attempt_claim(state: RunState, workflow: int, task: int) -> str:
     """The key of the claim that the next attempt of a task runs in: the claim of its job, or of its
-    owner. Empty if any launcher may run it."""
+    owner in a run with scavenging owners. Empty if any launcher may run the attempt."""
     scavenging = state.find(Scavenging)
     if scavenging is not None:
         return scavenging.claim_of(workflow)

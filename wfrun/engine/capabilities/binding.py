@@ -22,9 +22,10 @@ site over SSH, and of a batch system."""
 
 
 class Binding(Part):
-    """Limits the capacity of sites: for policies that assign tasks to free processors, to the slots
-    that other users leave; for other policies, to a multiple of the slots. Short tasks are
-    prefetched beyond this limit, so that slots do not wait for the engine between two tasks.
+    """Limits the number of cores of dispatched attempts at each site. For policies that assign
+    tasks to free processors, the limit is the slots that other users leave free; for other
+    policies, it is `MAX_COMMITTED_RATIO` times the slots. Short tasks are prefetched beyond this
+    limit, so that slots do not wait for the engine between two tasks.
 
     The limit is what makes binding late: tasks that no site has room for stay eligible, and go to
     the site that gets room first.
@@ -34,8 +35,8 @@ class Binding(Part):
 
     dormant = frozenset({"on_ended", "on_done"})
     """Hooks that observe the pace of sites. They are dormant only in simulations of a single
-    workflow: real runs display advice that is based on the pace, and among several workflows a bag,
-    which needs the pace, may arrive after attempts have ended."""
+    workflow. Real runs display advice that is based on the pace. Among several workflows, a bag may
+    arrive late, and it needs the pace that earlier attempts have shown."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -110,8 +111,8 @@ class Binding(Part):
             self._update(site)
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Discard what was not observed while there was no engine: whether open attempts found idle
-        slots, and the time since the last end."""
+        """Discard observations that the time without an engine has made invalid: whether open
+        attempts found idle slots, and the time since the last end."""
         for attempt in self.state.attempts.values():
             attempt.found_idle = False
         for pace in self.paces:

@@ -143,22 +143,23 @@ class Health(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Any site may fail."""
+        """Always: any site may fail."""
         return True
 
     def timers(self) -> Mapping[str, Callable[..., None]]:
         return {"breaker": self._pause_over, "trial": self._trial_over}
 
     def on_placed(self, attempt: Attempt) -> None:
-        """Make the attempt the one that tries its site, if the site is on trial."""
+        """If the site is on trial, make this attempt its probe."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.probe = attempt.key
             self._update_condition(attempt.site)
 
     def on_started(self, attempt: Attempt, event: AttemptStarted) -> None:
-        """If the attempt tries its site, set the timer that ends the trial when the attempt has run
-        for as long as the last pause. A long task would otherwise keep the site on trial."""
+        """If the attempt is the probe of its site, set the timer that ends the trial when the
+        attempt has run for as long as the last pause. A long task would otherwise keep the site on
+        trial."""
         breaker = self.sites[attempt.site].breaker
         if breaker is not None and breaker.probe == attempt.key:
             self.run.set_timer(_trial_timer(attempt.site), self.state.now_s + breaker.pause_s)
@@ -200,7 +201,7 @@ class Health(Capability):
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
         """Count a failure that is the fault of the site. Pause the site after `FAILURES_IN_A_ROW`
-        of them, or at once on trial or if its disk is full."""
+        failures, or at the first one if the site is on trial or its disk is full."""
         index = attempt.site
         site = self.sites[index]
         if self.state.sites[index].reported is not None:
@@ -353,9 +354,9 @@ class Health(Capability):
         streak.last_s = self.state.now_s
 
     def avoided_hosts(self, index: int) -> tuple[str, ...]:
-        """Hosts to avoid, the latest failure first: hosts with `FAILURES_IN_A_ROW` failures while
-        attempts at other hosts of the site succeeded. At most as many as there are hosts whose last
-        attempt succeeded, so that a site always has hosts left."""
+        """Hosts to avoid, the latest failure first: hosts that failed `FAILURES_IN_A_ROW` times
+        while attempts at other hosts of the site succeeded. There are never more of them than hosts
+        whose last attempt succeeded, so that a site always has hosts left."""
         site, state = self.sites[index], self.state
         if not site.failing_hosts:
             return ()

@@ -61,8 +61,8 @@ class Placeholder:
         self.request = request
         self.asked_s = asked_s
         self.is_spare = is_spare
-        """Whether the job does not use it: it was claimed for growth and the job has not joined it,
-        or the job gives it back."""
+        """Whether the job does not use this placeholder: the job has not grown into it yet, or
+        gives it back."""
         self.is_returned = False
         """Whether it is given back before the other placeholders of its claim."""
         self.started_s: float | None = None
@@ -79,8 +79,8 @@ class Placeholder:
 
 
 class ProcessorClaim:
-    """The processors that are held for a job. It is *granted* when all its placeholders are ready;
-    they are all given back together."""
+    """The processors that placeholders hold for one job. The claim is *granted* when all its
+    placeholders are ready; they are all given back together."""
 
     __slots__ = ("asked_s", "attempt", "granted_s", "key", "made", "parts", "reason", "task",
                  "workflow")  # fmt: skip
@@ -99,7 +99,7 @@ class ProcessorClaim:
         self.attempt = ""
         """Key of the attempt that runs in it; empty before its placement."""
         self.reason: tuple[ClaimEndCause, str] | None = None
-        """Cause and message with which the claim is to end; None: it goes on."""
+        """Cause and message with which the claim is to end; None while it is to continue."""
 
     @property
     def is_held(self) -> bool:
@@ -126,7 +126,8 @@ def nodes_of(part: Placeholder, first: int) -> list[ClaimedNode]:
 
 
 _NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")
-"""Characters that no host file may contain. Sites may report anything as the name of a host."""
+"""Characters that are removed from the name of a host before it enters a host file. Sites may
+report any text as the name of a host."""
 
 
 def number_of(claim: ProcessorClaim) -> int:

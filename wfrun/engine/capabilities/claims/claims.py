@@ -54,7 +54,7 @@ class ProcessorClaims(Capability):
 
     A job that cannot be placed waits in a queue, which is scanned when processors become idle, when
     a job arrives, and every `POLL_S`. Until a claim is granted or has ended, no other job is
-    placed. So two jobs never hold processors that the other one needs.
+    placed. So two jobs never each hold processors that the other needs.
 
     Cost: constant; of a decision, the waiting jobs; when jobs become eligible, the tasks of their
     workflow.
@@ -92,7 +92,7 @@ class ProcessorClaims(Capability):
         """By site where a placeholder ended before it was ready: number of consecutive pauses, and
         the end of the last one."""
         self._refused: dict[Job, int] = {}
-        """By job: the sites that refused a placeholder of it, as a mask."""
+        """By job: mask of the sites that refused a placeholder of the job."""
         self._changed: set[int] = set()
         """Workflows whose eligible tasks have changed."""
         self._pending: ProcessorClaim | None = None
@@ -373,8 +373,8 @@ class ProcessorClaims(Capability):
             self.phases.start_s += event.at_s - claim.granted_s
 
     def on_file_removed(self, w: WorkflowState, file: int, site: int) -> None:
-        """End a claim if a file was removed at one of its sites and is an input of its attempt,
-        which has not started."""
+        """End a claim if its attempt has not started, and one of the attempt's inputs was removed
+        at a site of the claim."""
         for claim in self.by_job.values():
             attempt = self.state.attempts.get(claim.attempt)
             if (
@@ -473,8 +473,8 @@ class ProcessorClaims(Capability):
         return self.queue.find(self._idle) is not None
 
     def expects(self) -> bool:
-        """Whether processors that jobs wait for may become idle without an event of this run, or a
-        job is about to be placed."""
+        """Whether a job has a claim, or processors may become idle for a queued job without an
+        event of this run."""
         if not self.state.open_workflows:
             return False
         return bool(self.by_job) or (bool(len(self.queue)) and self._may_get_room())
@@ -525,8 +525,9 @@ class ProcessorClaims(Capability):
         self._is_due = False
 
     def _reason_to_end(self, claim: ProcessorClaim) -> tuple[ev.ClaimEndCause, str] | None:
-        """Cause and message for ending a claim in which no attempt was submitted yet, since its job
-        or a site no longer allows an attempt; None: the claim goes on."""
+        """Cause and message for ending a claim if its job or one of its sites no longer allows
+        an attempt; None: the claim continues. A claim whose attempt was already submitted
+        continues."""
         w = self.state.workflows[claim.workflow]
         attempt = self.state.attempts.get(claim.attempt)
         if claim.attempt and (attempt is None or attempt.phase is not Phase.STAGING):

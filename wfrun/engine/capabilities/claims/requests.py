@@ -50,9 +50,8 @@ def request_of(
 
 def width_of(site: SiteSpec, ppn: int | None) -> int:
     """Maximum number of processors of a component at a site. ``ppn``: processors on each node;
-    None: all processors are on one node. If the catalog does not state the number of nodes, it is
-    computed from the slots of the site and the cores of a node, so that no queue refuses a
-    component."""
+    None: all processors are on one node. The number of nodes is limited both by the catalog and by
+    the slots of the site divided by the cores of a node, so that no queue refuses a component."""
     width = site.node_cores or site.slots
     if ppn is None or ppn > width:
         return width

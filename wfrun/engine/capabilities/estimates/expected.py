@@ -33,9 +33,9 @@ class ExpectedTimes(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.runtimes = RuntimeEstimates()
-        """Run times of the tasks that are done, by `kind_of` task."""
+        """Run times of done tasks, by `kind_of` the task."""
         self.ratios = RuntimeEstimates()
-        """Ratios of these run times to the documented ones, by `kind_of` task."""
+        """Ratios of observed to documented run times of done tasks, by `kind_of` the task."""
         self.since = UseMark(self.state.started_s, 0.0, 0)
         """The resource use of the run when it was started or last resumed."""
 
@@ -80,6 +80,6 @@ def kind_of(w: WorkflowState, task: int) -> tuple[int, str]:
 
 
 def documented_of(w: WorkflowState, task: int) -> float | None:
-    """The documented run time of a task; None without one."""
+    """The documented run time of a task in seconds; None if its document states none."""
     tasks = w.workflow.tasks
     return tasks.runtime_s(task) if isinstance(tasks, BagTasks) else tasks[task].runtime_s

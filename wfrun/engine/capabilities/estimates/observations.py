@@ -21,7 +21,8 @@ MAX_CLASSES = 10_000
 
 
 class Class(NamedTuple):
-    """Tasks that share a series of run times: classification 4 of thesis section 7.2.1."""
+    """A class of tasks with a common series of run times: classification 4 of thesis section
+    7.2.1."""
 
     owner: str
     application: str
@@ -72,11 +73,12 @@ class Observations(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.by_class: dict[Class, deque[Observation]] = {}
-        """The latest observations, the oldest first; the class observed last is the last one."""
+        """The latest observations of each class, the oldest first. The class with the most recent
+        observation is the last key."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Any run may get a history."""
+        """Always: any run may get a history."""
         return True
 
     def take_over(self, before: Observations) -> None:
@@ -108,7 +110,8 @@ class Observations(Capability):
         )
 
     def _latest(self, job: Job) -> deque[Observation]:
-        """The observations of the job's class, which becomes the last one."""
+        """Return the observations of the job's class, and make this class the last key of
+        `by_class`."""
         kind = Class(job.owner, job.application, job.cores, job.site)
         latest = self.by_class.pop(kind, None)
         if latest is None:
@@ -120,7 +123,8 @@ class Observations(Capability):
 
 
 def job_of(w: WorkflowState, task: int, site: str) -> Job:
-    """A task at a site as its predictor sees it. The estimate is the walltime of the document.
+    """A task at a site as its predictor sees it. Its ``estimate_s`` is the walltime that the
+    document states.
 
     Cost: the number of its inputs.
     """
@@ -132,7 +136,8 @@ def job_of(w: WorkflowState, task: int, site: str) -> Job:
 
 
 def _input_bytes(w: WorkflowState, task: int) -> float | None:
-    """Size of all inputs of a task; None if it has none, or one of unknown size."""
+    """Total size of the inputs of a task in bytes; None if it has no input, or the size of an input
+    is unknown."""
     size_bytes = 0
     inputs = w.workflow.tasks[task].inputs
     for file in inputs:

@@ -13,8 +13,8 @@ LATEST_WEIGHT = 0.2
 
 
 class Performance(Capability):
-    """Recent speed of sites relative to the reference processor: documented over observed run times
-    (DFPLT, thesis section 5.1.4). Cost: constant."""
+    """Recent speed of sites relative to the reference processor: the ratio of documented to
+    observed run times (DFPLT, thesis section 5.1.4). Cost: constant."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

@@ -27,7 +27,8 @@ is long, so that an idle processor is preferred to a fast but busy one."""
 
 
 class _Prediction:
-    """The current prediction of a run time at a site, as a function."""
+    """A function that returns the current prediction of the run time of a class of tasks at a
+    site."""
 
     __slots__ = ("_details", "_kind", "_run_times", "_site", "_speed_ratio")
 
@@ -101,8 +102,9 @@ class Predictions(Part):
             self.run_times.observe(kind, spec.name, elapsed_s, spec.speed_ratio, details)
 
     def expected_s(self, w: WorkflowState, task: int, site: int) -> float:
-        """Expected run time of a task at a site in seconds: documented if the policy declares
-        ``task_runtime=K``, otherwise predicted, or `UNKNOWN_S` at the speed of the site."""
+        """Expected run time of a task at a site in seconds: the documented one if the policy
+        declares ``task_runtime=K``, otherwise the predicted one. If nothing is known, `UNKNOWN_S`
+        divided by the speed of the site."""
         spec = self.state.sites[site].spec
         if w.runtimes_s is not None:
             return w.runtimes_s[task] / spec.speed_ratio

@@ -65,7 +65,8 @@ class QueueEstimates(Capability):
         self._jobs: list[dict[str, ev.BackgroundJob]] = [{} for _ in self.state.sites]
         """Other users' jobs of the latest observation, by site and id."""
         self.planned_s: list[dict[str, float]] = [{} for _ in self.state.sites]
-        """Starts of our waiting attempts as the queue of each site last planned them, by key."""
+        """By site and key: start of our waiting attempts in the plan that the queue of the site
+        showed last."""
         self.latest = Completion(-1, -1, -1, 0.0, 0.0, 0.0)
         """The latest answer of ``earliest_completion``."""
 
@@ -157,9 +158,9 @@ class QueueEstimates(Capability):
 
     @staticmethod
     def _predicted(job: ev.BackgroundJob, runtime_s: float | None) -> Expected:
-        """A job of another user with its predicted run time. Without any history a waiting job is
-        assumed to be long, so that sites without a queue come first, and a running job to be half
-        done."""
+        """A job of another user with its predicted run time. Without history, a waiting job is
+        assumed to run for `UNKNOWN_S`, so that sites without a queue are preferred, and a running
+        job to be half done."""
         if runtime_s is None:
             runtime_s = UNKNOWN_S if job.started_s is None else 0.0
         return Expected(job.cores, runtime_s, job.started_s, True, job.requested_s, job.planned_s)
@@ -169,9 +170,9 @@ class QueueEstimates(Capability):
     def start_s(self, w: WorkflowState, task: int, site: int, duration_s: float) -> float:
         """Earliest start of a task that arrives now at a site and holds its cores for
         ``duration_s``; infinite if the task is larger than the site. The result is a time of the
-        run's clock, in seconds. If the queue shows its own plan, the task needs a hole as long as
-        its walltime. If cores are free and no job waits for them, the task starts now, whatever the
-        model expects: the model learns of unexpected ends later."""
+        run's clock, in seconds. If the queue shows its own plan, the task needs a gap in this plan
+        as long as its walltime. If cores are free and no job waits for them, the task starts now,
+        whatever the model expects: the model is informed of unexpected ends later."""
         there, now_s = self.state.sites[site], self.state.now_s
         cores = w.workflow.tasks[task].resources.cores
         if there.committed_cores + cores <= there.slots_now and (
@@ -191,8 +192,9 @@ class QueueEstimates(Capability):
     def earliest_completion(
         self, w: WorkflowState, task: int, sites: Sequence[int], *, staged: bool = False
     ) -> int:
-        """The first of these sites with the earliest completion of the task. ``staged``: the task
-        starts only after its inputs were transferred to the site, one after another."""
+        """The site of ``sites`` with the earliest completion of the task; of equal sites, the
+        first. ``staged``: the task starts only after its inputs were transferred to the site, one
+        after another. The details of the answer are kept in ``latest``."""
         now_s, runtimes_s = self.state.now_s, w.runtimes_s
         expected_s, start_s = self._predictions.expected_s, self.start_s
         stagings_s = transfers_s(self.state, w, task, sites) if staged else [0.0] * len(sites)
@@ -220,8 +222,8 @@ class QueueEstimates(Capability):
 
     def completes_before(self, w: WorkflowState, found: Completion) -> bool:
         """Whether the site in ``found`` still completes its task before any other site could,
-        despite the tasks that it has got since. The earliest completion elsewhere is taken from
-        ``found.later_s``."""
+        despite the tasks that were placed at this site since. The earliest completion elsewhere is
+        taken from ``found.later_s``."""
         if found.later_s == inf:
             return True
         duration_s = found.staging_s + found.runtime_s
@@ -250,7 +252,7 @@ class ForeignRuntimes:
             self._named = Chain([ByClass(predictor, name) for name in ("application", "user-site")])
             self._any = Chain([ByClass(predictor, name) for name in ("application", "site")])
         self._cache: dict[Job, float | None] = {}
-        """Predictions since the last observation. A cache, since queues are long."""
+        """Cache of the predictions since the last observation: queues are long."""
 
     def observe(self, job: Job, runtime_s: float) -> None:
         """Observe a job that has ended. Implausible run times are ignored."""
@@ -262,7 +264,8 @@ class ForeignRuntimes:
         self._cache.clear()
 
     def predict_s(self, job: Job) -> float | None:
-        """Expected run time of a job; None before the first has ended."""
+        """Expected run time of a job in seconds; None if too few jobs have ended for a
+        prediction."""
         if job not in self._cache:
             found = self._named.predict(job) if job.owner else None
             if found is None:

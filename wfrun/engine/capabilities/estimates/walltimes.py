@@ -27,7 +27,8 @@ MIN_WALLTIME_S = 300.0
 gaps of a schedule are longer."""
 HEADROOM = 1.5
 """Ratio of the time within which a task should end to the conformal bound of its class. 95% of the
-tasks of the class do not exceed that bound. Each task that exceeds it enlarges its margin."""
+tasks of the class do not exceed this bound. Each task that exceeds it enlarges the margin of the
+bound."""
 KILLED_GROWTH = 2.0
 """Minimum ratio of the time within which a task should end to the longest time after which a task
 of its class was killed."""
@@ -69,10 +70,10 @@ class LauncherWork(NamedTuple):
     """The work of all unfinished tasks of the run, if it were done by the launchers of one site."""
 
     core_s: float | None
-    """Sum over these tasks of expected run time times cores, in core seconds; None if unknown for
-    some of them."""
+    """Sum over the tasks of expected run time times cores, in core seconds; None if the expected
+    run time of a task is unknown."""
     longest_s: float
-    """Longest known bound of a task, in seconds; 0 if none is known."""
+    """Longest known time within which a task should end, in seconds; 0 if none is known."""
 
 
 class Walltimes(Capability):
@@ -94,7 +95,7 @@ class Walltimes(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Any run may get a history."""
+        """Always: any run may get a history."""
         return True
 
     def take_over(self, before: Walltimes) -> None:
@@ -143,7 +144,8 @@ class Walltimes(Capability):
         self._left[_kind(w, task)] += 1
 
     def on_failed(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Raise the bound of the class of a task that outlasted its job or launcher."""
+        """Raise the bound of the class of a task that outlasted its job or launcher. A task that
+        was killed at a learned walltime does not get a learned walltime again."""
         if outcome.cause not in ("walltime", "expired"):
             return
         w = self.state.workflows[attempt.workflow]
@@ -210,7 +212,7 @@ def _kind(w: WorkflowState, task: int) -> _Kind:
 
 
 def rounded_s(walltime_s: float) -> float:
-    """A walltime rounded up to whole minutes, from half an hour on to multiples of ten minutes:
-    tasks with equal walltimes are submitted together."""
+    """A walltime rounded up to whole minutes, or to multiples of ten minutes if it is half an hour
+    or longer. Tasks with equal walltimes are submitted together."""
     step_s = 60.0 if walltime_s < 1800 else 600.0
     return step_s * ceil(walltime_s / step_s)

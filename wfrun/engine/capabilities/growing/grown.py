@@ -36,13 +36,14 @@ class SizeChange(NamedTuple):
 
 
 class OpenQuestion(NamedTuple):
-    """The latest question to the program."""
+    """The latest question to the program: an offer of processors, or a request to give some
+    back."""
 
     number: int
     offered: tuple[str, ...]
-    """Keys of placeholders; empty: processors are reclaimed."""
+    """Keys of the placeholders that are offered; empty if processors are reclaimed."""
     reclaimed: int
-    """Number of processors."""
+    """Number of processors that the program is to give back; 0 in an offer."""
 
 
 class GrownJob:
@@ -58,8 +59,7 @@ class GrownJob:
         self.bounds = bounds
         least = bounds.sizes[0]
         self.unit = 1 if bounds.ppn is None or least % bounds.ppn else bounds.ppn
-        """Number of processors of each placeholder that the job grows by: those of a node, or
-        one."""
+        """Number of processors of each placeholder for growth: those of a node, or one."""
         self.has_joined = False
         """Whether its program has connected to its launcher."""
         self.can_join = True
@@ -75,7 +75,8 @@ class GrownJob:
         """No processors are claimed for it before this time, since the last ones were not ready in
         time."""
         self.left: dict[str, ev.ReleaseCause] = {}
-        """Placeholders to give back, since its program does not use them: the cause, by key."""
+        """By key of each placeholder to give back because the program does not use it: the
+        cause."""
         self.sizes: list[SizeChange] = []
 
     @property
@@ -100,9 +101,9 @@ class GrownJob:
         return self.has_joined and self.can_join and self.size < self.bounds.sizes[-1]
 
     def wanted(self, offered: int, now_s: float) -> int:
-        """Number of processors to claim if the policy offers ``offered``: as many as one of its
-        sizes needs, in full placeholders. 0 while earlier ones are claimed or offered, and if its
-        program has declined as many at its present size."""
+        """Number of processors to claim if the policy offers ``offered``: those that the job needs
+        to reach one of its sizes, in full placeholders. 0 while earlier processors are claimed or
+        offered, during a pause, and if the program has declined this number at its present size."""
         if self.question is not None or self.spares or not self.can_grow:
             return 0
         if now_s < self.paused_until_s:
@@ -139,8 +140,8 @@ class GrownJob:
         return ready, None
 
     def nodes(self, launchers: Iterable[str]) -> tuple[ClaimedNode, ...]:
-        """The nodes of these placeholders, with names that no other node of the claim has ever
-        had."""
+        """The nodes of the placeholders with the keys ``launchers``, under names that no other node
+        of the claim has ever had."""
         found: list[ClaimedNode] = []
         first = self.claim.parts[0].request.nodes
         for part in self.claim.parts:

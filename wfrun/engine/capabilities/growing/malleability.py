@@ -3,8 +3,8 @@
 Source: thesis chapter 3 (KOALA). The decisions are those of `wfrun.engine.jobs.malleable.policies`.
 A job grows by placeholders of one node, or one processor, that join its claim. Placeholders are
 requested while processors are idle, offered to the program when they are ready, and given back if
-the program declines them. Waiting jobs of local users get grown processors as soon as these jobs
-are observed; the thesis polls.
+the program declines them. When waiting jobs of local users are observed, malleable jobs immediately
+give them processors that they have grown by; the thesis polls.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Malleability(Capability):
         self._ask(job)
 
     def _ask(self, job: GrownJob) -> None:
-        """Send the open question, if any, to the program. Sent again after a crash."""
+        """Send the open question, if any, to the program. After a crash it is sent again."""
         asked = job.question
         if asked is not None:
             head = job.claim.parts[0].request.key
@@ -253,9 +253,10 @@ class Malleability(Capability):
         offered yet, then processors that jobs have grown by. Returns the time to decide again;
         infinite: no need.
 
-        For `SETTLE_S` after local jobs began to wait, idle processors and processors on their way
-        back count as given. If jobs still wait then, the batch system cannot use those processors
-        for them. As many as they request are given again, less what was returned within `SETTLE_S`.
+        During the first `SETTLE_S` of their wait, idle processors and processors that are being
+        returned count as given to the local jobs. If local jobs still wait after `SETTLE_S`, the
+        batch system cannot use those processors for them. Then as many processors as they request
+        are given back in addition, less those returned within the last `SETTLE_S`.
         """
         queued, now_s = self._claims.foreign_at(site)[1], self.state.now_s
         since_s = self._waits_since_s.get(site)

@@ -2,10 +2,11 @@
 
 This is late binding: tasks are placed at a site with launchers only while these have room, so the
 site whose queue moves first does the work. While eligible tasks wait for room, more launchers are
-requested at every site that could run them, because nobody knows which queue moves first. None are
-requested if the live ones will finish the work before a new one would start, by the last waiting
-times in that queue. Launchers that no work waits for are stopped after a timeout. If the policy of
-a workflow declines a site, no launchers are requested there for that workflow for some time.
+requested at every site that could run them, because nobody knows which queue moves first. No
+launcher is requested if the live launchers will finish the work before the new launcher would
+start, as predicted from the last waiting times in that queue. Launchers that no work waits for are
+stopped after a timeout. If the policy of a workflow declines a site, no launchers are requested
+there for that workflow for some time.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Allocation(Capability):
         self._pools = self._launchers.pools
         self._demand = Demand(self.state)
         self._unneeded_s: dict[int, float] = {}
-        """By site at which no work waits for more launchers: the time since which none waits."""
+        """By site that needs no more launchers: the time since which it needs none."""
         self._declined: dict[int, tuple[int, ...]] = {}
         """By workflow: sites that its policy has declined since the last decision."""
         self._wake_ups: dict[int, float] = {}
@@ -111,10 +112,10 @@ class Allocation(Capability):
             self._due = self.run.decision_due = True
 
     def expects(self) -> bool:
-        """Whether launchers at a healthy site could still get the work that is left, or may be
-        requested there when a decline or a pause has expired. Unhealthy sites do not count: a timer
-        runs while such a site may recover. Wake-up timers do not count either: they may be set for
-        launchers that have ended since, and each engine sets its own."""
+        """Whether a healthy site has launchers that could still get work, or may request launchers
+        when a decline or a pause has expired. Unhealthy sites do not count: a timer runs while such
+        a site may recover. Wake-up timers do not count either: they may be set for launchers that
+        have ended since, and each engine sets its own."""
         if not self.state.open_workflows:
             return False
         sites, now_s = self.state.sites, self.state.now_s
@@ -276,7 +277,7 @@ class Allocation(Capability):
 
     def _live_slots_suffice(self, site: int, pool: LauncherPool, work: dict[int, int]) -> bool:
         """Whether the work that waits for ``site`` will be done before a launcher requested there
-        now would start. It is assumed to be done by the live slots of all sites that may run all of
+        now would start. The live slots of all sites that may run all of this work are assumed to do
         it."""
         wait_s = pool.waits.predict()
         tasks_s = [p.task_s for p in self._pools.values() if p.task_s is not None]
@@ -290,9 +291,10 @@ class Allocation(Capability):
 
     def _walltime_s(self, index: int, pool: LauncherPool, work: int, slots: int) -> float:
         """Walltime in seconds to request for a launcher: twice the sum of the expected time of the
-        work on ``slots`` slots and the longest task, since short jobs start sooner. Run times are
-        learned from earlier runs and this one, or else observed in this run only. Without any run
-        time it is the maximum of the catalog."""
+        work on ``slots`` slots and the run time of the longest task. It is not longer, because
+        short jobs start sooner. Run times are learned from earlier runs and this one, or else
+        observed in this run only. If no run time is known, the walltime is the maximum of the
+        catalog."""
         learned = self.state.get(Walltimes).work_at(index)
         if learned.core_s is not None:
             wanted_s = rounded_s(2 * (learned.core_s / slots + learned.longest_s))
