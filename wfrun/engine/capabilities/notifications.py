@@ -9,7 +9,8 @@ from wfrun.engine.core.capability import Capability, Run
 from wfrun.engine.events import Event, LoginDone, LoginNeeded, NotificationEnded, RunStarted
 
 Occurrence = tuple[str, int | None]
-"""The name of an occurrence in the option ``on``, and the site concerned; None: the run."""
+"""An occurrence: its name in the option ``on``, and its site; the site is None if the occurrence
+concerns the whole run."""
 
 
 class Notifications(Capability):
@@ -19,12 +20,12 @@ class Notifications(Capability):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.logins: dict[int, str] = {}
-        """By site that waits for its user: what the user has to do."""
+        """By site that waits for a login: what the user has to do."""
         self._handled: set[Occurrence] = set()
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Any site may ask for a login."""
+        """Always: any site may ask for a login."""
         return True
 
     def events(self) -> Mapping[type[Event], Callable[[Any], None]]:

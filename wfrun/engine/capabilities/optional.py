@@ -93,7 +93,8 @@ class Optionals(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: ev.RunStarted) -> bool:
-        """Any run may get a bag with optional tasks. Until it gets one, a single hook is called."""
+        """Always: any run may get a bag with optional tasks. Until it gets one, a single hook is
+        called."""
         return True
 
     def take_over(self, before: Optionals) -> None:

@@ -101,7 +101,7 @@ class Withdrawals(Capability):
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
-        """Any run may get a bag, which binds late."""
+        """Always: any run may get a bag, which binds late."""
         return True
 
     def events(self) -> Mapping[type, Callable[[Any], None]]:

@@ -62,8 +62,8 @@ class Launchers(Capability):
         """Launchers by site; sites without launchers are absent."""
         self.runtimes = RuntimeEstimates()
         self._ran_s: dict[tuple[int, int], float] = {}
-        """By (workflow, task), for few tasks: time that the task had run when the walltime of its
-        launcher ended."""
+        """By (workflow, task) of tasks that were cut off when the walltime of their launcher ended:
+        longest time in seconds that the task had run."""
         self._unlocated: set[str] = set()
         """Keys of attempts whose launcher is unknown: the previous engine gave them to a launcher,
         and this engine has no report of their start."""
@@ -175,11 +175,11 @@ class Launchers(Capability):
             take_back(self.run, event.site)  # No launcher will ever start them.
 
     def _count_useless(self, pool: LauncherPool, event: ev.LauncherEnded) -> None:
-        """Count a launcher that ran nothing although it was not stopped. After `FAILURES_IN_A_ROW`
-        of them, or one that was refused, no launchers are requested at the site during a pause.
-        Each pause is twice as long as the one before, up to a maximum; after `MAX_PAUSES` no more
-        are requested at all. Launchers that end during a pause do not count: they were requested
-        before it and fail for the same cause."""
+        """Count a useless launcher: one that ran nothing although it was not stopped. After
+        `FAILURES_IN_A_ROW` useless launchers, or a refused one, requests for launchers at the site
+        pause. Each pause is twice as long as the one before, up to a maximum; after `MAX_PAUSES`,
+        no launcher is requested until the run is resumed. Launchers that end during a pause do not
+        count: they were requested before the pause and fail for the same cause."""
         if pool.paused_until_s > self.state.now_s:
             return
         pool.failures += 1

@@ -103,9 +103,9 @@ class LauncherPool:
         """Busy cores in launchers that take no more tasks or cannot be reached. They use no slots
         of the live launchers."""
         self.unlocated_cores = 0
-        """Cores of attempts that the previous engine gave to a launcher that may not have
-        reconnected yet. Until the start of such an attempt is reported, it uses no slots of the
-        live launchers."""
+        """Cores of attempts that the previous engine gave to a launcher, as long as this launcher
+        may not have reconnected yet. Until the start of such an attempt is reported, it uses no
+        slots of the live launchers."""
         self.latency_s = 0.0
         """Longest latency of the live launchers."""
         self.task_s: float | None = None

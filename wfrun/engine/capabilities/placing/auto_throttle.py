@@ -21,8 +21,8 @@ dispatched to the queues of their sites, as far as these have room."""
 
 MAX_PLANNED_OF_BAGS = 4
 """Maximum number of tasks that are planned at a time in runs whose sites bind late. Further tasks
-go to sites that start them soon. Each event may plan these tasks again, and a bag causes many
-events."""
+are placed only at sites that start them soon. Each event may plan all planned tasks again, and a
+bag causes many events."""
 
 
 class Planned(NamedTuple):
@@ -81,8 +81,8 @@ class AutoThrottle(Capability):
         """Serial numbers of the tasks in ``_answers`` whose site has got further tasks since they
         were planned."""
         self._asked_again: int | None = None
-        """Former answer of the policy for a task about which it is being asked again; None if there
-        is none."""
+        """Site that the policy chose earlier for the task about which it is being asked again; None
+        if the policy has no earlier answer for the task."""
         self._keeps = getattr(
             placement_class(self.state.settings.policy), "completes_earliest", False
         )
@@ -104,8 +104,8 @@ class AutoThrottle(Capability):
 
     @property
     def name(self) -> str:
-        """Name for users of what holds tasks back: ``throttle auto``, or a policy that holds tasks
-        back whatever the throttle is."""
+        """The cause that holds tasks back, as users see it: ``throttle auto``, or the policy if it
+        holds tasks back under any throttle."""
         settings = self.state.settings
         if throttle_of(settings) == "auto":
             return "throttle auto"
@@ -214,8 +214,9 @@ class AutoThrottle(Capability):
         return None
 
     def answered(self, site: int) -> None:
-        """Note the site that the policy has chosen for a task, and check again or forget the kept
-        answers that this changes."""
+        """Note the site that the policy has chosen for a task. Kept answers with the same site are
+        checked again. If the policy has replaced its kept answer for the task, all kept answers are
+        forgotten."""
         before, self._asked_again = self._asked_again, None
         if not self._answers:
             return

@@ -199,9 +199,9 @@ class InOrder(Part):
         return None if best is None else (best, best_mask)
 
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
-        """Reserve cores for the first wider task that comes before ``entry`` and that no site has
-        room for, if placing ``entry`` at the sites in ``mask`` could take cores that the wider task
-        waits for. Returns whether a reservation was made."""
+        """Reserve cores for a wider task that would be delayed if ``entry`` were placed at a site
+        in ``mask``. The wider task is the first that no site has room for, and comes before
+        ``entry``. Returns whether a reservation was made."""
         # Only wider tasks can be starved: where one of this width has room, others of it have too.
         earliest = self._rank(w), entry, w
         for kind in w.eligible.counts:

@@ -333,8 +333,8 @@ class ResourceManager:
         return NextTask(w, entry, best_sites)
 
     def passed_over(self, found: NextTask) -> tuple[WorkflowState, Entry] | None:
-        """The first task that no site has room for, if it comes before ``found`` and is wider;
-        otherwise None."""
+        """The first of the tasks that are wider than ``found`` and that no site has room for; None
+        if there is none before ``found``."""
         entry = found.entry
         bag = found.bag.index
         best = _Top(self._state.raised.get(bag, 0), entry[0], entry[1], bag)

@@ -57,8 +57,8 @@ class Selecting(Part):
         """Bags that may have new eligible tasks."""
         self._turn = len(self.managers)
         """In a replay: number of the resource manager whose placements may come next in the log.
-        Resource managers decide in their order after each fact. The value is their count after the
-        last of them: the next placement then follows only after another fact."""
+        Resource managers decide in their order after each fact. If this number is their count, all
+        of them have decided, and the next placement follows only after another fact."""
 
     @classmethod
     def is_wanted(cls, run: Run, begun: RunStarted) -> bool:
@@ -112,7 +112,7 @@ class Selecting(Part):
                 self.run.decision_due = True  # Their policies are asked after the next event.
 
     def _note_changed_bags(self) -> None:
-        """Tell the resource managers which of their bags have changed."""
+        """Notify the resource managers of their changed bags."""
         workflows = self.state.workflows
         for index in sorted(self._changed):
             self.managers[workflows[index].queue].bag_changed(workflows[index])

@@ -138,7 +138,7 @@ class Reallocations(Capability):
         return size if offered_by == site else 0
 
     def end_replay(self) -> None:
-        """Decide nothing: a decision that was due in the replay is in the log already."""
+        """Make no decision: a decision that was due in the replay is in the log already."""
         self._due = False
 
     def decide(self, decisions: Decisions, possible: bool) -> None:

@@ -125,8 +125,8 @@ class SiteQueues(LrmQueues):
         return job._replace(runtime_s=job.requested_s, is_predicted=False)
 
     def _submit_all(self, jobs: Sequence[tuple[int, QueuedJob]]) -> None:
-        """Submit waiting jobs to their sites: first those whose starts the queue plans, then the
-        others in this order."""
+        """Submit waiting jobs to the models of their queues: first the jobs with a planned start,
+        in the order of these starts, then the others in the given order."""
         plans = self._plans
         planned = [(plans[site][job.id], site, job) for site, job in jobs if job.id in plans[site]]
         for start_s, site, job in sorted(planned, key=lambda each: each[0]):
@@ -144,9 +144,9 @@ class SiteQueues(LrmQueues):
         moves: Mapping[TaskNumber, int],
     ) -> QueuedJob:
         """Return a waiting job of ours, which the caller submits to the model of its queue. The job
-        is registered in ``jobs`` if it can be moved. Jobs that are on their way to a queue or being
-        withdrawn are not moved, nor are jobs at a site that takes no jobs now or, after a change of
-        the run, would not admit them again."""
+        is registered in ``jobs`` if it can be moved. The following jobs are not moved: jobs on
+        their way to a queue, jobs that are being withdrawn, jobs at a site that takes no jobs now,
+        and jobs that their site would no longer admit after a change of the run."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change

@@ -20,7 +20,7 @@ class Holding:
         self.attempts: dict[str, Attempt] = {}
         """Open attempts, by key."""
         self.committed = 0
-        """Cores of these attempts."""
+        """Number of cores of the open attempts."""
         self.live_slots = self.coming_slots = self.widest = 0
         """Slots of the launchers that take tasks, slots of the launchers that are on their way, and
         slots of the widest launcher that takes tasks."""

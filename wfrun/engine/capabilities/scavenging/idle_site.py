@@ -19,7 +19,8 @@ class IdleSite:
 
     For each waiting job, as many processors as it requests are left free. If jobs still wait after
     ``settle_s``, the batch system cannot use these processors for them, for example because they
-    are on several nodes. As many again are then left free.
+    are on several nodes. The number of processors that waiting jobs request is then left free in
+    addition.
     """
 
     __slots__ = ("extra", "is_known", "late_until_s", "next_s", "queued", "rules", "running",
@@ -42,8 +43,8 @@ class IdleSite:
         """Number of processors left free for waiting jobs in addition to the number that they
         request."""
         self.next_s = inf
-        """Time at which as many further processors are left free as waiting jobs request; infinite:
-        never."""
+        """Time at which further processors are left free, as many as waiting jobs request;
+        infinite: never."""
         self.late_until_s = -inf
         """No further launcher is requested before this time, since the last ones waited too long in
         the queue."""
@@ -80,7 +81,7 @@ class IdleSite:
         return self.processors(now_s) // self.unit
 
     def changes_s(self, now_s: float) -> float:
-        """Time of the next change of the numbers of processors and launchers that no event causes;
-        infinite: never."""
+        """Time at which `processors` or `launchers` next changes without an event; infinite:
+        never."""
         local_s = now_s + self.rules.utc_offset_s
         return min(self.next_s, now_s + next_change_s(self.rules, local_s))

@@ -38,8 +38,8 @@ LOOK_S = 10.0
 without other jobs reports nothing."""
 
 BEGIN_S = 1.0
-"""Maximum time in seconds from the start of a run until processors are shared although workflows
-are still to be added. Without this wait, launchers of the first owner would be requested and
+"""Maximum time in seconds from the start of a run for which the sharing of processors waits until
+all workflows are added. Without this wait, launchers of the first owner would be requested and
 stopped again at once."""
 
 _LOOK = "scavenging"
@@ -184,8 +184,8 @@ class Scavenging(Capability):
         self._soon()
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Stop again the launchers that the previous engine had stopped, since that engine may not
-        have told the sites. Reset the observations of other users' jobs: a site reports to a new
+        """Stop again the launchers that the previous engine had stopped, since its stops may not
+        have reached the sites. Reset the observations of other users' jobs: a site reports to a new
         engine only numbers that are not zero."""
         for site, idle in enumerate(self.idle):
             idle.observe(0, 0, self.state.now_s)
@@ -418,8 +418,8 @@ class Scavenging(Capability):
         return None
 
     def _take_back(self, decisions: Decisions) -> None:
-        """Withdraw waiting attempts for which their owner has no slot at their site, and no
-        launcher on its way."""
+        """Withdraw waiting attempts whose owner has neither a free slot nor a launcher on its way
+        at their site."""
         for site in self._pools:
             keys: list[str] = []
             for row in self.held:

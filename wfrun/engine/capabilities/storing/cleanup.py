@@ -259,6 +259,7 @@ class Cleanup(Capability):
             self.run.outbox.append(RemoveFiles(site, self._named(files)))
 
     def _named(self, files: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
-        """Files with the variants that are stored."""
+        """Return each file as (workflow, file, variant), with the variant that is stored at the
+        sites."""
         workflows = self.state.workflows
         return tuple([(n, file, workflows[n].variant_of(file)) for n, file in files])

@@ -36,9 +36,9 @@ MAX_NAMED = 3
 """Maximum number of sites named in a message."""
 
 UNSIZED_SLOTS = 10
-"""Ratio of the slots of a site to the maximum number of tasks there of a kind whose outputs have
-unknown sizes, until a task of the kind has ended; the maximum is at least 1. Few of these tasks may
-run, since the total size of their outputs is unknown."""
+"""Until a task of a kind with outputs of unknown size has ended, at most 1/`UNSIZED_SLOTS` of the
+slots of a site may run tasks of this kind, but at least one task. There are few of them, since the
+total size of their outputs is unknown."""
 
 MAX_UNUSED_OFFERS = 2
 """Maximum number of times that a site gets more room without a placement there; then its offers of
@@ -335,7 +335,7 @@ class Storage(Capability):
     def _offer_to(
         self, index: int, site: SiteStorage, keys: Sequence[tuple[int, int]], has_room: HasRoom
     ) -> bool:
-        """Offer the room at a site to these tasks in their order. Returns whether a task has
+        """Offer the room at a site to the tasks ``keys`` in their order. Returns whether a task has
         room."""
         free_bytes, unsized, found = site.free_bytes, site.unsized.copy(), False
         if not self._nothing_runs:

@@ -35,7 +35,7 @@ class BasePlacement(ABC):
 
     @abstractmethod
     def place(self, task: int) -> int | None:
-        """See ``wfrun.engine.protocols.Placement``."""
+        """Implements `wfrun.engine.protocols.Placement.place`."""
 
     def placed(self, task: int, site: int) -> None:  # noqa: B027 - to be overridden at will
         """Called after every placement. Does nothing unless overridden."""
