@@ -259,7 +259,7 @@ class JobsReallocated(Event, frozen=True, tag="jobs-reallocated"):
     where it is."""
 
     moves: tuple[tuple[str, int], ...]
-    """(key of the attempt, site to submit it to next)."""
+    """For each move: (key of the job's attempt, destination)."""
     expected: tuple[tuple[float, float], ...] = ()
     """For each move: expected end of the job at its old place and at its new place, in seconds as
     ``at_s``, without the transfer of its files. Empty in logs before version 10."""
@@ -309,8 +309,9 @@ class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
 
 
 StopCause = Literal["unneeded", "local", "shared", "late"]
-"""Why launchers are stopped. unneeded: no work waits for them. local: other users' jobs get their
-processors. shared: another owner gets them. late: the launchers waited too long in the queue."""
+"""Why launchers are stopped. unneeded: no work waits for them. local: their processors go to
+other users' jobs. shared: their processors go to another owner. late: they waited too long in
+the queue."""
 
 
 class LaunchersStopped(Event, frozen=True, tag="launchers-stopped"):
@@ -344,7 +345,7 @@ class ProcessorsShared(Event, frozen=True, tag="processors-shared"):
     """By site: maximum number of launchers of all owners, on idle processors and on those that the
     owners hold already."""
     held: tuple[tuple[int, ...], ...]
-    """Number of launchers by owner and site."""
+    """By owner and site: number of launchers that the owner is to hold."""
     lost: tuple[tuple[int, ...], ...]
     """By owner and site: number of launchers that were reclaimed from the owner. When processors
     become idle there, owners with the most reclaimed launchers get them first."""
@@ -412,7 +413,7 @@ class GrowthOffered(Event, frozen=True, tag="growth-offered"):
     number: int
     """Number of the question to the program, counted from 1 for each attempt."""
     launchers: tuple[str, ...]
-    """Keys of the placeholders that hold them."""
+    """Keys of the placeholders that hold the processors."""
 
 
 ShrinkCause = Literal[
@@ -614,7 +615,7 @@ class CopyLate(Event, frozen=True, tag="copy-late"):
     """The transfer method to give up for this file; empty: the file is copied from another place
     instead."""
     other: str = ""
-    """The transfer method to try instead; empty as ``method``."""
+    """The transfer method to try instead; empty if ``method`` is empty."""
 
 
 class StorageAwaited(Event, frozen=True, gc=False, tag="storage-awaited"):
@@ -678,7 +679,8 @@ class JobLimitLifted(Event, frozen=True, tag="job-limit-lifted"):
 
 
 class JobsWait(Event, frozen=True, tag="jobs-wait"):
-    """The batch system of the site says why jobs of ours wait. Reported when that changes."""
+    """The reason that the batch system of a site states for our waiting jobs. Reported when it
+    changes."""
 
     site: int
     reason: str
@@ -690,7 +692,7 @@ class JobsWait(Event, frozen=True, tag="jobs-wait"):
 
 
 class SiteCounted(Event, frozen=True, tag="site-counted"):
-    """Work on a cluster's head node since the last such event, or since the engine started."""
+    """Work on a cluster's head node since the last SiteCounted, or since the engine started."""
 
     site: int
     connections: int

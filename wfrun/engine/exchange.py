@@ -81,7 +81,7 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     """Key of the claim whose processors the attempt uses (`claim_of`). Empty: any launcher that
     belongs to no claim may run the attempt."""
     claimed: tuple[ClaimedNode, ...] = ()
-    """The nodes of that claim. The placeholder of the first node runs the attempt."""
+    """The nodes of the claim. The placeholder of the first node runs the attempt."""
     malleable: bool = False
     """Whether its program may be offered further nodes of its claim while it runs."""
 
@@ -95,9 +95,9 @@ class LauncherRequest(msgspec.Struct, frozen=True):
     cores: int
     """Slots on each node."""
     memory_bytes: int
-    """On each node; 0: not stated."""
+    """Memory on each node; 0: not stated."""
     gpus: int
-    """On each node."""
+    """Number of GPUs on each node."""
     walltime_s: float
 
 

@@ -21,13 +21,13 @@ class Resources(msgspec.Struct, frozen=True):
     """The resource request of one task. Tasks with equal requests often share one object."""
 
     cores: int = 1
-    """Total on all its nodes."""
+    """Total number of cores on all nodes of the task."""
     memory_bytes: int = 0
-    """On each node; 0: not stated."""
+    """Memory on each node; 0: not stated."""
     gpus: int = 0
-    """On each node."""
+    """Number of GPUs on each node."""
     walltime_s: float | None = None
-    """The task is killed after this time; None: no limit of its own."""
+    """Time after which the task is killed; None: no limit of its own."""
     nodes: int = 1
     """Number of nodes. The cores are spread evenly over the nodes."""
     container: Container | None = None
@@ -307,7 +307,8 @@ class NodeGroup(msgspec.Struct, frozen=True):
     cores: int
     """Cores of each node."""
     speed_ratio: float = 1.0
-    """Speed relative to the site: a task takes its run time at the site divided by this."""
+    """Speed relative to the site: on these nodes a task takes its run time at the site divided by
+    ``speed_ratio``."""
     mtbf_s: float = 0.0
     """Mean time from a repair of a node to its next failure, exponential; 0: it never fails."""
     mttr_s: float = 0.0
@@ -322,9 +323,9 @@ class LauncherSpec(msgspec.Struct, frozen=True):
     nodes: int = 1
     """Number of nodes of a launcher."""
     memory_bytes: int = 0
-    """On each node; 0: not stated."""
+    """Memory on each node; 0: not stated."""
     gpus: int = 0
-    """On each node."""
+    """Number of GPUs on each node."""
     min: int = 0
     """Minimum number of launchers, kept until the run ends even if no work waits for them."""
     max: int = 1
@@ -368,9 +369,11 @@ class Access(msgspec.Struct, frozen=True):
     port: int | None = None
     transport: Literal["asyncssh", "openssh", "local"] = "asyncssh"
     ssh_config: str | None = None
-    """Absolute path on this machine; None: the user's own."""
+    """Absolute path of the SSH configuration on this machine; None: the user's own
+    configuration."""
     known_hosts: str | None = None
-    """Absolute path on this machine; None: the files of the user and the system."""
+    """Absolute path of the file of known host keys on this machine; None: the files of the user and
+    the system."""
     queue: str | None = None
     """Queue or partition; None: the default of the batch system."""
     account: str | None = None
@@ -433,7 +436,7 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Number of cores that wfrun may use at once."""
     speed_ratio: float = 1.0
     memory_bytes: int = 0
-    """0: not stated, so there is no bound."""
+    """Memory on each node; 0: not stated, so there is no bound."""
     gpus: int = 0
     walltime_s: float | None = None
     """Maximum walltime of a job; None: no limit."""
@@ -442,11 +445,11 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Absolute path in the file system of the site; at a cluster it may begin with ``~`` and
     contain ``$NAME``. None: inside the run directory (local sites only)."""
     pin_cores: bool = False
-    """Bind each task to cores of its own (local sites and launchers only)."""
+    """Whether each task is bound to cores of its own (local sites and launchers only)."""
     backfills: bool | None = None
-    """Whether its LRM may start jobs before earlier ones that have to wait (EASY, conservative).
-    False: it is strictly first come, first served, as simulated queues may be. None: unknown, as
-    for real sites, whose batch systems usually do."""
+    """Whether the local resource manager may start a job before earlier jobs that have to wait
+    (EASY or conservative backfilling). False: it is strictly first come, first served, as simulated
+    queues may be. None: unknown, as at real sites, whose batch systems usually backfill."""
     nodes: tuple[NodeGroup, ...] = ()
     """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None

@@ -166,12 +166,13 @@ class View(Protocol):
         processing_speed]."""
 
     def earliest_completion(self, task: int, sites: Sequence[int]) -> int:
-        """The first of these sites with the smallest ``estimate_completion_s`` of the task [status,
-        task_runtime, processing_speed=K]."""
+        """The site of ``sites`` with the smallest ``estimate_completion_s`` of the task; of equal
+        sites, the first [status, task_runtime, processing_speed=K]."""
 
     def earliest_staged_completion(self, task: int, sites: Sequence[int]) -> int:
-        """``earliest_completion`` with ``transfer_s`` of the task as its ``staging_s`` at each site
-        [status, task_runtime, processing_speed=K, link_speed, file_size]."""
+        """The site of ``sites`` with the smallest ``estimate_completion_s`` of the task if its
+        ``staging_s`` is the task's ``transfer_s`` to the site; of equal sites, the first [status,
+        task_runtime, processing_speed=K, link_speed, file_size]."""
 
 
 class Placement(Protocol):
@@ -294,7 +295,7 @@ class Queue(Protocol):
         no optional tasks."""
 
     def draw(self, owners: Sequence[str]) -> str:
-        """One of these owners at random. The choice depends only on the run's seed and id, the
+        """One of ``owners``, drawn at random. The choice depends only on the run's seed and id, the
         time, and the owner of the last placed task."""
 
 
@@ -310,8 +311,8 @@ class Site(Protocol):
         """
 
     async def submit(self, batch: Sequence[AttemptRequest]) -> None:
-        """Queue attempts. They start in this order as resources become free (FCFS), unless a batch
-        system decides the order.
+        """Queue attempts. They start in the order of ``batch`` as resources become free (FCFS),
+        unless a batch system decides the order.
 
         Returns when they are on their way. AttemptStarted and AttemptEnded follow for each. An
         attempt whose key was ever started, by any engine, is not started again; its end is posted

@@ -15,7 +15,8 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class SubmitAttempts(Action, frozen=True, gc=False):
-    """Submit attempts to one site, in this order. All their inputs are at the site."""
+    """Submit attempts to one site, in the order of ``attempts``. All their inputs are at the
+    site."""
 
     site: int
     attempts: tuple[tuple[str, int, int], ...]
@@ -90,7 +91,7 @@ class CopyFile(Action, frozen=True, gc=False):
 
 
 class RemoveFiles(Action, frozen=True):
-    """Remove files from the store of a site. By the log they are no longer there."""
+    """Remove files from the store of a site. The log counts them as removed already."""
 
     site: int
     files: tuple[tuple[int, int, int], ...]

@@ -125,12 +125,12 @@ class Core:
         self.run.outbox.clear()
 
     def take(self, event: Event) -> None:
-        """See ``wfrun.engine.core.capability.Decisions``."""
+        """Implements `wfrun.engine.core.capability.Decisions.take`."""
         self._interpreter.apply(event)
         self._decided.append(event)
 
     def place(self, w: WorkflowState, task: int, site: object, allowed: int) -> None:
-        """See ``wfrun.engine.core.capability.Decisions``."""
+        """Implements `wfrun.engine.core.capability.Decisions.place`."""
         state = self.state
         if type(site) is not int or site < 0 or not allowed >> site & 1:
             name = state.settings.policy

@@ -54,12 +54,12 @@ from wfrun.engine.tasks.status import (
 )
 
 LOCAL_PAUSE_TIMEOUT_S = 60.0
-"""Maximum time that a run with nothing else to do waits for a local site that reports a problem.
-Then the run ends as failed."""
+"""Maximum time in seconds that a run with nothing else to do waits for a local site that reports a
+problem. Then the run ends as failed."""
 
 CLUSTER_PAUSE_TIMEOUT_S = 3600.0
-"""Maximum time that a run with nothing else to do waits for a cluster that reports a problem: its
-connection may recover, or its user may log in again."""
+"""Maximum time in seconds that a run with nothing else to do waits for a cluster that reports a
+problem: its connection may recover, or its user may log in again."""
 
 
 Interpret = Callable[[Run, Any], None]
@@ -365,7 +365,8 @@ def _site_reopened(run: Run, event: ev.SiteReopened) -> None:
 
 
 def _clear_problems(run: Run, index: int) -> None:
-    """Clear what the site reported and what capabilities hold against it."""
+    """Clear the problem that the site has reported, and the problems that capabilities have found
+    there."""
     run.state.sites[index].reported = None
     run.state.timers.pop(pause_timer(index), None)
     source_reopened(run, index)

@@ -145,8 +145,8 @@ class SiteState:
         self.is_healthy = True
         """Whether it gets attempts: it reports no problem, and no condition closes it."""
         self.slots = spec.slots
-        """Cores that attempts can run on now if other users have no jobs; with launchers, those of
-        the live ones."""
+        """Cores that attempts can run on now if other users have no jobs; at a site with launchers,
+        the slots of its live launchers."""
         self.slots_now = spec.slots
         """Cores that our attempts hold or could use immediately."""
         self.capacity: float = inf
@@ -292,8 +292,8 @@ class WorkflowState:
         self.class_masks: list[int] = []
         """Per class: the sites that could ever run its tasks."""
         self.task_classes: list[TaskClass] = []
-        """Per class of equal requests: the class in the eligible set of its tasks, as long as no
-        task is restricted to other sites than its class."""
+        """Per class of equal requests: the class of its tasks in the eligible set. Valid as long as
+        no task of the workflow is limited to other sites than its class."""
         self.present: list[int] = []
         """Per file: the places that hold it, as a mask."""
         self.originals: dict[int, int] = {}
@@ -595,7 +595,7 @@ class RunState:
         self._init_counts()
 
     def _init_counts(self) -> None:
-        """Counts over all workflows, for decisions and display."""
+        """Create the counts over all workflows, for decisions and displays."""
         self.tasks = 0
         self.counts = [0] * len(TaskStatus)
         """Number of tasks of all workflows by TaskStatus."""

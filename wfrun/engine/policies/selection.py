@@ -27,7 +27,7 @@ class _Base(ABC):
 
     @abstractmethod
     def select(self) -> Selected:
-        """See ``wfrun.engine.protocols.Selection``."""
+        """Implements `wfrun.engine.protocols.Selection.select`."""
 
     def arrived(self, bag: int) -> bool:
         return False

@@ -571,6 +571,6 @@ class ProcessorClaims(Capability):
         return ev.ClaimsAsked(self.state.now_s, key, workflow, task, tuple(parts))
 
     def end_replay(self) -> None:
-        """Make no decision: decisions that follow from the log are in the log. Those that are due
-        are found again when the run is resumed."""
+        """Make no decision: past decisions are in the log, and decisions that are due are found
+        again when the run is resumed."""
         self._is_due = False

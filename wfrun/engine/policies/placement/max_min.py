@@ -13,9 +13,9 @@ class MaxMin(Ect):
     """Assigns the task with the largest earliest completion time first, to the cluster where it is
     completed first.
 
-    For tasks of one core the earliest completion time grows with the run time, whatever the
-    clusters have to do, so that the order is that of the run times, longest first. Ties go to the
-    task that became eligible first. Input transfers have no part in the order.
+    For tasks of one core the earliest completion time grows with the run time, whatever the load of
+    the clusters. So tasks are ordered by run time, longest first. Ties go to the task that became
+    eligible first. Input transfers have no part in the order.
 
     Source: H. Casanova et al., "Heuristics for scheduling parameter sweep applications in grid
     environments", HCW 2000.

@@ -10,8 +10,8 @@ from wfrun.engine.protocols import View
 
 
 class RandomSite(Strategy):
-    """Random: every admissible site with the same probability. The choice depends on the seed of
-    the run, the workflow, the task and the sites alone."""
+    """Random: every admissible site with the same probability. The choice depends only on the seed
+    of the run, the workflow, the task and the sites."""
 
     name = "random"
     symbol = "Random"

@@ -53,7 +53,8 @@ class Mwt(_Waits):
 
 
 class MwwtS(_Waits):
-    """MWWT_S, minimum weighted waiting time: the mean of wait times size of the run's open jobs."""
+    """MWWT_S, minimum weighted waiting time: the mean, over the run's open jobs at a site, of wait
+    × size."""
 
     name = "mwwt-s"
     symbol = "MWWT_S"
@@ -63,7 +64,7 @@ class MwwtS(_Waits):
 
 
 class MwwtT(_Waits):
-    """MWWT_T: the mean of wait times expected run time of the run's open jobs."""
+    """MWWT_T: the mean, over the run's open jobs at a site, of wait × expected run time."""
 
     name = "mwwt-t"
     symbol = "MWWT_T"
@@ -73,7 +74,7 @@ class MwwtT(_Waits):
 
 
 class MwwtW(_Waits):
-    """MWWT_W: the mean of wait times work of the run's open jobs."""
+    """MWWT_W: the mean, over the run's open jobs at a site, of wait × work."""
 
     name = "mwwt-w"
     symbol = "MWWT_W"
@@ -117,9 +118,9 @@ class Mst(Strategy):
 
 class MswctW(Strategy):
     """MSWCT_W, minimum sum of weighted completion times: the sum, over the run's open jobs at a
-    site, of completion time times work. It is not relative to the size of the site, and the new job
-    does not count, as Table 1 has it. Completion times count from the start of the run; an overdue
-    job is completed now at the earliest, as in the other schedules."""
+    site, of completion time × work. As in Table 1, the sum is not relative to the size of the site,
+    and the new job does not count. Completion times count from the start of the run; an overdue job
+    is completed now at the earliest, as in the other schedules."""
 
     name = "mswct-w"
     symbol = "MSWCT_W"
