@@ -436,7 +436,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Number of cores that wfrun may use at once."""
     speed_ratio: float = 1.0
     memory_bytes: int = 0
-    """Memory on each node; 0: not stated, so there is no bound."""
+    """Memory limit. At a cluster: for each task; at other sites: for all running tasks together. 0:
+    not stated, so there is no limit."""
     gpus: int = 0
     walltime_s: float | None = None
     """Maximum walltime of a job; None: no limit."""
@@ -453,9 +454,9 @@ class SiteSpec(msgspec.Struct, frozen=True):
     nodes: tuple[NodeGroup, ...] = ()
     """Nodes of a simulated site; their cores are the ``slots``. Empty: one pool of cores."""
     access: Access | None = None
-    """None for a site on this machine."""
+    """How the site is reached; None for a site on this machine."""
     environment: SiteEnvironment | None = None
-    """None: tasks get the environment of the site as it is."""
+    """What the site sets up for tasks; None: tasks get the environment of the site as it is."""
     max_transfers: int | None = None
     """Maximum number of large files at a time on their way to or from the site; None: no limit."""
     storage_bytes: int | None = None

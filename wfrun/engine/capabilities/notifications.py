@@ -14,8 +14,8 @@ concerns the whole run."""
 
 
 class Notifications(Capability):
-    """Keeps the current occurrences (a site waits for a login, or the run has ended), and of which
-    of them this or an earlier engine has notified the user. Cost: constant."""
+    """Keeps the current occurrences (a site waits for a login, or the run has ended), and which of
+    them this or an earlier engine has notified the user of. Cost: constant."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

@@ -50,7 +50,7 @@ class Usages(Part):
     """Counts the usage of owners, in runs with a selection policy. Cost: constant.
 
     A running attempt counts from the time when its start became known. An ended attempt counts by
-    the times in its exit record, or else by those that the engine saw.
+    the times in its exit record, or else by the times that the engine has observed.
     """
 
     def __init__(self, run: Run) -> None:

@@ -262,7 +262,7 @@ class WorkflowState:
         self.ended_s: float | None = None
         self.children = children_of(workflow)
         self.waiting: list[int] | bytearray = bytearray(tasks)
-        """Number of predecessors that are not done."""
+        """Per task: number of predecessors that are not done."""
         if workflow.bag is None:
             self.waiting = [len(p) for p in workflow.parents]
         self.queue = 0
@@ -271,9 +271,9 @@ class WorkflowState:
         self.key_prefix = ""
         """First part of the keys of its attempts: the run and the workflow."""
         self.attempts_of = array("I", bytes(4 * tasks))
-        """Number of attempts so far, which numbers the next one."""
+        """Per task: number of attempts so far, which numbers the next attempt."""
         self.siblings: dict[int, Siblings] = {}
-        """Attempts of dispatched tasks with replicas, present or past."""
+        """By task, for dispatched tasks that have or had replicas: the open attempts."""
         self._init_retries()
         self.eligible = EligibleSet(tasks)
         self.serials = array("q", bytes(8 * tasks))
@@ -302,7 +302,7 @@ class WorkflowState:
         self.lost: set[int] = set()
         """Files that were written and are no longer at any place."""
         self.remakes: dict[int, int] = {}
-        """Number of times that a file vanished and was made again, since the start or the
+        """By file: number of times that it vanished and was made again, since the start or the last
         resume."""
         self.worn_out: set[int] = set()
         """Files that are not made again: they were made again `file_events.MAX_REMAKES` times, and

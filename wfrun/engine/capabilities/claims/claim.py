@@ -97,7 +97,7 @@ class ProcessorClaim:
         self.asked_s = asked_s
         self.granted_s: float | None = None
         self.attempt = ""
-        """Key of the attempt that runs in it; empty before its placement."""
+        """Key of the attempt that runs in the claim; empty before the attempt is placed."""
         self.reason: tuple[ClaimEndCause, str] | None = None
         """Cause and message with which the claim is to end; None while it is to continue."""
 

@@ -40,8 +40,8 @@ from wfrun.engine.tasks.attempts import fail_task, undispatch
 from wfrun.engine.tasks.status import ELIGIBLE, settle
 
 POLL_S = 60.0
-"""Interval in seconds at which waiting jobs are tried again although nothing has changed. Such a
-scan counts as a try of each job. Other users' jobs are observed at this interval."""
+"""Interval in seconds at which the queue is scanned although nothing has changed, and at which
+other users' jobs are observed. A scan counts as a try of each job that it cannot place."""
 MAX_KEPT_TRIES = 100
 """Maximum number of scans of the queue that are kept to be shown to the user; the latest are
 kept."""

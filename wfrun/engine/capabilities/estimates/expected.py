@@ -24,8 +24,8 @@ class UseMark(NamedTuple):
 
 
 class ExpectedTimes(Capability):
-    """Estimates run times from the tasks of a run that are done, and from its documents. Decisions
-    do not depend on it.
+    """Estimates run times, only for display, from the documents of a run and from its tasks that
+    are done.
 
     Cost: constant.
     """

@@ -52,7 +52,8 @@ class _Series:
         self.bounds = ClassBounds()
         self.mean = RunningMean()
         self.killed_s = 0.0
-        """Longest time after which one of its tasks was killed at the end of its walltime."""
+        """Longest time after which a task of the class was killed at the end of its walltime, in
+        seconds; 0: none was killed."""
 
     def observe(self, runtime_s: float) -> None:
         """Observe the run time of a task that has ended by itself."""

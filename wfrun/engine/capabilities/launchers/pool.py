@@ -124,7 +124,8 @@ class LauncherPool:
         self.paused_until_s = -inf
         """No launchers are requested before this time; infinite: never."""
         self.reason: str | None = None
-        """Why no launchers are requested; None if they can be requested."""
+        """Why requests for launchers were last paused; None if they never were, or a task has
+        succeeded since."""
 
     @property
     def capacity(self) -> int:

@@ -139,11 +139,11 @@ class Reservations(Part):
         return mask
 
     def wanted(self, w: WorkflowState, task: int, kind: TaskClass, threatened: int) -> int | None:
-        """The site at which to reserve cores for a task that fits nowhere now, before a later,
-        narrower task is placed at one of the sites in the mask ``threatened``. Of the sites that
-        are large enough, it is the one with the most free cores. None if the placement cannot delay
-        the task, if the resource manager of the task has a reservation already, or if jobs are
-        packed: a list schedule starts every job that fits.
+        """The site at which to reserve cores for a task that fits nowhere now: of the sites that
+        are large enough and have no reservation, the one with the most free cores. Called before a
+        later, narrower task is placed at one of the sites in the mask ``threatened``. None if this
+        placement cannot delay the task, if the resource manager of the task has a reservation
+        already, or if jobs are packed: a list schedule starts every job that fits.
 
         Cost: the number of sites.
         """

@@ -83,8 +83,8 @@ class SiteQueues(LrmQueues):
             lrm.occupy(QueuedJob(job, held, max(SHORTEST_S, left)), self.now_s)
 
     def _read_plans(self, waiting: Iterable[Attempt]) -> list[dict[JobId, float]]:
-        """By site: the starts that its queue plans itself, by job. Empty where the queue shows
-        none, or starts jobs strictly in order."""
+        """By site and job: the start in the plan of the site's own queue. Empty for a site whose
+        queue shows no plan, or starts jobs strictly in order."""
         estimates = self._state.get(QueueEstimates)
         plans: list[dict[JobId, float]] = [{} for _ in self.lrms]
         for site, model in enumerate(estimates.models):

@@ -68,7 +68,8 @@ class Owners:
         return self._of[workflow]
 
     def changed(self, workflow: int) -> None:
-        """Note that tasks of a workflow have become eligible, or have left."""
+        """Note that tasks of a workflow have become eligible, were placed, or are no longer
+        dispatched."""
         self._stale.add(workflow)
 
     def refresh(self) -> None:
