@@ -276,8 +276,9 @@ class Workflow(msgspec.Struct, frozen=True):
     """Weights of the completion times of parallel jobs, by task, for packing; other jobs have
     weight 1."""
     components: dict[int, Components] = {}
-    """Jobs that may run at several sites at once, by task. Such a task requests one processor, for
-    the process that starts all others. The processors of the others are claimed."""
+    """By task: jobs that may run at several sites at once. The task of a job requests one
+    processor, for the process that starts all other processes. The processors of the other
+    processes are claimed."""
 
     def sized(self, task: int, size: int) -> Resources:
         """The request of a moldable job with one of its sizes."""
@@ -489,7 +490,8 @@ class SiteSpec(msgspec.Struct, frozen=True):
 
     @property
     def has_launchers(self) -> bool:
-        """Whether its tasks run in launchers, so that its slots are those of launchers."""
+        """Whether the tasks of the site run in launchers. The slots of the site are then those of
+        its launchers."""
         return self.access is not None and self.access.dispatch == "launchers"
 
 

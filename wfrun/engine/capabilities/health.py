@@ -246,9 +246,9 @@ class Health(Capability):
     # Pauses
 
     def _failed_quickly(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Count a quick failure. Pause the site after `QUICK_FAILURES_IN_A_ROW` of them, and
-        withdraw its waiting attempts, unless all other sites have as many: then the tasks are at
-        fault."""
+        """Count a quick failure. After `QUICK_FAILURES_IN_A_ROW` of them, pause the site and
+        withdraw its waiting attempts. If no other site works with fewer quick failures, the tasks
+        are at fault, and the site is not paused."""
         lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
         if lasted_s >= QUICK_FAILURE_S:
             return
@@ -327,9 +327,9 @@ class Health(Capability):
             self._update_condition(index)
 
     def _trial_over(self, index: int) -> None:
-        """End a trial whose attempt has run for long enough. Called by its timer. The site gets
-        attempts as usual. If it is paused again before a task succeeds there, that pause is twice
-        as long as the last one."""
+        """End a trial whose attempt has run for long enough; called by the timer of the trial. The
+        site gets attempts as usual. If the site is paused again before a task succeeds there, the
+        new pause is twice as long as the last one."""
         breaker = self.sites[index].breaker
         if breaker is not None and breaker.phase is BreakerPhase.ON_TRIAL:
             breaker.phase = BreakerPhase.WATCHED

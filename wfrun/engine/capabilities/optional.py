@@ -64,8 +64,8 @@ class OptionalBag:
 
 
 class Optionals(Capability):
-    """Orders the tasks of bags with optional tasks, ends these bags, and kills optional attempts
-    for mandatory tasks that no site has room for.
+    """Orders the tasks of bags with optional tasks, and ends these bags. Kills optional attempts to
+    free cores for mandatory tasks that no site has room for.
 
     Cost: constant; of the end of a bag, its tasks; of a decision while optional attempts are open,
     the workflows with mandatory tasks that wait, and the open attempts if it kills any.

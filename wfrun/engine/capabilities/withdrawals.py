@@ -57,13 +57,13 @@ class Withdrawals(Capability):
     """Withdraws attempts that have not started, in runs whose sites bind late, when no eligible
     task is left: eligible tasks can use idle slots without being moved.
 
-    An attempt is moved if it is expected to wait longer than moving it takes. At a site without
-    launchers, the expected wait follows from the cores that queue before the attempt and the pace
-    of the site. A queue stalls if no attempt has started or ended there for longer than the latency
-    of the site; it is then expected to stall for as long again. A stalled site gets no tasks while
-    other sites have room, until an attempt starts or ends there. The time that its withdrawn
-    attempts have waited is observed as its latency, so that attempts move between stalled sites
-    more and more rarely.
+    An attempt is moved if it is expected to wait at least `MIN_WAIT_RATIO` times as long as a move
+    takes. At a site without launchers, the expected wait follows from the cores that queue before
+    the attempt and the pace of the site. A queue stalls if no attempt has started or ended there
+    for `MIN_WAIT_RATIO` times the latency of the site; it is then expected to stall for as long
+    again. A stalled site gets no tasks while other sites have room, until an attempt starts or ends
+    there. The time that its withdrawn attempts have waited is observed as its latency, so that
+    attempts move between stalled sites more and more rarely.
 
     Until a site answers a withdrawal, the cores of the attempt count as gone at that site and as
     taken from the idle slots elsewhere. So the same idle slots are never the reason for two

@@ -1,10 +1,11 @@
 """Parts of a run beside its tasks and files.
 
-Each is a class of its own, which the interpreter of the log and the core call through the hooks of
-`Part`. *Core parts*, such as predictions and the order of placements, belong to every run; others
-read them with ``RunState.get``. *Capabilities*, such as site health, launchers and replicas, are
-the parts that a run has only if it needs them; others read them with ``RunState.find``. A part
-keeps its own facts. `wfrun.engine.capabilities` registers all parts in the order of their calls.
+Each part is a class of its own, which the interpreter of the log and the core call through the
+hooks of `Part`. *Core parts*, such as predictions and the order of placements, belong to every run;
+other modules read them with ``RunState.get``. *Capabilities*, such as site health, launchers and
+replicas, are the parts that a run has only if it needs them; other modules read them with
+``RunState.find``. A part keeps its own facts. `wfrun.engine.capabilities` registers all parts in
+the order of their calls.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _LEFT = "catalog"
 def change_sites(run: Run, event: ev.RunChanged) -> None:
     """Give the sites their new descriptions, and add new sites to the run and to all resource
     managers. Close the sites that left the catalog. Give up the attempts that wait for inputs at
-    closed sites or at sites that they no longer fit."""
+    sites that are closed now or no longer fit the attempts."""
     state = run.state
     before = state.network.bit(ORIGIN)
     for site, spec in zip(state.sites, event.sites, strict=False):

@@ -185,7 +185,7 @@ class SiteState:
 
     @property
     def phases(self) -> list[int]:
-        """Number of open attempts, by Phase. Cost: these attempts."""
+        """Number of open attempts, by Phase. Cost: the open attempts."""
         phases = [0, 0, 0, 0]
         for attempt in self.attempts.values():
             phases[attempt.phase] += 1
@@ -654,8 +654,8 @@ class RunState:
         return opened
 
     def update_openings(self, openings: Openings, cores: int, site: SiteState, bit: int) -> bool:
-        """Update the masks of one width after a change of one site. Returns whether tasks of it got
-        room, or idle slots, there."""
+        """Update the masks of one width after a change of one site. Returns whether tasks of this
+        width got room, or idle slots, at the site."""
         was_open, was_idle = openings.open & bit, openings.idle & bit
         openings.open &= ~bit
         openings.idle &= ~bit

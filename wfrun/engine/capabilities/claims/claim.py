@@ -107,7 +107,8 @@ class ProcessorClaim:
         return not all(part.is_ended for part in self.parts)
 
     def nodes(self) -> tuple[ClaimedNode, ...]:
-        """The nodes of a granted claim, those of the first component first."""
+        """The nodes of a granted claim, without spare placeholders; nodes of the first component
+        come first."""
         found: list[ClaimedNode] = []
         for part in self.parts:
             if not part.is_spare:

@@ -432,8 +432,8 @@ class ProcessorClaims(Capability):
         return max(0, slots - running - self._held[index])
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look for the placeholders of the previous engine, and give back again those that this
-        engine had given back. If the engine dismissed its launchers at the end of the run, end all
+        """Look for the placeholders of the previous engine, and give back again the placeholders
+        that it had given back. If it dismissed its launchers at the end of the run, end all
         claims."""
         self._pauses.clear()
         self._refused.clear()

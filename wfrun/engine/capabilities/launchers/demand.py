@@ -10,8 +10,9 @@ from wfrun.engine.core.state import RunState, WorkflowState
 
 FIRST_DECLINE_S = 60.0
 MAX_DECLINE_S = 3600.0
-"""First and maximum period, in seconds, for which no launchers are requested at a site for a
-workflow whose policy declines the site. Each further decline doubles the period."""
+"""First and maximum period in seconds of a decline: if the policy of a workflow declines a site, no
+launchers are requested there for the workflow during this period. Each further decline doubles the
+period."""
 
 
 class _Decline:
@@ -58,7 +59,7 @@ class Demand:
         )
 
     def decline(self, workflow: int, sites: Iterable[int]) -> None:
-        """Note that the policy left a task unplaced although these sites had room."""
+        """Note that the policy left a task unplaced although ``sites`` had room."""
         now_s = self._state.now_s
         declines = self._declines.setdefault(workflow, {})
         for site in sites:
@@ -149,8 +150,8 @@ class Demand:
         return mask & ~declined if elsewhere else mask
 
     def at(self, site: int) -> int:
-        """Number of cores that eligible tasks request that may run at this site. Cost: the number
-        of masks, which is small."""
+        """Number of cores that are requested by the eligible tasks that a site may run. Cost: the
+        number of masks, which is small."""
         return sum(cores for mask, cores in self.total.items() if mask >> site & 1)
 
     def helpers(self, site: int) -> int:

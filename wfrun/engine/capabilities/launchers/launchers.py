@@ -200,8 +200,8 @@ class Launchers(Capability):
         pool.reason = f"{what} ran nothing, the last by {last} (no more for {minutes})"
 
     def on_resumed(self, dismissed: bool) -> None:
-        """Look for the launchers of the previous engine. If that engine dismissed them at the end
-        of the run, they are stopped again, and those that had not started count as ended."""
+        """Look for the launchers of the previous engine. If that engine dismissed its launchers at
+        the end of the run, stop them again, and count launchers that had not started as ended."""
         for site, pool in self.pools.items():
             self._look_for(site, pool, dismissed)
             self._changed(site)

@@ -124,8 +124,8 @@ class LauncherPool:
         self.paused_until_s = -inf
         """No launchers are requested before this time; infinite: never."""
         self.reason: str | None = None
-        """Why requests for launchers were last paused; None if they never were, or a task has
-        succeeded since."""
+        """Why requests for launchers were last paused; None if they were not paused since the last
+        success or resume."""
 
     @property
     def capacity(self) -> int:

@@ -34,8 +34,8 @@ class Planned(NamedTuple):
 
 
 class AutoThrottle(Capability):
-    """Holds tasks back that no site would start soon, so that a task that becomes eligible later
-    can still go before them: the queue of a site is first come, first served, and would lose the
+    """Holds tasks back that no site would start soon. Otherwise a task that becomes eligible later
+    could not go before them: the queue of a site is first come, first served, and would lose the
     order of the policy.
 
     A site starts a task soon while its attempts hold fewer cores than it has slots, plus the cores
@@ -49,9 +49,9 @@ class AutoThrottle(Capability):
     the task is dispatched to the busy site instead. With storage limits, later tasks might
     otherwise take the storage that it needs.
 
-    As long as the capacity of sites is not limited, answers of a policy that ``completes_earliest``
-    are kept, so that not every decision asks about all tasks that wait for busy sites. All answers
-    are dropped when a model is rebuilt, or the health or the load of a site changes. A single
+    Answers of a policy that ``completes_earliest`` are kept as long as the capacity of sites is not
+    limited, so that not every decision asks about all tasks that wait for busy sites. All answers
+    are dropped when a model is rebuilt, or when the health or the load of a site changes. A single
     answer is checked again when a task that was not planned goes before it to the same site. A site
     that no eligible task chose is not offered again until a further task becomes eligible. Answers
     of other policies are not kept, since they may change as time passes.
@@ -75,8 +75,8 @@ class AutoThrottle(Capability):
         self._planned: deque[Planned] = deque()
         """Tasks that are planned at a site in the present decision."""
         self._answers: deque[Planned] = deque()
-        """Kept answers: tasks that earlier decisions planned and that the present decision has not
-        considered yet, in their order."""
+        """Kept answers: tasks that earlier decisions planned, in their order. The present decision
+        has not considered these tasks yet."""
         self._stale: set[int] = set()
         """Serial numbers of the tasks in ``_answers`` whose site has got further tasks since they
         were planned."""

@@ -76,8 +76,8 @@ class Reservations(Part):
             self._drop(own)
 
     def declined(self, w: WorkflowState) -> ev.ReservationDeclined | None:
-        """The decision that ends the reservation of a workflow whose policy leaves its tasks
-        unplaced; None without a reservation."""
+        """The decision to end the reservation of a workflow, because its policy leaves its tasks
+        unplaced; None if the workflow has no reservation."""
         own = self._by_queue.get(w.queue)
         if own is None or own.workflow != w.index:
             return None

@@ -28,8 +28,8 @@ class Reallocations(Capability):
     """Decides every ``reallocate_every_s``, while jobs are open, which waiting jobs move.
 
     To move a job, its attempt is cancelled if it has not started. The end of the attempt makes the
-    job eligible, and its destination is then the only candidate site, as long as the destination
-    accepts the job. A job that starts before it is cancelled stays where it is.
+    job eligible. Its destination is then the only candidate site, if the destination accepts the
+    job. A job that starts before it is cancelled stays where it is.
 
     The log determines which jobs are being moved, so that a crash between cancellation and
     submission loses nothing: the next engine cancels again, and submits the job after the site has
@@ -164,5 +164,5 @@ class Reallocations(Capability):
 
     def _changes(self, placed: Placed) -> bool:
         """Whether the job gets another site or size. The algorithms that cancel all jobs (``-can``)
-        also return jobs that keep both; such jobs stay in their queue."""
+        also return jobs that keep site and size; these jobs stay in their queue."""
         return placed.is_moved or self.state.attempts[str(placed.job.id)].cores != placed.offer.size

@@ -29,11 +29,11 @@ class SiteQueues(LrmQueues):
     observation of other users' jobs. In each queue other users' waiting jobs come before ours,
     since their submission times are unknown.
 
-    Jobs are planned with their walltimes at the speed of the site, other users' jobs with predicted
-    run times. If the queue shows the starts that it plans itself, as Slurm's does, jobs are planned
-    with these starts and their walltimes, as in the plan of the scheduler, and an offer is the
-    first hole of that plan that is large enough. Sites that take no work now make no offers, and
-    jobs that wait there are not moved.
+    Our jobs are planned with their walltimes at the speed of the site, other users' jobs with
+    predicted run times. If a queue shows its own plan, as Slurm's does, all its jobs are planned
+    with the starts in this plan and with their walltimes, and an offer is the first gap of the plan
+    that is large enough. Sites that take no work now make no offers, and jobs that wait there are
+    not moved.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class SiteQueues(LrmQueues):
         return found
 
     def _as_planned(self, site: int, job: Expected) -> Expected:
-        """The job, with its walltime as run time if the queue shows a plan: such plans are made
-        with walltimes."""
+        """The job, with its walltime as run time if the queue shows a plan: plans of queues are
+        made with walltimes."""
         if not self._plans[site] or job.requested_s is None:
             return job
         return job._replace(runtime_s=job.requested_s, is_predicted=False)

@@ -66,8 +66,8 @@ class Replication(Capability):
         """Dispatched tasks by workflow; kept only if stragglers are replicated."""
         self._straggling: dict[TaskKey, None] = {}
         self._stranded: dict[TaskKey, None] = {}
-        """Tasks that have the maximum number of replicas, all attempts of which are at sites that
-        report that they take no work."""
+        """Tasks with the maximum number of replicas whose attempts are all at sites that take no
+        work."""
         self._distributions: dict[tuple[str, str], RuntimeDistribution] = {}
         """Run times by owner and application."""
 

@@ -98,8 +98,9 @@ class Owners:
         return ceil(cores * allowed / count)
 
     def admitted(self) -> tuple[int, ...]:
-        """The numbers of the owners who share processors now, ascending: of the owners with an open
-        workflow, those who arrived first, up to the maximum number of admitted owners."""
+        """The numbers of the owners who share processors now, in ascending order. They are the
+        owners with an open workflow who arrived first, up to the maximum number of admitted
+        owners."""
         active = [number for number in self.turns if self.all[number].open]
         return tuple(sorted(active[: self._most]))
 

@@ -350,8 +350,8 @@ class Scavenging(Capability):
             decisions.take(ev.LaunchersStopped(self.state.now_s, site, keys, cause, now=now))
 
     def _chosen(self, pulled_s: Sequence[float], count: int) -> Sequence[int]:
-        """Positions in ``pulled_s`` of the ``count`` launchers to stop, as the user's order of
-        preemption chooses them. Raises PolicyError unless these are ``count`` different
+        """Let the user's order of preemption choose ``count`` launchers to stop. Returns their
+        positions in ``pulled_s``. Raises PolicyError unless it chooses ``count`` different
         positions."""
         found = self._preempted(pulled_s, count)
         if len(found) == count == len(set(found) & set(range(len(pulled_s)))):

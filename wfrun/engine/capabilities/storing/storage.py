@@ -1,14 +1,15 @@
-"""Storage limits of sites: no task is placed where the files that it needs and writes find no room.
+"""Storage limits of sites: no task is placed at a site without room for the files that it needs and
+writes.
 
 Counted at a site are the files of the run that are there or on their way, and the declared outputs
 of its open attempts. A task without room at a site is set aside there, so that it does not hold up
 later tasks, which may need less or free space when they end. It is considered again when the site
 has more room.
 
-Outputs of unknown size are expected to be as large as the largest ones that an ended task of the
-same kind has written. Before the first task of the kind has ended, a site gets few of them at a
-time (`UNSIZED_SLOTS`). An expected size only delays tasks and never ends a run: while nothing runs,
-only known sizes count.
+Outputs of unknown size are expected to be as large as the largest outputs that an ended task of the
+same kind has written. Before the first task of the kind has ended, a site gets few of its tasks at
+a time (`UNSIZED_SLOTS`). An expected size only delays tasks and never ends a run: while nothing
+runs, only known sizes count.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class SiteStorage:
         self.turns.pop(key, None)
 
     def offer(self, key: tuple[int, int], size_bytes: int, kind: TaskKind | None) -> None:
-        """Note that a task which waited is offered room."""
+        """Offer room to a task that waited for it."""
         self.offered[key] = size_bytes, kind
         self.offered_bytes += size_bytes
         if kind is not None:
@@ -164,8 +165,8 @@ class Storage(Capability):
         """By kind: maximum number of bytes that an ended task has written to outputs of unknown
         size."""
         self._offered: dict[tuple[int, int], int] = {}
-        """By (workflow, task): mask of the sites that have offered room to a task which is not
-        placed yet."""
+        """By (workflow, task) of a task that is not placed yet: mask of the sites that have offered
+        it room."""
         self._freed = 0
         """Mask of the sites that got more room since waiting tasks were last examined."""
         for index, site in enumerate(self.state.sites):

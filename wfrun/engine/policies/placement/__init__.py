@@ -84,7 +84,8 @@ def plans_again(settings: Settings) -> bool:
 
 
 def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
-    """The throttle of a run: the setting of the user, or else of the policy; None: no throttle."""
+    """The throttle of a run: the setting of the user, or else of the policy; None: no throttle.
+    Runs with scavenging owners have none unless the user sets one."""
     throttle = settings.throttle
     if throttle is None and settings.scavenge:
         return None  # Launchers pull: nothing is placed ahead of them.
@@ -94,9 +95,9 @@ def throttle_of(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def max_replicas(settings: Settings) -> int:
-    """Maximum number of replicas of a task in a run. Jobs whose size is chosen, jobs that are
-    moved, and jobs with claims get no replicas: size, queue and claims belong to the job, not to
-    one of its attempts."""
+    """Maximum number of replicas of a task in a run. It is 0 in runs that choose sizes of jobs,
+    move jobs, claim processors or scavenge: size, queue and claim belong to the job, not to one of
+    its attempts."""
     if settings.plans_queues or settings.place or settings.scavenge:
         return 0
     most = settings.replicas

@@ -11,8 +11,8 @@ from wfrun.engine.protocols import View
 
 
 class ClusterMin(BasePlacement):
-    """Submits as many eligible tasks as possible to one cluster, until it has no idle processors,
-    then considers the next, in descending order of speed.
+    """Submits as many eligible tasks as possible to the fastest cluster, until it has no idle
+    processors, then to the next cluster, in descending order of speed.
 
     If no candidate has enough idle processors, a task goes to the cluster of the last placed task,
     or to the fastest candidate if that cluster is no candidate. Ties in speed go to the first
