@@ -139,8 +139,8 @@ class View(Protocol):
         task_runtime, processing_speed=K]."""
 
     def open_tasks(self, site: int) -> int:
-        """Number of open tasks at a site: tasks that the run has dispatched there and that have not
-        ended [status]."""
+        """Number of attempts of the run that are dispatched to a site and have not ended
+        [status]."""
 
     def open_time_s(self, site: int) -> float:
         """Sum of the expected run times of the open tasks of the run at a site [status,

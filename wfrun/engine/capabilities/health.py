@@ -247,8 +247,8 @@ class Health(Capability):
 
     def _failed_quickly(self, attempt: Attempt, outcome: Outcome) -> None:
         """Count a quick failure. After `QUICK_FAILURES_IN_A_ROW` of them, pause the site and
-        withdraw its waiting attempts. If no other site works with fewer quick failures, the tasks
-        are at fault, and the site is not paused."""
+        withdraw its waiting attempts, but only if another site that takes work has fewer quick
+        failures. Otherwise the tasks are at fault."""
         lasted_s = (outcome.ended_s or 0.0) - (outcome.started_s or 0.0)
         if lasted_s >= QUICK_FAILURE_S:
             return

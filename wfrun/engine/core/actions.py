@@ -63,8 +63,8 @@ class ResizeAttempt(Action, frozen=True):
     launcher: str
     """The placeholder that runs the attempt."""
     number: int
-    """Number of the question. The program ignores a question if an earlier question had the same or
-    a larger number."""
+    """Number of the question. A question is ignored if an earlier question had the same or a larger
+    number."""
     nodes: tuple[ClaimedNode, ...] = ()
     shrink: int = 0
     """Processors to reclaim; 0: nodes are offered."""

@@ -30,10 +30,10 @@ class SiteQueues(LrmQueues):
     since their submission times are unknown.
 
     Our jobs are planned with their walltimes at the speed of the site, other users' jobs with
-    predicted run times. If a queue shows its own plan, as Slurm's does, all its jobs are planned
-    with the starts in this plan and with their walltimes, and an offer is the first gap of the plan
-    that is large enough. Sites that take no work now make no offers, and jobs that wait there are
-    not moved.
+    predicted run times. If a queue shows its own plan, as Slurm's does, its jobs are planned with
+    the starts in this plan and with their walltimes, and an offer is the first gap of the plan that
+    is large enough. Sites that take no work now make no offers, and jobs that wait there are not
+    moved.
     """
 
     def __init__(
