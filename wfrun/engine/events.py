@@ -79,9 +79,9 @@ class WorkflowAdded(Event, frozen=True, tag="workflow-added"):
     digest: str
     """Digest of the workflow, by which it is stored beside the log."""
     queue: int = 0
-    """Number of the resource manager that it was submitted to."""
+    """Number of the resource manager that the workflow was submitted to."""
     reused: tuple[ReusedTasks, ...] = ()
-    """Its tasks that earlier runs did, by run."""
+    """The tasks of the workflow that earlier runs did, by run."""
     deadline_s: float | None = None
     """Deadline of the bag, in seconds as ``at_s``, if its document states a time of day. None: a
     deadline, if any, is computed from the bag's `OptionalTasks`."""
@@ -209,9 +209,10 @@ class AttemptStarted(Event, frozen=True, gc=False, omit_defaults=True, tag="atte
 
     key: str
     launcher: str = ""
-    """The launcher that runs it; empty if none does."""
+    """Key of the launcher that runs the attempt; empty if none does."""
     host: str = ""
-    """The node that runs it, as the batch system names it; empty if it does not say."""
+    """The node that runs the attempt, as the batch system names it; empty if the batch system does
+    not name it."""
 
 
 class AttemptEnded(Event, frozen=True, gc=False, tag="attempt-ended"):
@@ -288,16 +289,17 @@ class LauncherStarted(Event, frozen=True, tag="launcher-started"):
     host: str
     """Name of the host of the launcher; with several nodes, of its first node."""
     slots: int
-    """Number of cores of all its nodes that take tasks."""
+    """Number of cores of all nodes of the launcher that take tasks."""
     ends_s: float | None
-    """End of its walltime; None if unknown."""
+    """Time when the walltime of the launcher ends; None if unknown."""
     channel: str
-    """The kind of its connection: tcp, ssh or spool."""
+    """The kind of connection of the launcher: tcp, ssh or spool."""
     latency_s: float
     """Time in seconds from the end of a task in the launcher to the arrival of the engine's
     answer."""
     hosts: tuple[str, ...] = ()
-    """The names of the hosts of all its nodes that take tasks, if it has several nodes."""
+    """The names of the hosts of all nodes of the launcher that take tasks, if it has several
+    nodes."""
 
 
 class LauncherDraining(Event, frozen=True, tag="launcher-draining"):
@@ -331,7 +333,7 @@ class LauncherEnded(Event, frozen=True, tag="launcher-ended"):
     site: int
     key: str
     cause: Cause
-    """``done`` if it ended by itself or was stopped."""
+    """``done`` if the launcher ended by itself or was stopped."""
     message: str | None = None
 
 
@@ -367,7 +369,7 @@ class ClaimPart(msgspec.Struct, frozen=True):
 
     site: int
     launcher: LauncherRequest
-    """The placeholder that holds its processors."""
+    """The request of the placeholder that holds the processors of the component."""
 
 
 class ClaimsAsked(Event, frozen=True, tag="claims-asked"):
@@ -525,7 +527,7 @@ class BackgroundJob(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     cores: int
     started_s: float | None = None
-    """None while it is queued."""
+    """Time when the job started; None while it is queued."""
     runtime_s: float | None = None
     """Run time in seconds; None if the service does not know it."""
     owner: str = ""
@@ -730,7 +732,7 @@ class NotificationEnded(Event, frozen=True, omit_defaults=True, tag="notificatio
     """A notification of the user was carried out, or failed."""
 
     on: str
-    """The occurrence that it reports, by its name in the option ``on``."""
+    """The occurrence that the notification reports, by its name in the option ``on``."""
     site: int | None = None
     """The site concerned; None: the whole run."""
     error: str = ""

@@ -83,7 +83,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, gc=False):
     claimed: tuple[ClaimedNode, ...] = ()
     """The nodes of the claim. The placeholder of the first node runs the attempt."""
     malleable: bool = False
-    """Whether its program may be offered further nodes of its claim while it runs."""
+    """Whether the program of the attempt may be offered further nodes of its claim while it
+    runs."""
 
 
 class LauncherRequest(msgspec.Struct, frozen=True):

@@ -31,10 +31,10 @@ class Resources(msgspec.Struct, frozen=True):
     nodes: int = 1
     """Number of nodes. The cores are spread evenly over the nodes."""
     container: Container | None = None
-    """The container that it runs in; None: its document declares none."""
+    """The container that the task runs in; None: its document declares none."""
     parallel: bool = False
-    """Whether it starts a process for each of its cores, also on a single node, as MPI programs
-    do. On several nodes tasks always do."""
+    """Whether the task starts a process for each of its cores, also on a single node, as MPI
+    programs do. On several nodes tasks always do."""
 
 
 class InputSource(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -58,12 +58,12 @@ class File(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int | None = None
     """Size in the document; None if unknown."""
     producer: int | None = None
-    """Index of the task that writes it; None for an initial input."""
+    """Index of the task that writes the file; None for an initial input."""
     url: str | None = None
     """Location that the replica catalog of the document states: a path or a URL."""
     executable: bool = False
     collect: bool = False
-    """Whether it is a final output, which is copied to the run's ``outputs/``."""
+    """Whether the file is a final output, which is copied to the run's ``outputs/``."""
     sources: tuple[InputSource, ...] = ()
     """Locations that replica catalogs state for an initial input, in their order. After one of them
     was chosen as ``url``, the remaining ones."""
@@ -244,7 +244,7 @@ class Moldable(msgspec.Struct, frozen=True):
     ppn: int | None = None
     """Processors on each node; None: all processors are on one node."""
     malleable: bool = False
-    """Whether it can change between these sizes while it runs."""
+    """Whether the job can change between these sizes while it runs."""
 
 
 class Workflow(msgspec.Struct, frozen=True):
@@ -267,8 +267,9 @@ class Workflow(msgspec.Struct, frozen=True):
     priority: int = 0
     """Priority of the owner; larger goes first."""
     bag: Bag | None = None
-    """The bag that it was expanded from (`wfrun.engine.tasks.bag.expand`); None for a workflow.
-    Tasks and files of a bag are created on access, so avoid iterating over all of them."""
+    """The bag that the workflow was expanded from (`wfrun.engine.tasks.bag.expand`); None if it
+    is not a bag. Tasks and files of a bag are created on access, so avoid iterating over all of
+    them."""
     moldable: dict[int, Moldable] = {}
     """Moldable jobs, by task. The size of a job is chosen at its submission; until then the job
     requests its smallest size."""
@@ -474,12 +475,12 @@ class SiteSpec(msgspec.Struct, frozen=True):
     """Maximum number of nodes of a task; None: only the batch system knows. Set for parallel
     jobs."""
     node_links: tuple[NodeLink, ...] = ()
-    """Links of its nodes, as far as the catalog states them."""
+    """Links of the site's nodes, as far as the catalog states them."""
     node_cores: int | None = None
     """Number of cores of the site's largest node, which limits the cores of a task on each node.
     None: only the batch system knows. For launchers see `LauncherSpec.cores`."""
     scavenge: ScavengeRules | None = None
-    """Which of its idle processors owners may scavenge; None: all, since the catalog states no
+    """Which idle processors of the site owners may scavenge; None: all, since the catalog states no
     rules."""
 
     @property

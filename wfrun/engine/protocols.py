@@ -187,18 +187,19 @@ class Placement(Protocol):
     name: ClassVar[str]
     information: ClassVar[Information]
     summary: ClassVar[str]
-    """Its line in ``wfrun policies``."""
+    """Description of the policy in ``wfrun policies``."""
     options: ClassVar[Mapping[str, int | float | str]]
-    """Names and default values of its options."""
+    """Names and default values of the policy's options."""
     binds_late: ClassVar[bool]
-    """Whether it assigns tasks to free processors, not to queues. Sites are then candidates only
-    while they have enough free processors for the task."""
+    """Whether the policy assigns tasks to free processors, not to queues. Sites are then candidates
+    only while they have enough free processors for the task."""
     replans: ClassVar[bool]
-    """Whether tasks for which it prefers a busy site stay with the engine, and are planned again at
-    each decision, whatever the throttle is."""
+    """Whether tasks for which the policy prefers a busy site stay with the engine, and are planned
+    again at each decision, whatever the throttle is."""
     completes_earliest: ClassVar[bool]
-    """Whether it places each task at the site where the task completes first. Its answer for a task
-    then stays the same while only other sites get more work, so the engine keeps its answers."""
+    """Whether the policy places each task at the site where the task completes first. Its answer
+    for a task then stays the same while only other sites get more work, so the engine keeps its
+    answers."""
     replicas: ClassVar[int]
     """Maximum number of replicas of a task, unless the user sets it; 0: no replication."""
     throttle: ClassVar[Literal["auto", "none"]]

@@ -39,13 +39,13 @@ class Option(NamedTuple):
     needs: str = ""
     """Name of the field that must be set for this option to have an effect."""
     simulate: bool = True
-    """Whether ``wfrun simulate`` has it, too."""
+    """Whether ``wfrun simulate`` has the option, too."""
     resume: bool = False
-    """Whether ``wfrun resume`` can change it."""
+    """Whether ``wfrun resume`` can change the option."""
     jobs: bool = True
-    """Whether ``wfrun jobs`` has it, too."""
+    """Whether ``wfrun jobs`` has the option, too."""
     only_jobs: bool = False
-    """Whether ``wfrun jobs`` alone has it."""
+    """Whether only ``wfrun jobs`` has the option."""
 
 
 SCHEDULING, FAILURES, REPLICAS = "Scheduling", "Failures", "Replicas"
@@ -347,7 +347,7 @@ class Setting(NamedTuple):
 
     @property
     def is_duration(self) -> bool:
-        """Whether it is a time in seconds, which users write with a unit."""
+        """Whether the option is a time in seconds, which users write with a unit."""
         return self.type is float and self.name.endswith("_s")
 
     @property

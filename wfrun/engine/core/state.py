@@ -66,34 +66,34 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     placed_s: float
     cores: int
     walltime_s: float | None = None
-    """Walltime in seconds that its batch job requests, if it was learned from earlier tasks; None
-    otherwise."""
+    """Walltime in seconds that the batch job of the attempt requests, if it was learned from
+    earlier tasks; None otherwise."""
     phase: Phase = Phase.STAGING
     missing: int = 0
     """Number of inputs that have not arrived yet."""
     ready_s: float | None = None
     """Time when the last input arrived."""
     found_idle: bool = False
-    """Whether its site had idle slots for it when it was placed. Set to False by a resume, since no
-    engine observed the attempt meanwhile. Kept here for late binding, since a hook would cost each
-    placement a call."""
+    """Whether the site had idle slots for the attempt when the attempt was placed. Set to False by
+    a resume, since no engine observed the attempt meanwhile. Kept here for late binding, since a
+    hook would cost each placement a call."""
     started_s: float | None = None
     launcher: str = ""
-    """Key of the launcher that runs it, as its start was reported; empty if none does."""
+    """Key of the launcher that runs the attempt, as its start was reported; empty if none does."""
     host: str = ""
-    """Node that it runs on, as the batch system names it; empty: unknown."""
+    """Node that the attempt runs on, as the batch system names it; empty: unknown."""
     withdrawn: bool = False
-    """Whether it is being withdrawn: its site was asked to cancel it if it has not started
+    """Whether the attempt is being withdrawn: its site was asked to cancel it if it has not started
     (`Run.withdraw`)."""
     is_leaving: bool = False
     """Whether its task is to move to another site or to another size. If the site turns out never
     to have started the attempt, the attempt is not submitted again."""
     is_replica: bool = False
     killed: bool = False
-    """Whether it is being cancelled to make room for a mandatory task. Its own task becomes
-    eligible again."""
+    """Whether the attempt is being cancelled to make room for a mandatory task. Its own task
+    becomes eligible again."""
     superseded: bool = False
-    """Whether another attempt of its task was done first. The superseded attempt is being
+    """Whether another attempt of the same task was done first. The superseded attempt is being
     cancelled, and its outcome has no effect."""
 
 
@@ -139,11 +139,11 @@ class SiteState:
     def __init__(self, spec: SiteSpec) -> None:
         self.spec = spec
         self.reported: str | None = None
-        """Why the site reports that it takes no work; None if it takes work."""
+        """Reason for which the site reports that it takes no work; None if it takes work."""
         self.conditions: dict[str, Condition] = {}
         """Problems that capabilities have found, by capability."""
         self.is_healthy = True
-        """Whether it gets attempts: it reports no problem, and no condition closes it."""
+        """Whether the site gets attempts: it reports no problem, and no condition closes it."""
         self.slots = spec.slots
         """Cores that attempts can run on now if other users have no jobs; at a site with launchers,
         the slots of its live launchers."""
@@ -170,18 +170,18 @@ class SiteState:
         self.bytes_in = 0
         self.used_core_s = 0.0
         self.job_limit: int | None = None
-        """Number of our jobs in its queue when the queue refused a further job; None while it
-        accepts jobs."""
+        """Number of our jobs in the queue of the site when the queue refused a further job; None
+        while it accepts jobs."""
         self.wait_reason = ""
-        """Reason that its batch system states for our waiting jobs; empty: unknown."""
+        """Reason that the batch system states for our waiting jobs; empty: unknown."""
         self.held_jobs = 0
         """Number of our waiting jobs that do not start until somebody acts."""
         self.connections = 0
-        """Number of connections to its head node so far, as reported."""
+        """Number of connections to the head node of the site so far, as reported."""
         self.commands: Counter[str] = Counter()
-        """Number of commands run on its head node, by program name."""
+        """Number of commands run on the head node of the site, by program name."""
         self.head_cpu_s = 0.0
-        """CPU seconds used by us on its head node."""
+        """CPU seconds that we have used on the head node of the site."""
 
     @property
     def phases(self) -> list[int]:
@@ -204,12 +204,12 @@ class SiteState:
 
     @property
     def others_wait(self) -> bool:
-        """Whether jobs of other users wait in its queue."""
+        """Whether jobs of other users wait in the queue of the site."""
         return self.foreign_cores > self.slots - self.slots_now and not self.spec.has_launchers
 
     @property
     def pause_reason(self) -> str | None:
-        """Why it gets no attempts now, or fewer than usual; None if it has no problem."""
+        """Why the site gets no attempts now, or fewer than usual; None if it has no problem."""
         if HELD in self.conditions:
             return self.conditions[HELD].reason
         if self.reported is not None:
@@ -236,9 +236,9 @@ class Openings:
         self.open = 0
         """Sites that take a task of this number of cores now."""
         self.idle = 0
-        """Sites in ``open`` with idle slots for it."""
+        """Sites in ``open`` with idle slots for the task."""
         self.prefetching = 0
-        """Sites in ``open`` that would only prefetch it."""
+        """Sites in ``open`` that would only prefetch the task."""
 
 
 class WorkflowState:
@@ -266,10 +266,10 @@ class WorkflowState:
         if workflow.bag is None:
             self.waiting = [len(p) for p in workflow.parents]
         self.queue = 0
-        """The resource manager that it was submitted to."""
+        """Number of the resource manager that the workflow was submitted to."""
         self.status = bytearray(tasks)
         self.key_prefix = ""
-        """First part of the keys of its attempts: the run and the workflow."""
+        """First part of the keys of the workflow's attempts: the run and the workflow."""
         self.attempts_of = array("I", bytes(4 * tasks))
         """Per task: number of attempts so far, which numbers the next attempt."""
         self.siblings: dict[int, Siblings] = {}
@@ -382,7 +382,7 @@ class WorkflowState:
 
     @property
     def open(self) -> bool:
-        """Whether any of its tasks may still run."""
+        """Whether any task of the workflow may still run."""
         return self.ended_s is None
 
     def variant_of(self, file: int) -> int:

@@ -64,11 +64,11 @@ class Placeholder:
         """Whether the job does not use this placeholder: the job has not grown into it yet, or
         gives it back."""
         self.is_returned = False
-        """Whether it is given back before the other placeholders of its claim."""
+        """Whether this placeholder is given back before the other placeholders of its claim."""
         self.started_s: float | None = None
-        """Time when all its nodes were ready for the first time; None until then."""
+        """Time when all nodes of the placeholder were ready for the first time; None until then."""
         self.hosts: tuple[str, ...] = ()
-        """Names of its nodes."""
+        """Names of the hosts of the placeholder's nodes; empty until they are ready."""
         self.is_submitted = False
         self.is_ended = False
 
@@ -103,7 +103,7 @@ class ProcessorClaim:
 
     @property
     def is_held(self) -> bool:
-        """Whether one of its placeholders may still have processors."""
+        """Whether a placeholder of the claim may still have processors."""
         return not all(part.is_ended for part in self.parts)
 
     def nodes(self) -> tuple[ClaimedNode, ...]:

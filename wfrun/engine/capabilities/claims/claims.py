@@ -89,8 +89,8 @@ class ProcessorClaims(Capability):
         self._held = [0] * sites
         """By site: processors of placeholders that have not ended."""
         self._pauses: dict[int, tuple[int, float]] = {}
-        """By site where a placeholder ended before it was ready: number of consecutive pauses, and
-        the end of the last one."""
+        """By site where a placeholder ended before it was ready: number of consecutive pauses of
+        the site, and the end of the last pause."""
         self._refused: dict[Job, int] = {}
         """By job: mask of the sites that refused a placeholder of the job."""
         self._changed: set[int] = set()

@@ -61,19 +61,19 @@ class GrownJob:
         self.unit = 1 if bounds.ppn is None or least % bounds.ppn else bounds.ppn
         """Number of processors of each placeholder for growth: those of a node, or one."""
         self.has_joined = False
-        """Whether its program has connected to its launcher."""
+        """Whether the program of the job has connected to its launcher."""
         self.can_join = True
-        """Whether it may be offered processors: its program has neither violated the protocol nor
-        left its launcher."""
+        """Whether the job may be offered processors: its program has neither violated the protocol
+        nor left its launcher."""
         self.question: OpenQuestion | None = None
         """The open question to the program."""
         self.answered = 0
         """Number of the latest question that was answered."""
         self.refused = 0
-        """Number of processors that its program declined at its present size."""
+        """Number of processors that the program declined at its present size."""
         self.paused_until_s = -inf
-        """No processors are claimed for it before this time, since the last ones were not ready in
-        time."""
+        """No processors are claimed for the job before this time, since the last claimed processors
+        were not ready in time."""
         self.left: dict[str, ev.ReleaseCause] = {}
         """By key of each placeholder to give back because the program does not use it: the
         cause."""
@@ -81,13 +81,13 @@ class GrownJob:
 
     @property
     def spares(self) -> list[Placeholder]:
-        """Placeholders for growth that its program does not use yet and that are not being given
-        back."""
+        """Placeholders for growth that the program does not use yet, without those that are being
+        given back."""
         return [part for part in self.claim.parts if part.is_spare and not part.is_returned]
 
     @property
     def size(self) -> int:
-        """Its present number of processors."""
+        """The present number of processors of the job."""
         return sum(part.processors for part in self.claim.parts if not part.is_spare)
 
     @property
@@ -97,7 +97,7 @@ class GrownJob:
 
     @property
     def can_grow(self) -> bool:
-        """Whether it may be offered processors, now or after its present question."""
+        """Whether the job may be offered processors, now or after its present question."""
         return self.has_joined and self.can_join and self.size < self.bounds.sizes[-1]
 
     def wanted(self, offered: int, now_s: float) -> int:

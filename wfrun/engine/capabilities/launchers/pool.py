@@ -39,37 +39,39 @@ class Launcher:
         self.asked_s = asked_s
         self.queued_s: float | None = None
         self.started_s: float | None = None
-        """Time when it first took tasks."""
+        """Time when the launcher first took tasks; None before."""
         self.ended_s: float | None = None
         self.host = ""
         self.slots = 0
         """Number of cores, as reported by the launcher."""
         self.ends_s: float | None = None
-        """Time when its walltime ends; None if unknown."""
+        """Time when the walltime of the launcher ends; None if unknown."""
         self.channel = ""
         self.latency_s = 0.0
         self.busy_cores = 0
         self.ran = 0
-        """Number of attempts that started in it."""
+        """Number of attempts that started in the launcher."""
         self.done = 0
-        """Number of attempts that succeeded in it."""
+        """Number of attempts that succeeded in the launcher."""
         self.idle_since_s: float | None = None
-        """Time since which nothing runs in it; None while something runs, and before its start."""
+        """Time since which nothing runs in the launcher; None while something runs, and before its
+        start."""
         self.stopped = False
-        """Whether the core decided to stop it, or its engine dismissed it with the run."""
+        """Whether the core decided to stop the launcher, or the engine dismissed it with the
+        run."""
         self.cause: Cause | None = None
         self.reason: str | None = None
-        """Why it drains, or how it ended."""
+        """Why the launcher drains, or how it ended."""
 
     @property
     def is_coming(self) -> bool:
-        """Whether it may still start, or reconnect, and then take tasks."""
+        """Whether the launcher may still start, or reconnect, and then take tasks."""
         coming = (LauncherPhase.ASKED, LauncherPhase.QUEUED, LauncherPhase.AWAY)
         return self.phase in coming and not self.stopped
 
     @property
     def is_queued(self) -> bool:
-        """Whether it has not started."""
+        """Whether the launcher has not started."""
         return self.phase in (LauncherPhase.ASKED, LauncherPhase.QUEUED)
 
     @property

@@ -28,7 +28,7 @@ class NextTask(NamedTuple):
     bag: WorkflowState
     entry: Entry
     sites: int
-    """The sites with room for it, as a mask."""
+    """The sites with room for the task, as a mask."""
 
 
 class _Top(NamedTuple):
@@ -53,9 +53,9 @@ class ResourceManager:
         self._usages = state.get(Usages)
         self._auto = state.find(AutoThrottle)
         self.sites = state.queues[number]
-        """Its sites, as a mask."""
+        """The sites of the resource manager, as a mask."""
         self.last_owner = ""
-        """The owner of the last task that it placed."""
+        """The owner of the last task that the resource manager placed; empty before the first."""
         self.waiting = Arrivals()
         self._owners: dict[str, Arrivals] = {}
         self._positions: dict[str, int] = {}
@@ -160,7 +160,7 @@ class ResourceManager:
             self._select()
 
     def _has_room(self) -> bool:
-        """Whether any of its sites has room for tasks of some width."""
+        """Whether a site of the resource manager has room for tasks of some width."""
         sites = self.sites if self._auto is None else self.sites & self._auto.soon
         return any(openings.open & sites for openings in self._state.openings.values())
 

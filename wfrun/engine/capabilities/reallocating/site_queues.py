@@ -18,7 +18,7 @@ from wfrun.engine.queues.fcfs import Fcfs
 from wfrun.engine.queues.queue_model import Expected, left_s, planned_start_s
 
 TaskNumber = tuple[int, int]
-"""A workflow and one of its tasks."""
+"""(workflow, task)."""
 
 SHORTEST_S = 1.0
 """Minimum expected time until the end of a running job in seconds."""
