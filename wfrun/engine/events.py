@@ -142,9 +142,9 @@ class LinkHistory(msgspec.Struct, frozen=True, array_like=True):
     source: str
     destination: str
     bandwidth_bytes_per_s: float | None
-    """None: unknown."""
+    """Bandwidth of the link; None: unknown."""
     latency_s: float | None
-    """None: unknown."""
+    """Latency of the link in seconds; None: unknown."""
     copies: int
     """Number of copies that the estimate is based on."""
 
@@ -633,7 +633,7 @@ class AvoidanceEnded(Event, frozen=True, tag="avoidance-ended"):
     under way, and no other site will run these tasks."""
 
     tasks: tuple[tuple[int, int], ...]
-    """(workflow, task) of each."""
+    """(workflow, task) of each task."""
 
 
 class SitePaused(Event, frozen=True, tag="site-paused"):
@@ -710,7 +710,7 @@ class FilesDiscarded(Event, frozen=True, gc=False, tag="files-discarded"):
 
     site: int
     files: tuple[tuple[int, int], ...]
-    """(workflow, file) of each."""
+    """(workflow, file) of each file."""
 
 
 class FilesLost(Event, frozen=True, tag="files-lost"):
@@ -719,7 +719,7 @@ class FilesLost(Event, frozen=True, tag="files-lost"):
 
     site: int
     files: tuple[tuple[int, int], ...]
-    """(workflow, file) of each."""
+    """(workflow, file) of each file."""
 
 
 class FilesRemoved(Event, frozen=True, tag="files-removed"):
@@ -772,7 +772,7 @@ class PriorityRaised(Event, frozen=True, tag="priority-raised"):
 
     workflow: int
     task: int | None = None
-    """None: the whole workflow."""
+    """The raised task; None: the whole workflow."""
 
 
 class TaskCancelled(Event, frozen=True, tag="task-cancelled"):

@@ -97,7 +97,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     runtime_s: float | None = None
     """Documented run time on the reference processor; None if unknown."""
     priority: int = 0
-    """Larger goes first."""
+    """Priority; tasks with a larger number go first."""
 
 
 class PackedColumn(msgspec.Struct, frozen=True, tag="packed"):
@@ -153,7 +153,8 @@ class Axis(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    """One for each name; all have the same length, at least 1."""
+    """The values of each parameter, in the order of ``names``; all columns have the same length, at
+    least 1."""
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -421,9 +422,9 @@ class NodeLink(msgspec.Struct, frozen=True):
 
     site: str
     latency_s: float | None = None
-    """None: not stated."""
+    """Latency of the link in seconds; None: not stated."""
     bandwidth_bytes_per_s: float | None = None
-    """None: not stated."""
+    """Bandwidth of the link; None: not stated."""
 
 
 PROCESS_KINDS = ("local", "ssh")
@@ -466,7 +467,7 @@ class SiteSpec(msgspec.Struct, frozen=True):
     max_bandwidth_bytes_per_s: float | None = None
     """Maximum rate of all copies to and from the site together; None: no limit."""
     price_per_core_hour: float | None = None
-    """None: not stated."""
+    """Price of a core for an hour, in ``currency``; None: not stated."""
     currency: str | None = None
     """Currency of ``price_per_core_hour``."""
     watts_per_core: float | None = None
@@ -502,7 +503,7 @@ class LinkSpec(msgspec.Struct, frozen=True):
     source: str
     destination: str
     bandwidth_bytes_per_s: float | None = None
-    """None: no bound."""
+    """Bandwidth of the link; None: no bound."""
     latency_s: float = 0.0
     max_transfers: int | None = None
     """Maximum number of large files at a time on their way over the link; None: no limit."""

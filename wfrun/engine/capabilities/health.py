@@ -1,9 +1,9 @@
 """Site health: sites and hosts with repeated failures get no attempts for a while.
 
-A circuit breaker (M. Nygard, Release It!, 2nd ed. 2018, section 5.2): a site with several failures
-in a row that are not the fault of tasks is paused, then tried with a single attempt, and paused for
-twice as long if this attempt fails, too. A host with failures while other hosts of the same site
-succeed is named to the site, which avoids it.
+The health of a site is a circuit breaker (M. Nygard, Release It!, 2nd ed. 2018, section 5.2). A
+site with several failures in a row that are not the fault of tasks is paused. After the pause it is
+tried with a single attempt. If this attempt fails, too, the site is paused for twice as long. A
+host with failures while other hosts of the same site succeed is named to the site, which avoids it.
 """
 
 from __future__ import annotations

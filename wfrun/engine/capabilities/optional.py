@@ -138,8 +138,8 @@ class Optionals(Capability):
 
     def expected_core_s(self, w: WorkflowState) -> float:
         """Expected total core seconds of the dispatched tasks of a workflow: their number times the
-        mean of its ended attempts, or else of the ended attempts of all bags with optional tasks; 0
-        without ended attempts."""
+        mean core seconds of an ended attempt of the workflow. If none has ended, the mean is over
+        all bags with optional tasks; the result is 0 if they have no ended attempts either."""
         bag = self.bags.get(w.index)
         if bag is not None and bag.ended:
             return w.dispatched * bag.allocated_core_s / bag.ended
@@ -335,8 +335,8 @@ def _choose(
     found: list[Attempt], cores: int, index: int, free: list[int], chosen: list[Attempt]
 ) -> None:
     """Move attempts with at least ``cores`` cores in all from ``found`` to ``chosen``, and add
-    their cores to ``free[index]``: first attempts that have not started, then those that started
-    last, which lose the least work."""
+    their cores to ``free[index]``. Attempts that have not started are chosen first, then the
+    attempts that started last, which lose the least work."""
     found.sort(key=lambda a: inf if a.started_s is None else a.started_s)
     while found and cores > 0:
         attempt = found.pop()

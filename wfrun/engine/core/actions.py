@@ -20,7 +20,7 @@ class SubmitAttempts(Action, frozen=True, gc=False):
 
     site: int
     attempts: tuple[tuple[str, int, int], ...]
-    """(key, workflow, task) of each."""
+    """(key, workflow, task) of each attempt."""
 
 
 class CancelAttempts(Action, frozen=True):

@@ -118,10 +118,10 @@ class SelectTasksInTurn(_Base):
 
 class SelectEthic(SelectUserTasks):
     """Mandatory tasks first, of the earliest bag that has any; then one optional task of the owner
-    with the lowest expected usage, which is the usage of the sites once the owner's dispatched
-    tasks have ended. Ties go to the owner with the fewest dispatched tasks, then at random
-    (DIET-ethic, section 4.1.1, with one queue for all sites). Tasks of workflows, and of bags
-    without optional tasks, are mandatory."""
+    with the lowest expected usage. The expected usage of an owner is the usage of the sites when
+    the owner's dispatched tasks have ended. Ties go to the owner with the fewest dispatched tasks,
+    then at random (DIET-ethic, section 4.1.1, with one queue for all sites). Tasks of workflows,
+    and of bags without optional tasks, are mandatory."""
 
     name = "ethic"
     summary = "mandatory tasks, then optional ones of the owner with the lowest use"

@@ -237,9 +237,10 @@ def _job_of(job: ev.BackgroundJob | ev.EndedJob) -> Job:
 
 
 class ForeignRuntimes:
-    """Predicts the run times of other users' jobs at one site. The method is applied to ended jobs
-    of the same user, application and number of cores, else of the same user (thesis section 7.2.1),
-    else with the same number of cores, else to all. ``auto`` uses the best method so far."""
+    """Predicts the run times of other users' jobs at one site from ended jobs. The prediction
+    method is applied to the first of these groups with enough jobs: the same user, application and
+    number of cores; the same user (thesis section 7.2.1); the same number of cores; all jobs.
+    ``auto`` uses the best method so far."""
 
     def __init__(self, predictor: str) -> None:
         self._named: Predictor

@@ -38,9 +38,9 @@ class Reservations(Part):
     reservation per site, and one per resource manager, since each further one would take room from
     narrow tasks. Reservations are in the log, so that a replay restores them.
 
-    A reservation ends when its task is placed at any site or is no longer eligible, when its site
-    is paused or becomes too small, and when the placement policy leaves a task of the workflow
-    unplaced. Cost: constant.
+    A reservation ends when its task is placed at any site or is no longer eligible. It also ends
+    when its site is paused or becomes too small, or when the placement policy leaves a task of the
+    workflow unplaced. Cost: constant.
     """
 
     dormant = EVERY_HOOK
@@ -128,9 +128,9 @@ class Reservations(Part):
 
     def limit(self, cores: int, mask: int) -> int:
         """The sites of a mask where a task of ``cores`` cores does not delay a wider task with a
-        reservation. A reservation does not restrict tasks that are at least as wide as its own
-        task: if one of them has room at a site, the reserved task has room there, too, and the
-        order of the tasks decides."""
+        reservation. A reservation restricts only narrower tasks: if a task of the same or a larger
+        width has room at a site, the reserved task has room there, too, and the order of the tasks
+        decides."""
         for site, reservation in self.at.items():
             if cores < reservation.cores and mask >> site & 1:
                 held_cores = reservation.cores + reservation.taken_cores + cores

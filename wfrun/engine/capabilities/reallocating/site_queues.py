@@ -144,9 +144,9 @@ class SiteQueues(LrmQueues):
         moves: Mapping[TaskNumber, int],
     ) -> QueuedJob:
         """Return a waiting job of ours, which the caller submits to the model of its queue. The job
-        is registered in ``jobs`` if it can be moved. The following jobs are not moved: jobs on
-        their way to a queue, jobs that are being withdrawn, jobs at a site that takes no jobs now,
-        and jobs that their site would no longer admit after a change of the run."""
+        is registered in ``jobs`` if it can be moved. A job cannot be moved while it is on its way
+        to a queue or being withdrawn, while its site takes no jobs, and if its site would no longer
+        admit it after a change of the run."""
         w, number = self._state.workflows[attempt.workflow], (attempt.workflow, attempt.task)
         length_s = requested_s(w, attempt.task) / self._speeds[attempt.site]
         most = self.lrms[attempt.site].processors  # may be fewer than it holds, after a change

@@ -13,9 +13,9 @@ from wfrun.engine.policies.placement.scores import Scores, lowest, score, shown
 
 
 class SizeChooser(Capability):
-    """Chooses site and size of moldable jobs at their submission: at each site the size with the
-    earliest completion, and of these the site and size with the earliest completion (RR-7365,
-    section 3.1, MCT).
+    """Chooses site and size of moldable jobs at their submission. At each site it finds the size
+    with the earliest completion; then it chooses the site where this completion is earliest
+    (RR-7365, section 3.1, MCT).
 
     Cost of a placement: that of planning all queues, once for all placements at the same time, and
     the estimates of the search at each site.

@@ -205,8 +205,8 @@ class Replication(Capability):
     # Decisions
 
     def limit_candidates(self, w: WorkflowState, task: int, cores: int, mask: int) -> int:
-        """Limit a replica to sites with idle slots, if possible to those without an open attempt of
-        the task: a cause that makes one attempt slow at a site may make the next one slow there,
+        """Limit a replica to sites with idle slots. Sites without an open attempt of the task are
+        preferred: a cause that makes one attempt slow at a site may make the next one slow there,
         too."""
         if w.status[task] != TaskStatus.DISPATCHED:
             return mask

@@ -16,10 +16,10 @@ class Coarsening(BasePlacement):
     """Groups tasks that are connected by large files, and runs all tasks of a group at the cluster
     of its first task. File-aware places the first task.
 
-    Groups are formed by heavy edge matching (Karypis and Kumar 1998): at each level, every node in
-    random order is merged with the unmatched neighbour with the heaviest edge, until at most
-    ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is left. A task that cannot run
-    at the cluster of its group is placed alone.
+    Groups are formed by heavy edge matching (Karypis and Kumar 1998). At each level, every node in
+    random order is merged with its unmatched neighbour with the heaviest edge. Levels follow until
+    at most ``size`` nodes are left (100 in thesis section 6.3.1) or no edge is left. A task that
+    cannot run at the cluster of its group is placed alone.
     """
 
     name = "coarsening"

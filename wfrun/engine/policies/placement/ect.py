@@ -13,11 +13,11 @@ class Ect(BasePlacement):
     """Assigns each task to the cluster where it is completed first, by the expected start in the
     queue of the cluster and the run time at its speed. Ties go to the first cluster in the catalog.
 
-    The schedule is a Gantt chart that is made anew at each decision: a task that would be completed
-    first at a busy cluster gets a reservation there, the tasks behind it may use idle slots, and no
-    task leaves the global queue until its cluster has a free slot. So a task moves when a cluster
-    becomes idle before it was expected to (section 5.1.2), and run times that are estimated badly
-    bind no task to the wrong queue. See ``AutoThrottle``.
+    The schedule is a Gantt chart that is made anew at each decision. A task that would be completed
+    first at a busy cluster gets a reservation there, and the tasks behind it may use idle slots. No
+    task leaves the global queue until its cluster has a free slot. So a task moves when another
+    cluster becomes idle earlier than expected (section 5.1.2), and badly estimated run times bind
+    no task to the wrong queue. See ``AutoThrottle``.
     """
 
     name = "ect"

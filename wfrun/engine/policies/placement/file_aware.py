@@ -26,8 +26,8 @@ class FileAware(BasePlacement):
 
     The cost is the sum of the transfer times of missing inputs. The thesis leaves ties open. With
     ``ties=last`` they go to the cluster of the workflow's last task if it has idle processors, then
-    to the least loaded cluster, so that a workflow stays in one cluster and several workflows begin
-    in different clusters. With ``ties=catalog`` they go to the first cluster in the catalog.
+    to the least loaded cluster. So a workflow stays in one cluster, and several workflows begin in
+    different clusters. With ``ties=catalog`` they go to the first cluster in the catalog.
     """
 
     name = "file-aware"

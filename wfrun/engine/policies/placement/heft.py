@@ -60,8 +60,8 @@ class Heft(BasePlacement):
 
 
 class HeftP(Heft):
-    """HEFT with predicted run times of other users' jobs: by default the mean run time of the last
-    two jobs of the same user, application and number of cores that ended at the site (Last2)."""
+    """HEFT with predicted run times of other users' jobs: by default the mean of the last two jobs
+    that ended at the site with the same user, application and number of cores (Last2)."""
 
     name = "heft-p"
     information = msgspec.structs.replace(Heft.information, background_runtime=R)
