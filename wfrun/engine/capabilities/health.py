@@ -201,7 +201,7 @@ class Health(Capability):
 
     def on_undelivered(self, attempt: Attempt, outcome: Outcome) -> None:
         """Count a failure that is the fault of the site. Pause the site after `FAILURES_IN_A_ROW`
-        failures, or at the first one if the site is on trial or its disk is full."""
+        failures, or after a single one if the site is on trial or its disk is full."""
         index = attempt.site
         site = self.sites[index]
         if self.state.sites[index].reported is not None:

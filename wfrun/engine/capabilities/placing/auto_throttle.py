@@ -21,8 +21,8 @@ dispatched to the queues of their sites, as far as these have room."""
 
 MAX_PLANNED_OF_BAGS = 4
 """Maximum number of tasks that are planned at a time in runs whose sites bind late. Further tasks
-are placed only at sites that start them soon. Each event may plan all planned tasks again, and a
-bag causes many events."""
+are placed only at sites that start them soon. Each event may plan the tasks again, and a bag causes
+many events."""
 
 
 class Planned(NamedTuple):
@@ -214,9 +214,9 @@ class AutoThrottle(Capability):
         return None
 
     def answered(self, site: int) -> None:
-        """Note the site that the policy has chosen for a task. Kept answers with the same site are
-        checked again. If the policy has replaced its kept answer for the task, all kept answers are
-        forgotten."""
+        """Note the site that the policy has chosen for a task. If the task had no kept answer, kept
+        answers with the same site are checked again. If the policy has changed its kept answer for
+        the task, all kept answers are forgotten."""
         before, self._asked_again = self._asked_again, None
         if not self._answers:
             return

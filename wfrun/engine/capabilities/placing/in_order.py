@@ -200,7 +200,7 @@ class InOrder(Part):
 
     def _reserve(self, w: WorkflowState, entry: Entry, mask: int, decisions: Decisions) -> bool:
         """Reserve cores for a wider task that would be delayed if ``entry`` were placed at a site
-        in ``mask``. The wider task is the first that no site has room for, and comes before
+        in ``mask``. The wider task is the first task that no site has room for; it comes before
         ``entry``. Returns whether a reservation was made."""
         # Only wider tasks can be starved: where one of this width has room, others of it have too.
         earliest = self._rank(w), entry, w
