@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +11,8 @@ from msgspec.structs import replace
 from tests.engine.capabilities.test_defects import placed
 from tests.engine.policies.test_policies import bag, sites
 from wfrun.engine import events as ev
-from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, Demand
+from wfrun.engine.capabilities.launchers.demand import FIRST_DECLINE_S, MAX_DECLINE_S, Demand
+from wfrun.engine.capabilities.launchers.launchers import Launchers
 from wfrun.engine.core import actions as act
 from wfrun.engine.core.core import Core
 from wfrun.engine.exchange import Outcome
@@ -300,3 +302,38 @@ def test_a_decline_is_awaited_although_the_policy_took_back_an_earlier_one() -> 
     demand.decline(0, (1,))
     demand.accept(0, 0)
     assert demand.refresh() == 10.0 + FIRST_DECLINE_S
+
+
+def test_a_decline_that_ends_after_one_of_the_maximum_period_is_awaited() -> None:
+    """No timer was set for it, and the run could end before."""
+    run = Run([bag(1)], ev.Settings("round-robin"), (cluster("a", 4), cluster("b", 4)))
+    run.add(0)
+    demand, state = Demand(run.core.state), run.core.state
+    while demand.refresh() < inf or not state.now_s:
+        demand.decline(0, (0,))
+        state.now_s += 1.0
+    state.now_s += MAX_DECLINE_S - 10.0
+    demand.decline(0, (1,))
+    until_s = state.now_s + FIRST_DECLINE_S
+    assert demand.refresh() == until_s
+    state.now_s += 20.0  # The decline of the maximum period is over, and nobody waited for it.
+    assert demand.expired() == [(0, 0)]
+    assert demand.refresh() == until_s
+
+
+def test_a_pause_of_launchers_keeps_its_reason_while_a_launcher_still_works() -> None:
+    """A task that ended in a launcher of before the pause removed the reason, not the pause."""
+    run = Run([bag(3)], ev.Settings("round-robin"), (cluster("a", 8, max=2),))
+    run.add(0)
+    run.step(ev.LauncherStarted(1.0, 0, "r.L0.1", "n", 1, None, "tcp", 0.1))
+    pool = run.core.state.find(Launchers)
+    assert pool is not None
+    run.step(ev.LauncherEnded(2.0, 0, "r.L0.2", "refused", "account 'astro' is expired"))
+    reason = pool.pools[0].reason
+    assert reason is not None
+    assert "account 'astro' is expired" in reason
+    run.end(next(iter(run.core.state.attempts)), 3.0)
+    assert pool.pools[0].reason == reason
+    after_s = pool.pools[0].paused_until_s + 1.0
+    run.end(next(iter(run.core.state.attempts)), after_s)
+    assert pool.pools[0].reason is None

@@ -43,7 +43,9 @@ class Demand:
         self._declines: dict[int, dict[int, _Decline]] = {}
         """Declines by workflow and site."""
         self._expiries: list[tuple[float, int, int]] = []
-        """Heap of the expiry times of declines, with workflow and site."""
+        self._longest: list[tuple[float, int, int]] = []
+        """Heaps of the expiry times of declines, with workflow and site; those of the maximum
+        period `MAX_DECLINE_S` are apart."""
 
     def changed(self, workflow: int) -> None:
         """Note that the eligible set of a workflow, or what its throttle allows, has changed."""
@@ -68,7 +70,8 @@ class Demand:
                 decline = declines[site] = _Decline()
             decline.period_s = min(max(FIRST_DECLINE_S, 2 * decline.period_s), MAX_DECLINE_S)
             decline.until_s = now_s + decline.period_s
-            heapq.heappush(self._expiries, (decline.until_s, workflow, site))
+            heap = self._longest if decline.period_s >= MAX_DECLINE_S else self._expiries
+            heapq.heappush(heap, (decline.until_s, workflow, site))
             self._stale.add(workflow)
 
     def accept(self, workflow: int, site: int) -> None:
@@ -83,18 +86,19 @@ class Demand:
         """Remove and return the declines that have expired since the last call, as pairs of
         workflow and site."""
         found = []
-        while self._expiries and self._expiries[0][0] <= self._state.now_s:
-            until_s, workflow, site = heapq.heappop(self._expiries)
-            decline = self._declines.get(workflow, {}).get(site)
-            if decline is not None and decline.until_s == until_s:
-                found.append((workflow, site))
-                self._stale.add(workflow)
+        for heap in (self._expiries, self._longest):
+            while heap and heap[0][0] <= self._state.now_s:
+                until_s, workflow, site = heapq.heappop(heap)
+                decline = self._declines.get(workflow, {}).get(site)
+                if decline is not None and decline.until_s == until_s:
+                    found.append((workflow, site))
+                    self._stale.add(workflow)
         return found
 
     def refresh(self) -> float:
-        """Update the sums. Returns the time at which they next change without an event: the expiry
-        of the next decline. Infinite if no decline is left, or if the next one has the maximum
-        period `MAX_DECLINE_S`: a run need not wait for that."""
+        """Update the sums. Return the time at which they next change without an event: the earliest
+        expiry of a decline; infinite if no decline is left. Declines of the maximum period
+        `MAX_DECLINE_S` do not count: a run need not wait for their expiry."""
         state = self._state
         for workflow in self._stale:
             self._refresh(state.workflows[workflow])
@@ -103,7 +107,7 @@ class Demand:
             until_s, workflow, site = self._expiries[0]
             decline = self._declines.get(workflow, {}).get(site)
             if decline is not None and decline.until_s == until_s:
-                return inf if decline.period_s >= MAX_DECLINE_S else until_s
+                return until_s
             heapq.heappop(self._expiries)  # The policy has placed a task there since.
         return inf
 

@@ -315,7 +315,8 @@ class Launchers(Capability):
         if pool is None:
             return
         pool.failures = pool.pauses = 0
-        pool.reason = None
+        if pool.paused_until_s <= self.state.now_s:
+            pool.reason = None
         launcher = pool.launchers.get(attempt.launcher)
         if launcher is not None:
             launcher.done += 1
