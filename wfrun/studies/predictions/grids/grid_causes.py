@@ -23,8 +23,7 @@ from wfrun.studies.common.page import table
 from wfrun.studies.predictions.part import PartSetting, Pictures, StudyPart
 
 QUICK_PARTS = {"das3": 0.02, "auver": 0.07}
-FULL_PARTS = {"das3": 0.25, "auver": 1.0}
-"""Share of the four months that is simulated, by grid."""
+"""Share of the four months that the quick study simulates, by grid."""
 QUICK_SEEDS, FULL_SEEDS = 1, 3
 
 
@@ -103,14 +102,17 @@ class GridCauseRow(GridCauseCell, frozen=True, kw_only=True):
 
 def cells(setting: PartSetting) -> list[GridCauseCell]:
     """All schedulers with each change."""
-    parts, seeds = (QUICK_PARTS, QUICK_SEEDS) if setting.quick else (FULL_PARTS, FULL_SEEDS)
+    seeds = QUICK_SEEDS if setting.quick else FULL_SEEDS
     made = [
-        GridCauseCell(grid=grid, change=change, policy=policy, part=parts[grid], seed=seed)
+        GridCauseCell(
+            grid=grid, change=change, policy=policy,
+            part=QUICK_PARTS[grid] if setting.quick else 1.0, seed=seed,
+        )
         for grid, changes in CHANGES.items()
         for change in changes
         for seed in range(seeds)
         for policy in SCHEDULERS
-    ]
+    ]  # fmt: skip
     there = {workload.title for workload in setting.workloads if not workload.generated}
     logged = [
         GridCauseCell(
@@ -220,10 +222,10 @@ _CAUSES = (
     ),
     _Cause(
         "On the DAS-3 FPF waits less than in the thesis because all jobs of its queue are "
-        "eligible. If so, it waits longer than ECT-Perfect when the first job blocks the others. "
-        "In these short simulations hardly a job waits with FPF as generated, which decides "
-        "nothing (Table 7.6 has longer ones); with wider jobs and with those of a real machine",
-        (("das3", "wide", "ect-perfect", "half of the applications parallel: ECT-Perfect"),
+        "eligible. If so, it waits longer than ECT-Perfect when the first job blocks the others",
+        (("das3", "base", "ect-perfect", "ECT-Perfect"), ("das3", "base", "fpf", "FPF"),
+         ("das3", "base", "fcfs", "FPF whose first job blocks"),
+         ("das3", "wide", "ect-perfect", "half of the applications parallel: ECT-Perfect"),
          ("das3", "wide", "fpf", "FPF"), ("das3", "wide", "fcfs", "FPF whose first job blocks"),
          ("das3", "KTH-SP2", "ect-perfect", "KTH-SP2: ECT-Perfect"),
          ("das3", "KTH-SP2", "fpf", "FPF"),

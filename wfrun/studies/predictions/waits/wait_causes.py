@@ -43,7 +43,8 @@ class WaitCauseCell(msgspec.Struct, frozen=True, kw_only=True):
 
     workload: str
     site: str
-    jobs: int
+    jobs: int | None
+    """Maximum number of jobs of the site; None: all."""
     waits: Waits
     change: str
     """The change. base: none. spread: the jobs of bursts arrive later, each by up to DELAY_S.
@@ -83,16 +84,17 @@ class _Trial(NamedTuple):
 
 def cells(setting: PartSetting) -> list[WaitCauseCell]:
     """The places of the part ``waits``, each with every change that applies."""
-    limit = queue_waits.QUICK_JOBS if setting.quick else queue_waits.FULL_JOBS
     kinds = {w.label: w for w in setting.workloads}
-    places = dict.fromkeys((c.workload, c.site, c.waits) for c in queue_waits.cells(setting))
+    places = dict.fromkeys(
+        (c.workload, c.site, c.waits, c.jobs) for c in queue_waits.cells(setting)
+    )
     found = []
-    for label, site, waits in places:
+    for label, site, waits, jobs in places:
         changes = ["base", "known", "calm", *(["spread", "larger"] if waits == "fcfs" else [])]
         if kinds[label].kind == "research":
             changes += [f"load {factor}" for factor in LOADS]
         found += [
-            WaitCauseCell(workload=label, site=site, jobs=limit, waits=waits, change=change)
+            WaitCauseCell(workload=label, site=site, jobs=jobs, waits=waits, change=change)
             for change in changes
         ]
     return found
